@@ -1,0 +1,60 @@
+# One target a directory: the arrows between directories are the target_link_libraries() lines.
+
+add_library(mr_options INTERFACE)
+target_compile_options(mr_options INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wswitch-enum -Wstrict-prototypes -Wmissing-prototypes
+  -Wno-unused-parameter -fvisibility=hidden -fno-strict-aliasing)
+target_compile_definitions(mr_options INTERFACE _GNU_SOURCE)
+target_include_directories(mr_options INTERFACE
+  ${CMAKE_SOURCE_DIR}/src/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
+if(MR_WERROR)
+  target_compile_options(mr_options INTERFACE -Werror)
+endif()
+if(MR_SLOW_ASSERTIONS)
+  target_compile_definitions(mr_options INTERFACE MR_SLOW_ASSERTIONS)
+endif()
+if(MR_SANITIZE)
+  target_compile_options(mr_options INTERFACE -fsanitize=${MR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mr_options INTERFACE -fsanitize=${MR_SANITIZE})
+  target_compile_definitions(mr_options INTERFACE MR_SANITIZE)
+endif()
+
+# mr_library(<name> <sources...>): static library mr_<name>.
+function(mr_library name)
+  add_library(mr_${name} STATIC ${ARGN})
+  target_link_libraries(mr_${name} PUBLIC mr_options)
+endfunction()
+
+# mr_test(<name> LABEL unit|sim|conformance|integration|fault|fuzz SOURCES ... LIBRARIES ...): one cmocka program, one ctest entry.
+function(mr_test name)
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;LIBRARIES;ARGS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE mr_options ${T_LIBRARIES} cmocka)
+  add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT})
+endfunction()
+
+# mr_proto(<target> <root> <files relative to root...>): protobuf-c code in the build tree.
+function(mr_proto target root)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/gen)
+  file(MAKE_DIRECTORY ${out})
+  set(sources)
+  foreach(file IN LISTS ARGN)
+    string(REGEX REPLACE "\\.proto$" "" stem ${file})
+    add_custom_command(
+      OUTPUT ${out}/${stem}.pb-c.c ${out}/${stem}.pb-c.h
+      COMMAND ${MR_PROTOC_C} --c_out=${out} -I${root} ${root}/${file}
+      DEPENDS ${root}/${file}
+      VERBATIM)
+    list(APPEND sources ${out}/${stem}.pb-c.c)
+  endforeach()
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} SYSTEM PUBLIC ${out})
+  target_link_libraries(${target} PUBLIC PkgConfig::libprotobuf_c)
+  if(MR_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MR_SANITIZE})
+  endif()
+endfunction()

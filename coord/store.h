@@ -1,0 +1,110 @@
+/*
+ * The port to the store of the control plane: what coordination needs of etcd, and no more. Two adapters: coord/etcd (over
+ * its gRPC API) and coord/fake (in memory, for simulation), held together by one conformance suite.
+ *
+ * All calls are asynchronous: the callback runs exactly once, on a thread of the adapter's (fake: inside
+ * mr_fake_step()). A callback must not block. After close() no callback runs any more.
+ *
+ * Outcomes: MR_OK; a definite refusal (< 0 without MR_MAYBE_APPLIED): nothing was changed; or "unknown" (< 0 with
+ * MR_MAYBE_APPLIED): it may have been applied, or be applied later. Unknown is settled only by sending the same bytes
+ * again (docs/state.md), never by reading.
+ */
+#ifndef MR_COORD_STORE_H
+#define MR_COORD_STORE_H
+
+#include <millrace/base.h>
+
+typedef struct mr_store mr_store;
+
+struct mr_bytes {
+    const void *data;
+    size_t size;
+};
+
+struct mr_kv {
+    struct mr_bytes key;
+    struct mr_bytes value;
+    int64_t create_revision;
+    int64_t mod_revision;
+    int64_t lease;
+};
+
+enum mr_compare_target { MR_COMPARE_CREATE, MR_COMPARE_MOD };
+
+struct mr_compare {
+    struct mr_bytes key;
+    enum mr_compare_target target;
+    int64_t revision; /* equal to; CREATE 0 = the key does not exist */
+};
+
+enum mr_op_kind { MR_OP_PUT, MR_OP_DELETE, MR_OP_GET };
+
+struct mr_op {
+    enum mr_op_kind kind;
+    struct mr_bytes key;
+    struct mr_bytes value; /* PUT */
+    int64_t lease;         /* PUT; 0 = none */
+};
+
+/* If all compares hold, `success` is applied at one revision, else `failure` (reads only). */
+struct mr_txn {
+    const struct mr_compare *compares;
+    size_t ncompares;
+    const struct mr_op *success;
+    size_t nsuccess;
+    const struct mr_op *failure;
+    size_t nfailure;
+};
+
+struct mr_txn_result {
+    bool succeeded;
+    int64_t revision; /* of the store after the transaction */
+    /* One per GET of the branch that ran, in order; key.size = 0: no such key. Lent for the callback. */
+    const struct mr_kv *gets;
+    size_t ngets;
+};
+
+struct mr_range_result {
+    int64_t revision; /* at which the range was read */
+    const struct mr_kv *kvs; /* by key */
+    size_t count;
+    bool more;
+};
+
+struct mr_watch_event {
+    bool deleted;
+    struct mr_kv kv; /* deleted: key and mod_revision only */
+};
+
+typedef void mr_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err);
+typedef void mr_range_done(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err);
+typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err);
+/*
+ * Events of one revision at a time, in order. rc < 0: the watch is over (it is not restarted by the adapter unless nothing can
+ * have been missed); MR_ERANGE: the history was compacted: read again, then watch from the revision read + 1.
+ */
+typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
+                         const mr_error *err);
+
+struct mr_store_ops {
+    void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done, void *ctx);
+    /* Keys in [key, end); end.size = 0: one key. @revision 0: newest. @limit 0: no limit (a page is at most 4 MiB). */
+    void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
+                  int64_t timeout_ms, mr_range_done *done, void *ctx);
+    void (*lease_grant)(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    /* ttl 0 in the answer: the lease is gone. */
+    void (*lease_renew)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    void (*lease_revoke)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    /* What is left of somebody's lease; -1: gone. */
+    void (*lease_ttl)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    /* Watch one key from @revision on. *@id for watch_cancel. */
+    void (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx, uint64_t *id);
+    void (*watch_cancel)(mr_store *s, uint64_t id);
+    void (*close)(mr_store *s); /* frees it; outstanding callbacks are dropped */
+};
+
+struct mr_store {
+    const struct mr_store_ops *ops;
+};
+
+#endif

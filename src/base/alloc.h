@@ -1,0 +1,30 @@
+/*
+ * Memory: every allocation of Millrace's own goes through here, so that a test can fail the nth one.
+ *
+ * Threads: safe from any thread.
+ */
+#ifndef MR_BASE_ALLOC_H
+#define MR_BASE_ALLOC_H
+
+#include <millrace/base.h>
+
+#define MR_ALIGNMENT 64
+
+void *mr_malloc(size_t size) __attribute__((malloc));
+void *mr_calloc(size_t n, size_t size) __attribute__((malloc)); /* NULL on overflow too */
+void *mr_realloc(void *p, size_t size);
+/* n * size with the overflow checked. */
+void *mr_reallocarray(void *p, size_t n, size_t size);
+/* Aligned to MR_ALIGNMENT; freed with mr_free(). */
+void *mr_malloc_aligned(size_t size) __attribute__((malloc));
+char *mr_strdup(const char *s) __attribute__((malloc));
+char *mr_strndup(const char *s, size_t n) __attribute__((malloc));
+void *mr_memdup(const void *p, size_t n) __attribute__((malloc)); /* n = 0 gives a freeable pointer */
+char *mr_asprintf(const char *fmt, ...) MR_PRINTF(1, 2);
+
+/* Let the nth allocation from now on (1 = the next) fail, once; 0 turns it off. For tests. */
+void mr_alloc_fail_at(uint64_t nth);
+/* Allocations since the start of the process. For tests. */
+uint64_t mr_alloc_count(void);
+
+#endif

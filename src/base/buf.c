@@ -1,0 +1,98 @@
+#include "base/buf.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void *mr_buf_reserve(struct mr_buf *b, size_t n)
+{
+    size_t need;
+
+    if (b->failed || __builtin_add_overflow(b->len, n, &need) || need == SIZE_MAX) {
+        b->failed = true;
+        return NULL;
+    }
+    need++; /* the NUL */
+    if (need > b->cap) {
+        size_t cap = b->cap < 64 ? 64 : b->cap;
+
+        while (cap < need) {
+            cap = cap > SIZE_MAX / 2 ? need : cap * 2;
+        }
+        unsigned char *data = mr_realloc(b->data, cap);
+        if (data == NULL) {
+            b->failed = true;
+            return NULL;
+        }
+        b->data = data;
+        b->cap = cap;
+    }
+    return b->data + b->len;
+}
+
+void mr_buf_append(struct mr_buf *b, const void *p, size_t n)
+{
+    unsigned char *to = mr_buf_reserve(b, n);
+
+    if (to != NULL) {
+        if (n > 0) {
+            memcpy(to, p, n);
+        }
+        to[n] = '\0';
+        b->len += n;
+    }
+}
+
+void mr_buf_puts(struct mr_buf *b, const char *s)
+{
+    mr_buf_append(b, s, strlen(s));
+}
+
+void mr_buf_printf(struct mr_buf *b, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *to = n < 0 ? NULL : mr_buf_reserve(b, (size_t)n);
+    if (to == NULL) {
+        b->failed = true;
+        return;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(to, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->len += (size_t)n;
+}
+
+void *mr_buf_take(struct mr_buf *b, size_t *len)
+{
+    void *data = NULL;
+
+    if (!b->failed && mr_buf_reserve(b, 0) != NULL) {
+        b->data[b->len] = '\0';
+        data = b->data;
+        if (len != NULL) {
+            *len = b->len;
+        }
+        b->data = NULL;
+    }
+    mr_buf_free(b);
+    return data;
+}
+
+void mr_buf_clear(struct mr_buf *b)
+{
+    b->len = 0;
+    b->failed = false;
+}
+
+void mr_buf_free(struct mr_buf *b)
+{
+    mr_free(b->data);
+    *b = (struct mr_buf)MR_BUF_INIT;
+}

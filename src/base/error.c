@@ -1,0 +1,171 @@
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const code_names[] = {
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+};
+
+_Static_assert(sizeof(mr_error) == 256, "mr_error is 256 bytes for good");
+
+const char *mr_version(void)
+{
+    return MR_VERSION;
+}
+
+const char *mr_code_name(int code)
+{
+    size_t i = (size_t)(code > 0 ? 0 : -(int64_t)code);
+
+    if (code == MR_END) {
+        return "END";
+    }
+    if (code == MR_TIMEOUT) {
+        return "TIMEOUT";
+    }
+    return i < sizeof code_names / sizeof code_names[0] ? code_names[i] : "UNKNOWN";
+}
+
+int mr_code_from_status(int status)
+{
+    return status >= 0 && status <= 16 ? -status : MR_EUNKNOWN;
+}
+
+int mr_code_to_status(int code)
+{
+    if (code >= 0) {
+        return 0;
+    }
+    return code >= -16 ? -code : 2 /* UNKNOWN */;
+}
+
+/* Cut marks show that something is missing. */
+static void mark_cut(char *message, int wanted)
+{
+    if (wanted >= MR_ERROR_MESSAGE_SIZE) {
+        memcpy(message + MR_ERROR_MESSAGE_SIZE - 4, "...", 4);
+    }
+}
+
+static void set_va(mr_error *err, int code, uint32_t traits, const char *fmt, va_list ap)
+{
+    if (err == NULL) {
+        return;
+    }
+    char message[MR_ERROR_MESSAGE_SIZE]; /* The arguments may point into err->message. */
+    int n = vsnprintf(message, sizeof message, fmt, ap);
+
+    mark_cut(message, n);
+    err->code = code;
+    err->traits = traits;
+    memcpy(err->message, message, sizeof message);
+}
+
+int mr_error_set(mr_error *err, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set_va(err, code, code == MR_EUNAVAIL ? MR_RETRYABLE : 0, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set_va(err, code, traits, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+void mr_error_wrap(mr_error *err, const char *fmt, ...)
+{
+    char context[MR_ERROR_MESSAGE_SIZE];
+    char message[MR_ERROR_MESSAGE_SIZE];
+    va_list ap;
+
+    if (err == NULL) {
+        return;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(context, sizeof context, fmt, ap);
+    va_end(ap);
+    int n = snprintf(message, sizeof message, "%s: %s", context, err->message);
+    mark_cut(message, n);
+    memcpy(err->message, message, sizeof message);
+}
+
+int mr_error_nomem(mr_error *err)
+{
+    return mr_error_set(err, MR_EEXHAUSTED, "out of memory");
+}
+
+static int code_of_errno(int errnum)
+{
+    switch (errnum) {
+    case ENOENT:
+        return MR_ENOTFOUND;
+    case EACCES:
+    case EPERM:
+        return MR_EPERM;
+    case EEXIST:
+        return MR_EEXISTS;
+    case EINVAL:
+    case ENOTDIR:
+    case EISDIR:
+        return MR_EINVAL;
+    case ENOMEM:
+    case ENOSPC:
+    case EMFILE:
+    case ENFILE:
+        return MR_EEXHAUSTED;
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EADDRINUSE:
+        return MR_EUNAVAIL;
+    default:
+        return MR_EUNKNOWN;
+    }
+}
+
+int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...)
+{
+    char what[MR_ERROR_MESSAGE_SIZE];
+    char text[128];
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return mr_error_set(err, code_of_errno(errnum), "%s: %s", what, strerror_r(errnum, text, sizeof text));
+}
+
+void mr_error_clear(mr_error *err)
+{
+    if (err != NULL) {
+        memset(err, 0, sizeof *err);
+    }
+}

@@ -1,0 +1,26 @@
+/*
+ * Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and omit "failed to";
+ * each layer puts its own context in front.
+ */
+#ifndef MR_BASE_ERROR_H
+#define MR_BASE_ERROR_H
+
+#include <millrace/base.h>
+
+/* Set @err (NULL is fine) and return @code, which is negative. A message that is too long is cut with "...". */
+int mr_error_set(mr_error *err, int code, const char *fmt, ...) MR_PRINTF(3, 4);
+/* The same with enum mr_trait bits. */
+int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fmt, ...) MR_PRINTF(4, 5);
+/* "context: old message"; code and traits stay. */
+void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
+/* MR_EEXHAUSTED "out of memory". */
+int mr_error_nomem(mr_error *err);
+/* Translate an errno value; "what: No such file or directory". */
+int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
+void mr_error_clear(mr_error *err);
+
+/* Canonical status number (0..16, as gRPC has it) to enum mr_code and back. */
+int mr_code_from_status(int status);
+int mr_code_to_status(int code);
+
+#endif

@@ -1,0 +1,35 @@
+/* Every queue, batch, name and message has a bound: here they are, in one place. */
+#ifndef MR_BASE_LIMITS_H
+#define MR_BASE_LIMITS_H
+
+#define MR_KIB 1024ull
+#define MR_MIB (1024ull * MR_KIB)
+
+/* Names that people give: datasets, jobs, tags, clusters. */
+#define MR_NAME_BYTES_MAX 256
+#define MR_ADDRESS_BYTES_MAX 512
+
+/* A dataset definition with its constants. */
+#define MR_DEFINITION_BYTES_MAX (32 * MR_MIB)
+#define MR_DEFINITION_PART_BYTES (1 * MR_MIB)
+#define MR_GRAPH_NODES_MAX 65536
+#define MR_FUNCTION_DEPTH_MAX 32
+#define MR_LEAVES_MAX 4096
+
+/* One RPC message: control plane (a definition plus slack) and data plane. */
+#define MR_RPC_MESSAGE_BYTES_MAX (64 * MR_MIB)
+#define MR_DATA_MESSAGE_BYTES_TARGET (1 * MR_MIB)
+#define MR_ELEMENT_BYTES_MAX (1024 * MR_MIB)
+
+/* Columns and rows of a block. */
+#define MR_BLOCK_COLUMNS_MAX MR_LEAVES_MAX
+#define MR_BLOCK_ROWS_MAX (1u << 24)
+
+/* One etcd transaction (etcd: 128 operations, 1.5 MiB). */
+#define MR_TXN_OPS_MAX 100
+#define MR_TXN_BYTES_MAX (512 * MR_KIB)
+
+/* Splits handed out at once. */
+#define MR_GRANT_SPLITS_MAX 4096
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * Structured logs on stderr: one line a record, key=value (or JSON). Libraries return errors; the function that decides
+ * what to do about one logs it, once.
+ *
+ *     mr_log(MR_LOG_WARN, "etcd does not answer, retrying", "endpoint", "%s", ep, "retry_ms", "%d", 200, NULL);
+ *
+ * After the constant message come triples (key, printf format, one argument); a NULL key ends them. Formats are limited
+ * to %s %d %u %ld %lu %lld %llu %zu %f.
+ *
+ * Threads: safe from any thread; a record is one write(2).
+ */
+#ifndef MR_BASE_LOG_H
+#define MR_BASE_LOG_H
+
+#include <millrace/base.h>
+
+enum mr_log_level { MR_LOG_DEBUG, MR_LOG_INFO, MR_LOG_WARN, MR_LOG_ERROR, MR_LOG_OFF };
+enum mr_log_format { MR_LOG_TEXT, MR_LOG_JSON };
+
+void mr_log_init(enum mr_log_level level, enum mr_log_format format, const char *component);
+bool mr_log_enabled(enum mr_log_level level);
+void mr_log(enum mr_log_level level, const char *msg, ...);
+/* "debug", "info", "warn", "error", "off"; returns MR_EINVAL otherwise. */
+int mr_log_level_parse(const char *s, enum mr_log_level *ret, mr_error *err);
+
+#endif

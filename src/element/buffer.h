@@ -1,0 +1,22 @@
+/*
+ * Reference-counted runs of bytes, 64-byte aligned. Small ones come with their header in one allocation.
+ *
+ * Threads: ref and unref from any thread; writing only before the buffer is shared.
+ */
+#ifndef MR_ELEMENT_BUFFER_H
+#define MR_ELEMENT_BUFFER_H
+
+#include <millrace/base.h>
+
+typedef struct mr_buffer mr_buffer;
+
+int mr_buffer_new(size_t size, mr_buffer **ret, mr_error *err);
+/* Memory that somebody else owns: @release is called once, from the thread of the last unref. */
+int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret, mr_error *err);
+mr_buffer *mr_buffer_ref(mr_buffer *b);
+void mr_buffer_unref(mr_buffer *b); /* NULL is fine */
+void *mr_buffer_data(const mr_buffer *b);
+size_t mr_buffer_size(const mr_buffer *b);
+uint32_t mr_buffer_refs(const mr_buffer *b);
+
+#endif

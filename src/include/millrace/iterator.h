@@ -1,0 +1,67 @@
+/*
+ * Walk the elements of a dataset, made here or by the workers it is distributed to.
+ *
+ * An iterator belongs to one thread at a time; only mr_iterator_cancel() may come from another. It must be used in the
+ * process that opened it: after a fork the child gets MR_EPRECOND.
+ */
+#ifndef MILLRACE_ITERATOR_H
+#define MILLRACE_ITERATOR_H
+
+#include <millrace/base.h>
+#include <millrace/block.h>
+#include <millrace/dataset.h>
+
+MR_BEGIN_DECLS
+
+typedef struct mr_iterator mr_iterator;
+
+/* Zero means "the default" in every field; new fields only ever join at the end. */
+struct mr_iterator_options {
+    size_t struct_size;          /* sizeof: lets an old caller meet a new library */
+    uint64_t seed;               /* for operators without a seed of their own; 0: drawn */
+    uint64_t memory_budget_bytes; /* default: a quarter of the memory this process may use */
+    uint32_t threads;            /* default: cores this process may use */
+};
+
+/* One element: row @row of @block. The caller owns the reference to @block. */
+struct mr_element {
+    mr_block *block;
+    uint32_t row;
+};
+
+/*
+ * Start walking @ds. Does not wait for a service: errors of reaching one come from the first read.
+ * The iterator holds its own reference to @ds. *@ret belongs to the caller (mr_iterator_free()).
+ */
+MR_API int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_iterator **ret, mr_error *err);
+
+/*
+ * Next block of 1..@rows_max elements: MR_OK, MR_END after the last, MR_TIMEOUT if nothing came within @timeout_ms
+ * (-1: wait for ever), or < 0. *@ret is the caller's reference: it stays valid after the next call, until
+ * mr_block_unref(). @rows_max = 0: as many as are ready. What was handed out counts as returned to the application.
+ */
+MR_API int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err);
+
+/*
+ * Next element, waiting as long as it takes: MR_OK, MR_END or < 0. *@ret is lent until the next call on @it; take
+ * mr_block_ref(ret->block) to keep it longer.
+ */
+MR_API int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err);
+
+/* Make a blocked read, and all later ones, return MR_ECANCELED. Any thread, any number of times. */
+MR_API void mr_iterator_cancel(mr_iterator *it);
+
+/*
+ * The position, as bytes that mr_iterator_restore() of an iterator over an equal dataset takes. *@ret is freed with
+ * mr_free(). MR_EPRECOND names the operator that cannot be saved.
+ */
+MR_API int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err);
+/* Only before the first read. MR_EINVAL if the state is of another dataset or damaged. */
+MR_API int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err);
+
+/* Release @it. Waits for its threads, never for the network. NULL is fine. */
+MR_API void mr_iterator_free(mr_iterator *it);
+
+MR_END_DECLS
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * The service: datasets registered with a dispatcher and read from its workers.
+ *
+ * Reading is an ordinary dataset: operator "distribute" (docs/operators.md) applied to a dataset, or operator
+ * "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the rest.
+ *
+ * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of all dispatchers.
+ * Every call ends within @timeout_ms (0: 60 s) with MR_EUNAVAIL naming the addresses, or earlier by mr_cancel_flag.
+ * Threads: all functions are safe from any thread.
+ */
+#ifndef MILLRACE_SERVICE_H
+#define MILLRACE_SERVICE_H
+
+#include <millrace/base.h>
+#include <millrace/dataset.h>
+
+MR_BEGIN_DECLS
+
+/*
+ * Register @ds. @dataset_id may be NULL: then the id is made from the fingerprint and the service's own numbering. The same
+ * definition under the same id again is no error; another one is MR_EINVAL. *@ret (the id) is freed with mr_free().
+ */
+MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id, const char *compression,
+                               int timeout_ms, char **ret, mr_error *err);
+
+/* The element spec of a registered dataset; MR_ENOTFOUND names the id. The caller owns *@ret. */
+MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms, mr_spec **ret,
+                                   int64_t *cardinality, mr_error *err);
+
+/* The state of the cluster as one JSON document (docs/status.md). *@ret is freed with mr_free(). */
+MR_API int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err);
+
+MR_END_DECLS
+
+#endif

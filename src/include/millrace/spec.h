@@ -1,0 +1,75 @@
+/*
+ * Element specs: what the elements of a dataset look like. An element is a nested structure whose leaves are tensors.
+ *
+ * A spec is an immutable, reference-counted pair of (leaf table, structure). The structure is one line of compact
+ * JSON in which "*" stands for the next leaf:
+ *     "*"                      one tensor
+ *     ["*",["*","*"]]          a tuple (nested)
+ *     {"a":"*","b":["*"]}      a dict; keys sorted by bytes
+ *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names, values
+ * Keys that begin with "!" are reserved. C code looks at leaves only; language bindings look at the structure.
+ *
+ * Threads: a spec may be shared; mr_spec_ref/unref are safe from any thread.
+ */
+#ifndef MILLRACE_SPEC_H
+#define MILLRACE_SPEC_H
+
+#include <millrace/base.h>
+
+MR_BEGIN_DECLS
+
+#define MR_RANK_MAX 8
+#define MR_RANK_UNKNOWN (-1)
+#define MR_DIM_UNKNOWN (-1)
+
+/* The numbers are stored and sent: never reuse one. */
+typedef enum mr_dtype {
+    MR_DTYPE_NONE = 0,
+    MR_BOOL = 1,
+    MR_INT8 = 2,
+    MR_INT16 = 3,
+    MR_INT32 = 4,
+    MR_INT64 = 5,
+    MR_UINT8 = 6,
+    MR_UINT16 = 7,
+    MR_UINT32 = 8,
+    MR_UINT64 = 9,
+    MR_FLOAT16 = 10,
+    MR_BFLOAT16 = 11,
+    MR_FLOAT32 = 12,
+    MR_FLOAT64 = 13,
+    MR_STRING = 14, /* bytes of any length */
+    MR_DTYPE_COUNT
+} mr_dtype;
+
+/* Bytes of one value; 0 for MR_STRING and for numbers that are no dtype. */
+MR_API size_t mr_dtype_size(mr_dtype dtype);
+/* "int64", "float32", "string"; NULL for numbers that are no dtype. */
+MR_API const char *mr_dtype_name(mr_dtype dtype);
+
+struct mr_leaf_spec {
+    uint8_t dtype; /* enum mr_dtype */
+    int8_t rank;   /* 0..MR_RANK_MAX, or MR_RANK_UNKNOWN */
+    uint8_t reserved[6];
+    int64_t dims[MR_RANK_MAX]; /* dims[0..rank), each >= 0 or MR_DIM_UNKNOWN; the rest is 0 */
+};
+
+typedef struct mr_spec mr_spec;
+
+/*
+ * A spec of @n leaves (copied) and @structure (copied; NULL: "*" for one leaf, else a flat tuple).
+ * MR_EINVAL names the leaf or the place in the structure. The caller owns *@ret.
+ */
+MR_API int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret,
+                       mr_error *err);
+MR_API mr_spec *mr_spec_ref(const mr_spec *spec);
+MR_API void mr_spec_unref(mr_spec *spec); /* NULL is fine */
+
+MR_API size_t mr_spec_leaves(const mr_spec *spec);
+MR_API const struct mr_leaf_spec *mr_spec_leaf(const mr_spec *spec, size_t i); /* lent; i < mr_spec_leaves() */
+MR_API const char *mr_spec_structure(const mr_spec *spec);                     /* lent */
+MR_API bool mr_spec_equal(const mr_spec *a, const mr_spec *b);
+
+MR_END_DECLS
+
+#endif

@@ -1,0 +1,131 @@
+/*
+ * gRPC core without its sharp edges: a runtime (completion queue + thread), channels, unary calls, and streams that are
+ * the same object on both sides. Paths are full method names ("/millrace.Dispatcher/Open"). Payloads are bytes.
+ *
+ * Callbacks run on the runtime's thread: they must not block; they decode and post to whoever owns the state. A status
+ * other than OK arrives as a mr_error (mr_code_from_status()).
+ *
+ * Lifetime: mr_rpc_acquire()/mr_rpc_release() count users; gRPC is initialised by the first and shut down completely by
+ * the last (so that a process may fork while nothing is open). Everything made between must be freed before release.
+ */
+#ifndef MR_RPC_RPC_H
+#define MR_RPC_RPC_H
+
+#include "base/buf.h"
+
+#include <millrace/base.h>
+#include <sys/uio.h>
+
+typedef struct mr_rpc_runtime mr_rpc_runtime;
+typedef struct mr_rpc_channel mr_rpc_channel;
+typedef struct mr_rpc_server mr_rpc_server;
+typedef struct mr_rpc_call mr_rpc_call;       /* client side of a unary call */
+typedef struct mr_rpc_request mr_rpc_request; /* server side of a unary call */
+typedef struct mr_rpc_stream mr_rpc_stream;
+typedef struct mr_rpc_message mr_rpc_message; /* received bytes, in slices */
+
+/* One runtime a process: its completion queue and thread. MR_EPRECOND in a child that was forked while it was open. */
+int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err);
+void mr_rpc_release(mr_rpc_runtime *rt);
+
+/* ---- received messages ---- */
+
+size_t mr_rpc_message_size(const mr_rpc_message *m);
+/* Copy bytes [offset, offset + n) to @dst, once, from the slices. */
+void mr_rpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void *dst);
+void mr_rpc_message_free(mr_rpc_message *m);
+
+/* ---- client: channels and unary calls ---- */
+
+struct mr_rpc_tls; /* reserved: NULL = plaintext */
+
+/* @address "host:port". Does not connect yet; reconnects by itself (0.1 to 0.5 s). */
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
+                       mr_error *err);
+void mr_rpc_channel_free(mr_rpc_channel *ch); /* calls and streams on it must have ended */
+
+/*
+ * Start a unary call; @done is called exactly once, on the runtime's thread: rc MR_OK with the reply (lent), or < 0.
+ * @metadata: NULL-terminated pairs of key and value, or NULL. @wait_for_ready: queue while the peer is not connected,
+ * until the deadline. Returns the call for mr_rpc_call_cancel(); it must be released with mr_rpc_call_unref().
+ */
+typedef void mr_rpc_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err);
+int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size, const char *const *metadata,
+                 int64_t timeout_ms, bool wait_for_ready, mr_rpc_done *done, void *ctx, mr_rpc_call **ret,
+                 mr_error *err);
+void mr_rpc_call_cancel(mr_rpc_call *call); /* done is still called, with MR_ECANCELED */
+void mr_rpc_call_unref(mr_rpc_call *call);
+
+/* The same, waiting. *@reply is freed with mr_free(). Not from the runtime's thread. */
+int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
+                      const char *const *metadata, int64_t timeout_ms, bool wait_for_ready, void **reply,
+                      size_t *reply_size, mr_error *err);
+
+/* ---- streams, both sides ---- */
+
+struct mr_rpc_stream_ops {
+    /* A message came; it is the callee's (mr_rpc_message_free()). The next one is received after mr_rpc_stream_receive(). */
+    void (*message)(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
+    /* The send that was in flight is done: the next may go. */
+    void (*sent)(void *ctx, mr_rpc_stream *s);
+    /*
+     * Over: exactly once, after the last other callback. Client: the status the server gave, or the transport's error
+     * (MR_OK: clean end). Server: the client is gone (MR_ECANCELED) or the stream was finished (MR_OK). No callback follows.
+     */
+    void (*ended)(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err);
+};
+
+/* Client: open a bidirectional (or server-streaming) call. timeout_ms -1: none. Reads begin with mr_rpc_stream_receive(). */
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata, int64_t timeout_ms,
+                       bool wait_for_ready, const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
+                       mr_error *err);
+
+/* Ask for one more message. At most one may be asked for at a time. Any thread. */
+void mr_rpc_stream_receive(mr_rpc_stream *s);
+
+/* Bytes to send in place; @release(@ctx) is called once when gRPC no longer needs them (from any thread). */
+struct mr_rpc_slice {
+    const void *data;
+    size_t size;
+    void (*release)(void *ctx); /* NULL: the bytes are copied now */
+    void *ctx;
+};
+/*
+ * Send one message made of these slices. At most one send at a time (until `sent`). Any thread. After the stream ended:
+ * MR_ECANCELED, slices released. @more_follows: the next message comes at once (write may be held back for it).
+ */
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n, bool more_follows, mr_error *err);
+/* Client: no more messages from this side, after those sent. */
+void mr_rpc_stream_half_close(mr_rpc_stream *s);
+/* Server: end the stream with a status (MR_OK or negative), after the message in flight. */
+void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message);
+/* Either side: break it off now. `ended` follows. Any thread. */
+void mr_rpc_stream_cancel(mr_rpc_stream *s);
+mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s);
+void mr_rpc_stream_unref(mr_rpc_stream *s); /* the opener (or the accept callback) owns one reference */
+const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
+
+/* ---- server ---- */
+
+int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err);
+/* Before start. @handle runs on the runtime's thread; it or somebody later must call mr_rpc_reply() once. Bytes are lent. */
+typedef void mr_rpc_handler(void *ctx, mr_rpc_request *req, const void *bytes, size_t size);
+int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, mr_rpc_handler *handle, void *ctx, mr_error *err);
+/* @accept is called for each new stream: it sets the ops and the context (mr_rpc_stream_accept) or refuses (finish). */
+typedef void mr_rpc_accept(void *ctx, mr_rpc_stream *s);
+int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err);
+void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx);
+/* @address "host:port", port 0: any. *@port is the bound one. MR_EUNAVAIL if it is taken (ports are never shared). */
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port, mr_error *err);
+int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err);
+/* Nothing new is accepted; open calls are cancelled after @grace_ms. Blocks until all have ended. Not from a callback. */
+void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms);
+void mr_rpc_server_free(mr_rpc_server *srv);
+
+/* Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message. Frees @req. */
+void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size);
+const char *mr_rpc_request_peer(const mr_rpc_request *req);
+/* true once the caller has gone. */
+bool mr_rpc_request_cancelled(const mr_rpc_request *req);
+
+#endif
