@@ -1,0 +1,1 @@
+mr_test(base_test LABEL unit SOURCES ${MR_TEST_DIR}/base_test.c LIBRARIES mr_base)

@@ -1,0 +1,251 @@
+/* Errors, byte strings, random numbers, back-off and failing allocations. */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/sync.h"
+
+#include <errno.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+/* cmocka wants the headers above first. */
+#include <cmocka.h>
+
+static void error_carries_code_traits_and_message(void **state)
+{
+    mr_error err = {0};
+
+    assert_int_equal(mr_error_set(&err, MR_EUNAVAIL, "no answer from %s", "a:1"), MR_EUNAVAIL);
+    assert_int_equal(err.code, MR_EUNAVAIL);
+    assert_int_equal(err.traits, MR_RETRYABLE);
+    assert_string_equal(err.message, "no answer from a:1");
+    mr_error_wrap(&err, "opening '%s'", "digits");
+    assert_string_equal(err.message, "opening 'digits': no answer from a:1");
+    assert_int_equal(err.code, MR_EUNAVAIL);
+    assert_int_equal(mr_error_set(NULL, MR_EINVAL, "nobody listens"), MR_EINVAL);
+}
+
+static void long_message_is_cut_with_a_mark(void **state)
+{
+    char text[2 * MR_ERROR_MESSAGE_SIZE];
+    mr_error err;
+
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    mr_error_set(&err, MR_EINVAL, "%s", text);
+    assert_int_equal(strlen(err.message), MR_ERROR_MESSAGE_SIZE - 1);
+    assert_string_equal(err.message + MR_ERROR_MESSAGE_SIZE - 4, "...");
+    mr_error_wrap(&err, "context");
+    assert_memory_equal(err.message, "context: xxx", 12);
+    assert_string_equal(err.message + MR_ERROR_MESSAGE_SIZE - 4, "...");
+}
+
+static void own_message_may_be_an_argument(void **state)
+{
+    mr_error err;
+
+    mr_error_set(&err, MR_EINVAL, "inner");
+    mr_error_set(&err, MR_EINTERNAL, "outer (%s)", err.message);
+    assert_string_equal(err.message, "outer (inner)");
+}
+
+static void codes_are_canonical_statuses(void **state)
+{
+    for (int status = 0; status <= 16; status++) {
+        assert_int_equal(mr_code_to_status(mr_code_from_status(status)), status);
+    }
+    assert_int_equal(mr_code_from_status(99), MR_EUNKNOWN);
+    assert_int_equal(mr_code_to_status(MR_END), 0);
+    assert_int_equal(mr_code_to_status(-77), 2);
+    assert_string_equal(mr_code_name(MR_EDATALOSS), "DATA_LOSS");
+    assert_string_equal(mr_code_name(-77), "UNKNOWN");
+    assert_int_equal(mr_error_errno(NULL, ENOENT, "x"), MR_ENOTFOUND);
+}
+
+static void buf_grows_and_is_terminated(void **state)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    size_t len;
+
+    for (int i = 0; i < 1000; i++) {
+        mr_buf_printf(&b, "%d,", i);
+    }
+    mr_buf_append(&b, NULL, 0);
+    char *s = mr_buf_take(&b, &len);
+    assert_non_null(s);
+    assert_int_equal(strlen(s), len);
+    assert_int_equal(len, 10 * 2 + 90 * 3 + 900 * 4);
+    mr_free(s);
+    assert_null(b.data);
+}
+
+static void buf_reports_failed_allocation_once_at_the_end(void **state)
+{
+    struct mr_buf b = MR_BUF_INIT;
+
+    mr_alloc_fail_at(1);
+    mr_buf_puts(&b, "lost");
+    mr_buf_puts(&b, "ignored");
+    assert_true(b.failed);
+    assert_null(mr_buf_take(&b, NULL));
+    assert_false(b.failed);
+}
+
+static void nth_allocation_fails_once(void **state)
+{
+    mr_alloc_fail_at(2);
+    void *a = mr_malloc(1);
+    void *b = mr_calloc(1, 1);
+    void *c = mr_strdup("x");
+
+    assert_non_null(a);
+    assert_null(b);
+    assert_non_null(c);
+    assert_null(mr_reallocarray(NULL, SIZE_MAX / 2, 3));
+    mr_free(a);
+    mr_free(c);
+}
+
+static void aligned_memory_is_aligned(void **state)
+{
+    for (size_t n = 0; n < 300; n += 7) {
+        void *p = mr_malloc_aligned(n);
+
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % MR_ALIGNMENT, 0);
+        mr_free(p);
+    }
+    assert_null(mr_malloc_aligned(SIZE_MAX - 3));
+}
+
+static void seeded_numbers_repeat_and_stay_below(void **state)
+{
+    struct mr_rng a;
+    struct mr_rng b;
+    uint64_t seen = 0;
+
+    mr_rng_seed(&a, 42);
+    mr_rng_seed(&b, 42);
+    for (int i = 0; i < 1000; i++) {
+        uint64_t x = mr_rng_below(&a, 7);
+
+        assert_int_equal(x, mr_rng_below(&b, 7));
+        assert_true(x < 7);
+        seen |= UINT64_C(1) << x;
+    }
+    assert_int_equal(seen, 0x7f);
+}
+
+static void ids_differ(void **state)
+{
+    char a[33];
+    char b[33];
+
+    mr_random_id(a);
+    mr_random_id(b);
+    assert_int_equal(strspn(a, "0123456789abcdef"), 32);
+    assert_string_not_equal(a, b);
+}
+
+static void backoff_grows_to_its_limit(void **state)
+{
+    for (uint64_t r = 0; r < 2048; r += 97) {
+        int64_t first = mr_backoff_ms(0, 10, 1000, r);
+        int64_t last = mr_backoff_ms(50, 10, 1000, r);
+
+        assert_in_range(first, 7, 14);
+        assert_in_range(last, 750, 1251);
+    }
+}
+
+static void hash_is_xxh3(void **state)
+{
+    uint8_t h[16];
+
+    /* From the specification of XXH3: the hashes of no bytes at all. */
+    assert_int_equal(mr_hash64("", 0), UINT64_C(0x2d06800538d394c2));
+    mr_hash128("", 0, h);
+    assert_int_equal(h[0], 0x99);
+    assert_int_equal(h[15], 0x7f);
+}
+
+static void log_record_is_one_line(void **state)
+{
+    char text[512];
+    int fds[2];
+    int saved = dup(STDERR_FILENO);
+
+    assert_int_equal(pipe(fds), 0);
+    dup2(fds[1], STDERR_FILENO);
+    mr_log_init(MR_LOG_INFO, MR_LOG_TEXT, "test");
+    mr_log(MR_LOG_DEBUG, "not shown", NULL);
+    mr_log(MR_LOG_INFO, "hello", "job", "%s", "two\nlines", "n", "%d", 3, "big", "%lld", 1LL << 40, "f", "%f", 0.5, "e",
+           "%s", "", NULL);
+    mr_log_init(MR_LOG_WARN, MR_LOG_TEXT, "test");
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(fds[1]);
+    ssize_t n = read(fds[0], text, sizeof text - 1);
+    close(fds[0]);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_ptr_equal(strchr(text, '\n'), text + n - 1);
+    assert_non_null(strstr(text, "info test: hello job=\"two\\u000alines\" n=3 big=1099511627776 f=0.500000 e=\"\""));
+}
+
+static void *add_one(void *arg)
+{
+    int *n = arg;
+
+    (*n)++;
+    return NULL;
+}
+
+static void scoped_lock_and_timed_wait(void **state)
+{
+    pthread_mutex_t m;
+    pthread_cond_t c;
+    pthread_t t;
+    int n = 0;
+
+    mr_mutex_init(&m);
+    mr_cond_init(&c);
+    {
+        MR_LOCK(&m);
+        assert_false(mr_cond_wait_ms(&c, &m, 1));
+        assert_int_not_equal(pthread_mutex_trylock(&m), 0);
+    }
+    assert_int_equal(pthread_mutex_trylock(&m), 0);
+    mr_mutex_unlock(&m);
+    assert_int_equal(mr_thread_start(&t, "adder", add_one, &n, NULL), MR_OK);
+    pthread_join(t, NULL);
+    assert_int_equal(n, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_carries_code_traits_and_message),
+        cmocka_unit_test(long_message_is_cut_with_a_mark),
+        cmocka_unit_test(own_message_may_be_an_argument),
+        cmocka_unit_test(codes_are_canonical_statuses),
+        cmocka_unit_test(buf_grows_and_is_terminated),
+        cmocka_unit_test(buf_reports_failed_allocation_once_at_the_end),
+        cmocka_unit_test(nth_allocation_fails_once),
+        cmocka_unit_test(aligned_memory_is_aligned),
+        cmocka_unit_test(seeded_numbers_repeat_and_stay_below),
+        cmocka_unit_test(ids_differ),
+        cmocka_unit_test(backoff_grows_to_its_limit),
+        cmocka_unit_test(hash_is_xxh3),
+        cmocka_unit_test(log_record_is_one_line),
+        cmocka_unit_test(scoped_lock_and_timed_wait),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
