@@ -1,0 +1,54 @@
+/*
+ * A dispatcher: one replica of the control plane of a cluster. It listens, keeps its state in etcd and takes part in the
+ * election; while another replica leads it refuses calls with that replica's address.
+ *
+ * This is the whole interface for programs; what is inside is split into core/ (the judgement, pure), loop/ (the one thread
+ * that owns core, election and commits) and service/ (the RPCs).
+ *
+ * Threads: the functions are safe from any thread, but stop() and free() belong to the one that started it.
+ */
+#ifndef MR_DISPATCHER_DISPATCHER_H
+#define MR_DISPATCHER_DISPATCHER_H
+
+#include <millrace/base.h>
+
+typedef struct mr_dispatcher mr_dispatcher;
+
+/* Zero (NULL) means the default in every field but those marked "required". Strings are copied. */
+struct mr_dispatcher_options {
+    const char *listen;           /* "host:port", port 0 = any; default "0.0.0.0:5050" */
+    const char *advertise;        /* what others are told; default: the listening host ("localhost" for a wildcard) and port */
+    const char *etcd_endpoints;   /* required: "host:port[,host:port...]", "http://" in front is accepted */
+    const char *cluster;          /* default "default"; [a-z0-9._-], at most 64 */
+    int64_t lease_ttl_ms;         /* default 10000; whole seconds, 1000 to 60000 */
+    int64_t heartbeat_ms;         /* of workers and clients; default 1000 */
+    int64_t worker_timeout_ms;    /* without a heartbeat a worker is lost; default 10000, >= 3 heartbeats */
+    int64_t client_timeout_ms;    /* default 120000 */
+    int64_t job_gc_timeout_ms;    /* an iteration without clients is collected; default 300000 */
+    int64_t dataset_retention_ms; /* content-addressed datasets that nothing uses; default 1 day */
+};
+
+/*
+ * Start listening and return; connecting to etcd goes on in the background (one line of log per some seconds while it does
+ * not answer). MR_EINVAL names the option; MR_EUNAVAIL: the address is taken. *@ret is freed with mr_dispatcher_free().
+ */
+int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret, mr_error *err);
+
+/* "host:port" as advertised. Lent, valid until the dispatcher is freed. */
+const char *mr_dispatcher_address(const mr_dispatcher *d);
+
+/*
+ * Why the dispatcher cannot go on: MR_OK while it can; MR_EPRECOND: the state in etcd was written by a newer version. A
+ * program polls this and exits.
+ */
+int mr_dispatcher_health(mr_dispatcher *d, mr_error *err);
+
+/*
+ * Stop: what was accepted is answered, leadership is handed over and the own keys leave etcd; then the port is closed.
+ * Blocks, at most about five seconds (etcd may be away). May be called again.
+ */
+void mr_dispatcher_stop(mr_dispatcher *d);
+
+void mr_dispatcher_free(mr_dispatcher *d); /* stops first; NULL is fine */
+
+#endif
