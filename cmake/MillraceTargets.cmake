@@ -58,3 +58,21 @@ function(mr_proto target root)
     target_compile_options(${target} PRIVATE -fsanitize=${MR_SANITIZE})
   endif()
 endfunction()
+
+# mr_fuzz(<name> CORPUS <directory> SOURCES ... LIBRARIES ...): a decoder's fuzz target (LLVMFuzzerTestOneInput). As a ctest entry
+# it replays the corpus, and some thousand mutations of it, under any compiler; configured with clang and -DMR_FUZZ=ON it is a
+# libFuzzer program.
+function(mr_fuzz name)
+  cmake_parse_arguments(F "" "CORPUS" "SOURCES;LIBRARIES" ${ARGN})
+  if(MR_FUZZ)
+    add_executable(${name} ${F_SOURCES})
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${F_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
+    target_link_libraries(${name} PRIVATE mr_base)
+    add_test(NAME ${name} COMMAND ${name} ${F_CORPUS})
+    set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+  endif()
+  target_link_libraries(${name} PRIVATE mr_options ${F_LIBRARIES})
+endfunction()

@@ -58,6 +58,10 @@ static void write_real(double v, bool single, struct mr_buf *out)
         mr_buf_puts(out, v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
+    if (v == 0 && signbit(v)) {
+        mr_buf_puts(out, "-0.0"); /* "-0" is an integer to many parsers, and those have one zero only. */
+        return;
+    }
     for (int digits = single ? 6 : 15; digits <= 17; digits++) {
         (void)snprintf(text, sizeof text, "%.*g", digits, v);
         bool same = single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v;

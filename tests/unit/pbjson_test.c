@@ -90,7 +90,7 @@ static void defaults_are_left_out(void **state)
     check_becomes(" { \"i32\": 0, \"text\": \"\", \"data\": \"\", \"manyI32\": [], \"yes\": false, \"real\": 0 } \n",
                   "{}");
     check_becomes("{\"i32\":null,\"inner\":null,\"manyI32\":null,\"chosenText\":null}", "{}");
-    check_becomes("{\"doubleReal\":-0.0}", "{\"doubleReal\":-0}");
+    check_becomes("{\"doubleReal\":-0.0}", "{\"doubleReal\":-0.0}");
 }
 
 static void fields_are_in_order_of_their_numbers(void **state)

@@ -1,0 +1,149 @@
+/*
+ * Runs a fuzz target without a fuzzer: every file of the corpus as it is, then a fixed number of seeded mutations of
+ * each (bytes changed, cut, doubled). MR_SEED replays a failing run; what was being run is in the message of a crash.
+ */
+#include "base/rng.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUTATIONS_PER_FILE 200
+#define INPUT_BYTES_MAX (1u << 20)
+
+static char current[8192];
+
+static void say_what_ran(int sig)
+{
+    (void)!write(STDERR_FILENO, current, strlen(current));
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
+static uint8_t *read_whole(const char *path, size_t *len)
+{
+    FILE *f = fopen(path, "rb");
+    uint8_t *data = malloc(INPUT_BYTES_MAX);
+
+    if (f == NULL || data == NULL) {
+        fprintf(stderr, "%s cannot be read\n", path);
+        exit(1);
+    }
+    *len = fread(data, 1, INPUT_BYTES_MAX, f);
+    fclose(f);
+    return data;
+}
+
+/* @data has room for twice @len. */
+static size_t mutate(struct mr_rng *rng, uint8_t *data, size_t len)
+{
+    uint64_t changes = 1 + mr_rng_below(rng, 4);
+
+    for (; changes > 0 && len > 0; changes--) {
+        size_t at = mr_rng_below(rng, len);
+        size_t n = 1 + mr_rng_below(rng, len - at);
+
+        switch (mr_rng_below(rng, 5)) {
+        case 0:
+            data[at] = (uint8_t)mr_rng_next(rng);
+            break;
+        case 1:
+            data[at] ^= (uint8_t)(1u << mr_rng_below(rng, 8));
+            break;
+        case 2: /* a length or a count of many */
+            data[at] = 0xff;
+            break;
+        case 3:
+            memmove(data + at, data + at + n, len - at - n);
+            len -= n;
+            break;
+        default:
+            memmove(data + at, data + mr_rng_below(rng, len - n + 1), n);
+            break;
+        }
+    }
+    return len;
+}
+
+/* In memory of its exact size, so that a sanitizer sees the first byte too many. */
+static void run_exact(const uint8_t *data, size_t len)
+{
+    uint8_t *copy = malloc(len == 0 ? 1 : len);
+
+    if (copy == NULL) {
+        abort();
+    }
+    memcpy(copy, data, len);
+    LLVMFuzzerTestOneInput(copy, len);
+    free(copy);
+}
+
+static void run_file(const char *path, uint64_t seed)
+{
+    size_t len;
+    uint8_t *data = read_whole(path, &len);
+    uint8_t *work = malloc(2 * len + 1);
+    struct mr_rng rng;
+
+    if (work == NULL) {
+        abort();
+    }
+    mr_rng_seed(&rng, seed);
+    snprintf(current, sizeof current, "fuzz: %s as it is\n", path);
+    run_exact(data, len);
+    for (int i = 0; i < MUTATIONS_PER_FILE; i++) {
+        snprintf(current, sizeof current, "fuzz: %s, MR_SEED=%" PRIu64 ", mutation %d\n", path, seed, i);
+        memcpy(work, data, len);
+        run_exact(work, mutate(&rng, work, len));
+    }
+    free(work);
+    free(data);
+}
+
+static int run_directory(const char *dir, uint64_t seed)
+{
+    struct dirent **names = NULL;
+    int n = scandir(dir, &names, NULL, alphasort);
+    int files = 0;
+
+    if (n < 0) {
+        fprintf(stderr, "%s: no such corpus\n", dir);
+        exit(1);
+    }
+    for (int i = 0; i < n; i++) {
+        char path[4096];
+
+        if (names[i]->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
+            run_file(path, seed);
+            files++;
+        }
+        free(names[i]);
+    }
+    free(names);
+    return files;
+}
+
+int main(int argc, char **argv)
+{
+    const char *text = getenv("MR_SEED");
+    uint64_t seed = text == NULL ? 1 : strtoull(text, NULL, 10);
+    int files = 0;
+
+    signal(SIGABRT, say_what_ran);
+    for (int i = 1; i < argc; i++) {
+        files += run_directory(argv[i], seed);
+    }
+    if (files == 0) {
+        fprintf(stderr, "no corpus was given\n");
+        return 1;
+    }
+    printf("%d files, %d mutations each\n", files, MUTATIONS_PER_FILE);
+    return 0;
+}
