@@ -11,7 +11,7 @@
  *     VAR:    row_dims i64[rows][rank], starts u64[rows + 1]; then as above
  *   total_bytes is a multiple of 64.
  *
- * Decoding validates everything: FIXED numbers in O(1), VAR and STRING in O(values).
+ * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values).
  */
 #ifndef MR_ELEMENT_BLOCK_H
 #define MR_ELEMENT_BLOCK_H
@@ -21,15 +21,17 @@
 #include <millrace/block.h>
 #include <sys/uio.h>
 
-/* Build: allocate, fill the writable parts, seal. */
-typedef struct mr_block_builder mr_block_builder;
-
 /*
  * A block of @rows FIXED columns with these leaf specs (all dims known): memory allocated, numbers writable through
  * mr_block_data(). STRING columns are set with mr_block_set_column(). The result is already a mr_block with one reference,
  * to be filled before it is shared.
  */
 int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret, mr_error *err);
+/*
+ * Replace column @i of a block that is not shared yet by @column (same number of rows); takes a new reference to each
+ * owner[] that is not NULL. What the column's buffers hold is not looked at.
+ */
+int mr_block_set_column(mr_block *block, uint32_t i, const struct mr_column *column, mr_error *err);
 /* Writable data of a FIXED numeric column of a block that is not shared yet. */
 void *mr_block_data(mr_block *block, uint32_t column);
 /*

@@ -1,0 +1,298 @@
+/* One dimension more, one dimension less. Values never move: only what is said about their shape changes. */
+#include "element/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+/*
+ * A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra: bytes for new arrays of
+ * dims and starts, in a buffer of their own which the shell holds too (0: none).
+ */
+static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret, mr_buffer **arrays,
+                         mr_error *err)
+{
+    mr_buffer *b = NULL;
+    mr_block *out;
+    int rc = MR_OK;
+
+    if (extra > 0) {
+        rc = mr_buffer_new(extra, &b, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err);
+    }
+    if (rc == MR_OK) {
+        memcpy(out->columns, block->columns, (size_t)block->ncolumns * sizeof out->columns[0]);
+        mr_block_hold_all(out, block);
+        mr_block_hold(out, b);
+        *ret = out;
+        *arrays = b;
+    }
+    mr_buffer_unref(b); /* The shell's reference is enough. */
+    return rc;
+}
+
+/* A VAR column whose rows all have dims @dims becomes FIXED; nothing is copied. */
+static void make_fixed(struct mr_column *c, const int64_t *dims, uint8_t rank)
+{
+    int64_t copy[MR_RANK_MAX];
+    uint64_t first = c->starts[0];
+
+    memcpy(copy, dims, rank * sizeof dims[0]);
+    c->kind = MR_COLUMN_FIXED;
+    c->rank = rank;
+    memset(c->dims, 0, sizeof c->dims);
+    memcpy(c->dims, copy, rank * sizeof copy[0]);
+    c->row_dims = NULL;
+    c->starts = NULL;
+    if (c->dtype == MR_STRING) {
+        c->offsets = c->offsets == NULL ? NULL : c->offsets + first;
+    } else if (c->data != NULL) {
+        c->data = (const unsigned char *)c->data + first * mr_dtype_size((mr_dtype)c->dtype);
+    }
+}
+
+static bool rows_agree(const struct mr_column *c, uint32_t a, uint32_t b)
+{
+    return memcmp(mr_column_dims(c, a), mr_column_dims(c, b), c->rank * sizeof c->dims[0]) == 0;
+}
+
+/* MR_EINVAL unless the dims of a VAR column agree within each group; *@all: they agree everywhere. */
+static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, uint32_t per, bool *all, mr_error *err)
+{
+    char a[128];
+    char b[128];
+
+    *all = true;
+    for (uint32_t r = 1; r < rows; r++) {
+        if (rows_agree(c, r - 1, r)) {
+            continue;
+        }
+        *all = false;
+        if (r % per != 0) {
+            return mr_error_set(err, MR_EINVAL,
+                                "component %u: elements of shapes %s and %s cannot be in one batch", i,
+                                mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
+                                mr_dims_format(mr_column_dims(c, r), c->rank, b, sizeof b));
+        }
+    }
+    return MR_OK;
+}
+
+/* Where the new arrays of the VAR columns go. */
+struct array_cursor {
+    unsigned char *at;
+    mr_buffer *owner;
+};
+
+static void batch_var(struct mr_column *c, uint32_t groups, uint32_t per, struct array_cursor *cur)
+{
+    uint8_t rank = (uint8_t)(c->rank + 1);
+    int64_t *dims = (int64_t *)(void *)cur->at;
+    uint64_t *starts = (uint64_t *)(void *)(cur->at + (size_t)groups * rank * sizeof *dims);
+
+    for (uint32_t g = 0; g < groups; g++) {
+        dims[(size_t)g * rank] = per;
+        memcpy(dims + (size_t)g * rank + 1, c->row_dims + (size_t)g * per * c->rank, c->rank * sizeof *dims);
+        starts[g] = c->starts[(size_t)g * per];
+    }
+    starts[groups] = c->starts[(size_t)groups * per];
+    c->rank = rank;
+    c->row_dims = dims;
+    c->starts = starts;
+    c->owner[1] = cur->owner;
+    cur->at = (unsigned char *)(starts + groups + 1);
+}
+
+static void batch_fixed(struct mr_column *c, uint32_t per)
+{
+    memmove(c->dims + 1, c->dims, c->rank * sizeof c->dims[0]);
+    c->dims[0] = per;
+    c->rank++;
+}
+
+int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error *err)
+{
+    uint32_t groups;
+    size_t extra = 0;
+    mr_block *out;
+    mr_buffer *arrays = NULL;
+    int rc;
+
+    MR_ASSERT(per > 0);
+    MR_ASSERT(block->rows % per == 0);
+    groups = block->rows / per;
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        const struct mr_column *c = &block->columns[i];
+        bool all;
+
+        if (c->rank == MR_RANK_MAX) {
+            return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
+                                MR_RANK_MAX + 1, MR_RANK_MAX);
+        }
+        if (c->kind == MR_COLUMN_VAR) {
+            rc = check_groups(c, i, block->rows, per, &all, err);
+            if (rc < 0) {
+                return rc;
+            }
+            extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) + ((size_t)groups + 1) * sizeof(uint64_t);
+        }
+    }
+    rc = reshape_shell(block, groups, extra, &out, &arrays, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct array_cursor cur = {arrays == NULL ? NULL : mr_buffer_data(arrays), arrays};
+    for (uint32_t i = 0; i < out->ncolumns; i++) {
+        struct mr_column *c = &out->columns[i];
+        bool all = false;
+
+        if (c->kind == MR_COLUMN_VAR) {
+            (void)check_groups(c, i, block->rows, per, &all, NULL);
+        }
+        if (c->kind == MR_COLUMN_VAR && !(all && block->rows > 0)) {
+            batch_var(c, groups, per, &cur);
+            continue;
+        }
+        if (c->kind == MR_COLUMN_VAR) {
+            make_fixed(c, c->row_dims, c->rank);
+        }
+        batch_fixed(c, per);
+    }
+    *ret = out;
+    return MR_OK;
+}
+
+/* How many rows row @r is cut into; MR_EINVAL if the components do not agree. */
+static int count_cuts(const mr_block *block, uint32_t r, uint64_t *cuts, mr_error *err)
+{
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        const struct mr_column *c = &block->columns[i];
+
+        uint64_t d = (uint64_t)mr_column_dims(c, r)[0];
+        if (i > 0 && d != *cuts) {
+            return mr_error_set(err, MR_EINVAL,
+                                "components 0 and %u have %llu and %llu rows: they cannot be unbatched together", i,
+                                (unsigned long long)*cuts, (unsigned long long)d);
+        }
+        *cuts = d;
+    }
+    return MR_OK;
+}
+
+/* Rows of the result; *@extra: bytes of new arrays at most. */
+static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr_error *err)
+{
+    uint64_t total = 0;
+    bool fixed = true;
+
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        fixed = fixed && block->columns[i].kind == MR_COLUMN_FIXED;
+        if (block->columns[i].rank == 0) {
+            return mr_error_set(err, MR_EINVAL, "component %u is a scalar: nothing to unbatch", i);
+        }
+    }
+    for (uint32_t r = 0; r < block->rows && total <= MR_BLOCK_ROWS_MAX; r++) {
+        uint64_t cuts = 0;
+        int rc = count_cuts(block, r, &cuts, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        total += cuts < MR_BLOCK_ROWS_MAX ? cuts : MR_BLOCK_ROWS_MAX + 1ull;
+        if (fixed) {
+            total *= block->rows; /* All rows have the dims of the first. */
+            break;
+        }
+    }
+    if (total > MR_BLOCK_ROWS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "unbatching gives more than %u rows in a block", MR_BLOCK_ROWS_MAX);
+    }
+    *rows = (uint32_t)total;
+    *extra = 0;
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        if (block->columns[i].kind == MR_COLUMN_VAR) {
+            *extra += (size_t)total * (block->columns[i].rank - 1u) * sizeof(int64_t) +
+                      ((size_t)total + 1) * sizeof(uint64_t);
+        }
+    }
+    return MR_OK;
+}
+
+static void unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows, struct array_cursor *cur)
+{
+    uint8_t rank = (uint8_t)(c->rank - 1);
+    int64_t *dims = (int64_t *)(void *)cur->at;
+    uint64_t *starts = (uint64_t *)(void *)(cur->at + (size_t)rows * rank * sizeof *dims);
+    uint32_t to = 0;
+
+    for (uint32_t r = 0; r < old_rows; r++) {
+        const int64_t *from = c->row_dims + (size_t)r * c->rank;
+        uint64_t each = from[0] == 0 ? 0 : (c->starts[r + 1] - c->starts[r]) / (uint64_t)from[0];
+
+        for (int64_t k = 0; k < from[0]; k++, to++) {
+            memcpy(dims + (size_t)to * rank, from + 1, rank * sizeof *dims);
+            starts[to] = c->starts[r] + (uint64_t)k * each;
+        }
+    }
+    MR_ASSERT(to == rows);
+    starts[rows] = c->starts[old_rows];
+    c->rank = rank;
+    c->row_dims = dims;
+    c->starts = starts;
+    c->owner[1] = cur->owner;
+    cur->at = (unsigned char *)(starts + rows + 1);
+}
+
+static void unbatch_fixed(struct mr_column *c)
+{
+    c->rank--;
+    memmove(c->dims, c->dims + 1, c->rank * sizeof c->dims[0]);
+    c->dims[c->rank] = 0;
+}
+
+/* Do all rows agree from the second dimension on? Then the result is FIXED. */
+static bool inner_dims_agree(const struct mr_column *c, uint32_t rows)
+{
+    for (uint32_t r = 1; r < rows; r++) {
+        if (memcmp(c->row_dims + 1, c->row_dims + (size_t)r * c->rank + 1, (c->rank - 1u) * sizeof(int64_t)) != 0) {
+            return false;
+        }
+    }
+    return rows > 0;
+}
+
+int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
+{
+    uint32_t rows = 0;
+    size_t extra = 0;
+    mr_block *out;
+    mr_buffer *arrays = NULL;
+    int rc = unbatch_size(block, &rows, &extra, err);
+
+    if (rc == MR_OK) {
+        rc = reshape_shell(block, rows, extra, &out, &arrays, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    struct array_cursor cur = {arrays == NULL ? NULL : mr_buffer_data(arrays), arrays};
+    for (uint32_t i = 0; i < out->ncolumns; i++) {
+        struct mr_column *c = &out->columns[i];
+
+        if (c->kind == MR_COLUMN_FIXED) {
+            unbatch_fixed(c);
+        } else if (inner_dims_agree(c, block->rows)) {
+            make_fixed(c, c->row_dims + 1, (uint8_t)(c->rank - 1));
+        } else {
+            unbatch_var(c, block->rows, rows, &cur);
+        }
+    }
+    *ret = out;
+    return MR_OK;
+}

@@ -1,0 +1,237 @@
+/* The life of a block, and the ways to make one. */
+#include "element/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+mr_block *mr_block_ref(const mr_block *block)
+{
+    mr_block *b = (mr_block *)(uintptr_t)block; /* The count is not part of what is immutable. */
+    uint32_t before = atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+
+    MR_ASSERT(before > 0);
+    return b;
+}
+
+void mr_block_unref(const mr_block *block)
+{
+    mr_block *b = (mr_block *)(uintptr_t)block;
+    uint32_t before;
+
+    if (b == NULL) {
+        return;
+    }
+    before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    MR_ASSERT(before > 0);
+    if (before > 1) {
+        return;
+    }
+    bool embedded = b->embedded;
+    for (uint32_t i = embedded ? 1 : 0; i < b->nheld; i++) {
+        mr_buffer_unref(b->held[i]);
+    }
+    if (embedded) {
+        mr_buffer_unref(&b->own); /* Last: the block lies in that memory. */
+    } else {
+        mr_free(b);
+    }
+}
+
+uint32_t mr_block_rows(const mr_block *block)
+{
+    return block->rows;
+}
+
+uint32_t mr_block_column_count(const mr_block *block)
+{
+    return block->ncolumns;
+}
+
+const struct mr_column *mr_block_column(const mr_block *block, uint32_t i)
+{
+    MR_ASSERT(i < block->ncolumns);
+    return &block->columns[i];
+}
+
+bool mr_block_exclusive(const mr_block *block)
+{
+    if (atomic_load_explicit(&block->refs, memory_order_acquire) != 1) {
+        return false;
+    }
+    for (uint32_t i = 0; i < block->nheld; i++) {
+        uint32_t mine = 0;
+
+        for (uint32_t k = 0; k < block->nheld; k++) {
+            mine += block->held[k] == block->held[i];
+        }
+        if (mr_buffer_refs(block->held[i]) != mine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int check_counts(uint64_t rows, uint64_t columns, mr_error *err)
+{
+    if (rows > MR_BLOCK_ROWS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u", (unsigned long long)rows,
+                            MR_BLOCK_ROWS_MAX);
+    }
+    if (columns > MR_BLOCK_COLUMNS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %u",
+                            (unsigned long long)columns, MR_BLOCK_COLUMNS_MAX);
+    }
+    return MR_OK;
+}
+
+static int alloc_layout(uint32_t i, uint32_t rows, const struct mr_leaf_spec *leaf, struct mr_column_layout *l,
+                        mr_error *err)
+{
+    char shape[128];
+
+    memset(l, 0, sizeof *l);
+    l->kind = MR_COLUMN_FIXED;
+    l->dtype = leaf->dtype;
+    if (leaf->rank < 0 || leaf->rank > MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "leaf %u: a block needs a known rank", i);
+    }
+    l->rank = (uint8_t)leaf->rank;
+    memcpy(l->dims, leaf->dims, l->rank * sizeof l->dims[0]);
+    if (!mr_dims_product(l->dims, l->rank, &l->values) ||
+        __builtin_mul_overflow(l->values, (uint64_t)rows, &l->values)) {
+        return mr_error_set(err, MR_EINVAL, "leaf %u: %u rows of shape %s make no block", i, rows,
+                            mr_dims_format(l->dims, l->rank, shape, sizeof shape));
+    }
+    return MR_OK;
+}
+
+int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret, mr_error *err)
+{
+    struct mr_column_layout few[8];
+    struct mr_column_layout *layout = few;
+    uint32_t strings = 0;
+    int rc = check_counts(rows, n, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (n > sizeof few / sizeof few[0]) {
+        layout = mr_reallocarray(NULL, n, sizeof layout[0]);
+        if (layout == NULL) {
+            return mr_error_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = alloc_layout(i, rows, &leaves[i], &layout[i], err);
+        if (rc == MR_OK && layout[i].dtype == MR_STRING) {
+            /* Its memory comes later, with mr_block_set_column(). */
+            layout[i].values = 0;
+            strings++;
+        }
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_layout(rows, layout, n, 3 * n, ret, err);
+    }
+    for (uint32_t i = 0; i < n && rc == MR_OK && strings > 0; i++) {
+        if (layout[i].dtype == MR_STRING) {
+            (*ret)->columns[i].offsets = NULL;
+            (*ret)->columns[i].data = NULL;
+        }
+    }
+    if (layout != few) {
+        mr_free(layout);
+    }
+    return rc;
+}
+
+void *mr_block_data(mr_block *block, uint32_t column)
+{
+    MR_ASSERT(column < block->ncolumns);
+    MR_ASSERT(block->columns[column].dtype != MR_STRING);
+    MR_ASSERT(atomic_load_explicit(&block->refs, memory_order_relaxed) == 1);
+    return mr_column_bytes(&block->columns[column]);
+}
+
+int mr_block_set_column(mr_block *block, uint32_t i, const struct mr_column *column, mr_error *err)
+{
+    MR_ASSERT(i < block->ncolumns);
+    MR_ASSERT(atomic_load_explicit(&block->refs, memory_order_relaxed) == 1);
+    if (block->held_cap - block->nheld < 3) {
+        return mr_error_set(err, MR_EINTERNAL, "column %u: set more often than the block has room for", i);
+    }
+    block->columns[i] = *column;
+    for (int k = 0; k < 3; k++) {
+        mr_block_hold(block, column->owner[k]);
+    }
+    return MR_OK;
+}
+
+int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n, mr_block **ret, mr_error *err)
+{
+    mr_block *block;
+    int rc = check_counts(rows, n, err);
+
+    if (rc == MR_OK) {
+        rc = mr_block_shell(rows, n, 3 * n, &block, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        block->columns[i] = columns[i];
+        for (int k = 0; k < 3; k++) {
+            mr_block_hold(block, columns[i].owner[k]);
+        }
+    }
+    *ret = block;
+    return MR_OK;
+}
+
+int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret, mr_error *err)
+{
+    struct mr_column_layout *layout = NULL;
+    mr_block *block = NULL;
+    int rc = check_counts(rows, ncolumns, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    layout = mr_calloc(ncolumns, sizeof layout[0]);
+    if (layout == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; i < ncolumns; i++) {
+        rc = mr_column_check(&columns[i], rows, &layout[i], err);
+        if (rc < 0) {
+            mr_error_wrap(err, "column %u", i);
+            goto out;
+        }
+    }
+    rc = mr_block_layout(rows, layout, ncolumns, 0, &block, err);
+    if (rc < 0) {
+        goto out;
+    }
+    for (uint32_t i = 0; i < ncolumns; i++) {
+        mr_column_copy_all(&block->columns[i], &columns[i], rows);
+    }
+    *ret = block;
+
+out:
+    mr_free(layout);
+    return rc;
+}
+
+size_t mr_block_pinned_bytes(const mr_block *block)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < block->nheld; i++) {
+        n += mr_buffer_size(block->held[i]);
+    }
+    return n;
+}

@@ -1,0 +1,125 @@
+#include "element/buffer.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "element/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+/* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes are aligned too. */
+#define HEADER_BYTES MR_ALIGNMENT
+
+_Static_assert(sizeof(struct mr_buffer) <= HEADER_BYTES, "a buffer's header fits in front of its data");
+
+void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx), void *ctx)
+{
+    atomic_init(&b->refs, 1);
+    b->data = data;
+    b->size = size;
+    b->release = release;
+    b->ctx = ctx;
+}
+
+/* Up to here malloc() serves from a cache of the thread, which aligned_alloc() never does. */
+#define SMALL_BYTES_MAX 960u
+
+void *mr_aligned_memory(size_t size, void **raw)
+{
+    if (size > SMALL_BYTES_MAX) {
+        *raw = mr_malloc_aligned(size);
+        return *raw;
+    }
+    *raw = mr_malloc(size + MR_ALIGNMENT);
+    if (*raw == NULL) {
+        return NULL;
+    }
+    return (void *)(((uintptr_t)*raw + MR_ALIGNMENT - 1) & ~(uintptr_t)(MR_ALIGNMENT - 1));
+}
+
+int mr_buffer_new(size_t size, mr_buffer **ret, mr_error *err)
+{
+    size_t total;
+    unsigned char *memory;
+    void *raw;
+
+    if (__builtin_add_overflow(size, (size_t)HEADER_BYTES, &total)) {
+        return mr_error_nomem(err);
+    }
+    memory = mr_aligned_memory(total, &raw);
+    if (memory == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_buffer_init((mr_buffer *)memory, memory + HEADER_BYTES, size, mr_free, raw);
+    *ret = (mr_buffer *)memory;
+    return MR_OK;
+}
+
+/* A wrapped buffer is two things: its own header, and the memory of somebody else. */
+struct wrapped {
+    mr_buffer buffer;
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+static void release_wrapped(void *ctx)
+{
+    struct wrapped *w = ctx;
+
+    if (w->release != NULL) {
+        w->release(w->ctx);
+    }
+    mr_free(w);
+}
+
+int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret, mr_error *err)
+{
+    struct wrapped *w = mr_malloc(sizeof *w);
+
+    if (w == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_buffer_init(&w->buffer, data, size, release_wrapped, w);
+    w->release = release;
+    w->ctx = ctx;
+    *ret = &w->buffer;
+    return MR_OK;
+}
+
+mr_buffer *mr_buffer_ref(mr_buffer *b)
+{
+    uint32_t before = atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+
+    MR_ASSERT(before > 0);
+    return b;
+}
+
+void mr_buffer_unref(mr_buffer *b)
+{
+    uint32_t before;
+
+    if (b == NULL) {
+        return;
+    }
+    before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    MR_ASSERT(before > 0);
+    if (before == 1) {
+        b->release(b->ctx);
+    }
+}
+
+void *mr_buffer_data(const mr_buffer *b)
+{
+    return b->data;
+}
+
+size_t mr_buffer_size(const mr_buffer *b)
+{
+    return b->size;
+}
+
+uint32_t mr_buffer_refs(const mr_buffer *b)
+{
+    /* Acquire: who finds itself alone must see what the others wrote before they let go. */
+    return atomic_load_explicit(&b->refs, memory_order_acquire);
+}

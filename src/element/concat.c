@@ -1,0 +1,177 @@
+/* Rows of several blocks in one, and copies of rows. */
+#include "element/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at, const struct mr_column *src,
+                          uint32_t row, uint32_t rows)
+{
+    int64_t *row_dims = mr_column_row_dims(dst) + (size_t)at->rows * dst->rank;
+    uint64_t *starts = mr_column_starts(dst) + at->rows;
+
+    for (uint32_t r = 0; r < rows; r++) {
+        uint64_t first;
+        uint64_t count;
+
+        memcpy(row_dims + (size_t)r * dst->rank, mr_column_dims(src, row + r), dst->rank * sizeof row_dims[0]);
+        mr_column_values(src, row + r, 1, &first, &count);
+        starts[r + 1] = starts[r] + count;
+    }
+}
+
+void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src, uint32_t row,
+                      uint32_t rows)
+{
+    uint64_t first;
+    uint64_t count;
+    uint64_t bytes;
+
+    mr_column_values(src, row, rows, &first, &count);
+    bytes = mr_column_payload(src, first, count);
+    if (dst->kind == MR_COLUMN_VAR) {
+        append_shapes(dst, at, src, row, rows);
+    }
+    if (dst->dtype == MR_STRING) {
+        uint64_t *offsets = mr_column_offsets(dst) + at->values;
+
+        if (bytes > 0) {
+            memcpy(mr_column_bytes(dst) + at->heap, (const unsigned char *)src->data + src->offsets[first], bytes);
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            offsets[i + 1] = at->heap + (src->offsets[first + i + 1] - src->offsets[first]);
+        }
+        at->heap += bytes;
+    } else if (bytes > 0) {
+        size_t size = mr_dtype_size((mr_dtype)src->dtype);
+
+        memcpy(mr_column_bytes(dst) + at->values * size, (const unsigned char *)src->data + first * size, bytes);
+    }
+    at->rows += rows;
+    at->values += count;
+}
+
+void mr_column_copy_all(struct mr_column *dst, const struct mr_column *src, uint32_t rows)
+{
+    struct mr_column_fill at = {0};
+
+    mr_column_append(dst, &at, src, 0, rows);
+}
+
+static bool same_dims(const struct mr_column *a, const struct mr_column *b)
+{
+    return memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+
+/* What column @i of all blocks together needs. */
+static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i, struct mr_column_layout *l,
+                         mr_error *err)
+{
+    const struct mr_column *head = &blocks[0]->columns[i];
+
+    memset(l, 0, sizeof *l);
+    l->kind = head->kind;
+    l->dtype = head->dtype;
+    l->rank = head->rank;
+    memcpy(l->dims, head->dims, head->rank * sizeof l->dims[0]);
+    for (size_t k = 0; k < n; k++) {
+        const struct mr_column *c = &blocks[k]->columns[i];
+        uint64_t first;
+        uint64_t count;
+
+        if (c->dtype != head->dtype || c->rank != head->rank) {
+            return mr_error_set(err, MR_EINVAL, "column %u: %s of rank %u cannot follow %s of rank %u", i,
+                                mr_dtype_name((mr_dtype)c->dtype), c->rank, mr_dtype_name((mr_dtype)head->dtype),
+                                head->rank);
+        }
+        if (c->kind == MR_COLUMN_VAR || !same_dims(c, head)) {
+            l->kind = MR_COLUMN_VAR;
+        }
+        mr_column_values(c, 0, blocks[k]->rows, &first, &count);
+        if (__builtin_add_overflow(l->values, count, &l->values)) {
+            return mr_error_nomem(err);
+        }
+        if (c->dtype == MR_STRING) {
+            l->heap += mr_column_payload(c, first, count);
+        }
+    }
+    return MR_OK;
+}
+
+static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err)
+{
+    uint32_t ncolumns = blocks[0]->ncolumns;
+    struct mr_column_layout few[8] = {{0}};
+    struct mr_column_layout *layout = few;
+    uint64_t rows = 0;
+    mr_block *whole = NULL;
+    int rc = MR_OK;
+
+    for (size_t k = 0; k < n; k++) {
+        if (blocks[k]->ncolumns != ncolumns) {
+            return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u",
+                                blocks[k]->ncolumns, ncolumns);
+        }
+        rows += blocks[k]->rows;
+    }
+    if (rows > MR_BLOCK_ROWS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u", (unsigned long long)rows,
+                            MR_BLOCK_ROWS_MAX);
+    }
+    if (ncolumns > sizeof few / sizeof few[0]) {
+        layout = mr_reallocarray(NULL, ncolumns, sizeof layout[0]);
+        if (layout == NULL) {
+            return mr_error_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < ncolumns && rc == MR_OK; i++) {
+        rc = concat_layout(blocks, n, i, &layout[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_layout((uint32_t)rows, layout, ncolumns, 0, &whole, err);
+    }
+    for (uint32_t i = 0; i < ncolumns && rc == MR_OK; i++) {
+        struct mr_column_fill at = {0};
+
+        for (size_t k = 0; k < n; k++) {
+            mr_column_append(&whole->columns[i], &at, &blocks[k]->columns[i], 0, blocks[k]->rows);
+        }
+    }
+    if (rc == MR_OK) {
+        *ret = whole;
+    }
+    if (layout != few) {
+        mr_free(layout);
+    }
+    return rc;
+}
+
+int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err)
+{
+    MR_ASSERT(n > 0);
+    if (n == 1) {
+        *ret = mr_block_ref(blocks[0]);
+        return MR_OK;
+    }
+    return concat(blocks, n, ret, err);
+}
+
+int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+{
+    const mr_block *one;
+    mr_block *part;
+    int rc = mr_block_slice(block, first, count, &part, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    one = part;
+    rc = concat(&one, 1, ret, err);
+    mr_block_unref(part);
+    return rc;
+}

@@ -1,0 +1,209 @@
+#include "element/frame.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "element/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+#define FRAME_MAGIC 0x3146524du /* "MRF1" */
+/* A header is ids and a message text. */
+#define HEADER_BYTES_MAX (64u * 1024)
+
+struct prefix {
+    uint32_t magic;
+    uint32_t header_bytes;
+};
+
+struct mr_frame {
+    _Atomic uint32_t refs;
+    size_t bytes;
+    size_t niov;
+    struct iovec *iov;
+    size_t nencoded;
+    unsigned char *head;
+    struct mr_encoded encoded[];
+};
+
+static void free_frame(mr_frame *frame)
+{
+    for (size_t i = 0; i < frame->nencoded; i++) {
+        mr_encoded_free(&frame->encoded[i]);
+    }
+    mr_free(frame->head);
+    mr_free(frame->iov);
+    mr_free(frame);
+}
+
+static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_t *bytes, mr_error *err)
+{
+    size_t packed = millrace__read_header__get_packed_size(header);
+    struct prefix prefix = {.magic = FRAME_MAGIC, .header_bytes = (uint32_t)packed};
+
+    if (packed > HEADER_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a header of %zu bytes is above %u", packed, HEADER_BYTES_MAX);
+    }
+    *bytes = mr_align64(sizeof prefix + packed);
+    frame->head = mr_calloc(1, *bytes);
+    if (frame->head == NULL) {
+        return mr_error_nomem(err);
+    }
+    memcpy(frame->head, &prefix, sizeof prefix);
+    (void)millrace__read_header__pack(header, frame->head + sizeof prefix);
+    return MR_OK;
+}
+
+int mr_frame_build(const Millrace__ReadHeader *header, mr_block *const *blocks, size_t n, uint64_t spec_hash,
+                   bool checksum, mr_frame **ret, mr_error *err)
+{
+    mr_frame *frame = mr_calloc(1, sizeof *frame + n * sizeof frame->encoded[0]);
+    size_t slices = 1;
+    size_t head = 0;
+    int rc;
+
+    if (frame == NULL) {
+        return mr_error_nomem(err);
+    }
+    atomic_init(&frame->refs, 1);
+    rc = build_head(frame, header, &head, err);
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = mr_block_encode(blocks[i], spec_hash, checksum, &frame->encoded[i], err);
+        if (rc == MR_OK) {
+            frame->nencoded++;
+            slices += frame->encoded[i].count;
+        }
+    }
+    if (rc == MR_OK) {
+        frame->iov = mr_reallocarray(NULL, slices, sizeof frame->iov[0]);
+        rc = frame->iov == NULL ? mr_error_nomem(err) : MR_OK;
+    }
+    if (rc < 0) {
+        free_frame(frame);
+        return rc;
+    }
+    frame->iov[frame->niov++] = (struct iovec){.iov_base = frame->head, .iov_len = head};
+    frame->bytes = head;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(frame->iov + frame->niov, frame->encoded[i].iov, frame->encoded[i].count * sizeof frame->iov[0]);
+        frame->niov += frame->encoded[i].count;
+        frame->bytes += frame->encoded[i].total;
+    }
+    *ret = frame;
+    return MR_OK;
+}
+
+mr_frame *mr_frame_ref(mr_frame *frame)
+{
+    uint32_t before = atomic_fetch_add_explicit(&frame->refs, 1, memory_order_relaxed);
+
+    MR_ASSERT(before > 0);
+    return frame;
+}
+
+void mr_frame_unref(void *p)
+{
+    mr_frame *frame = p;
+
+    if (frame != NULL && atomic_fetch_sub_explicit(&frame->refs, 1, memory_order_acq_rel) == 1) {
+        free_frame(frame);
+    }
+}
+
+const struct iovec *mr_frame_iov(const mr_frame *frame, size_t *count)
+{
+    *count = frame->niov;
+    return frame->iov;
+}
+
+size_t mr_frame_bytes(const mr_frame *frame)
+{
+    return frame->bytes;
+}
+
+static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_t *at, mr_error *err)
+{
+    const unsigned char *data = mr_buffer_data(buffer);
+    size_t size = mr_buffer_size(buffer);
+    struct prefix prefix;
+
+    if (size < sizeof prefix) {
+        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are too few for a message", size);
+    }
+    memcpy(&prefix, data, sizeof prefix);
+    if (prefix.magic != FRAME_MAGIC) {
+        return mr_error_set(err, MR_EDATALOSS, "no data message: it begins with %08x", prefix.magic);
+    }
+    if (prefix.header_bytes > HEADER_BYTES_MAX || mr_align64(sizeof prefix + prefix.header_bytes) > size) {
+        return mr_error_set(err, MR_EDATALOSS, "a header of %u bytes in a message of %zu", prefix.header_bytes, size);
+    }
+    *at = mr_align64(sizeof prefix + prefix.header_bytes);
+    *ret = millrace__read_header__unpack(NULL, prefix.header_bytes, data + sizeof prefix);
+    if (*ret == NULL) {
+        return mr_error_set(err, MR_EDATALOSS, "the header of a message does not parse");
+    }
+    return MR_OK;
+}
+
+static int add_block(struct mr_frame_content *content, size_t *cap, mr_block *block, mr_error *err)
+{
+    if (content->n == *cap) {
+        size_t more = *cap == 0 ? 4 : 2 * *cap;
+        mr_block **grown = mr_reallocarray(content->blocks, more, sizeof grown[0]);
+
+        if (grown == NULL) {
+            mr_block_unref(block);
+            return mr_error_nomem(err);
+        }
+        content->blocks = grown;
+        *cap = more;
+    }
+    content->blocks[content->n++] = block;
+    return MR_OK;
+}
+
+int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret, mr_error *err)
+{
+    struct mr_frame_content content = {0};
+    uint64_t rows = 0;
+    size_t cap = 0;
+    size_t at = 0;
+    int rc = parse_head(buffer, &content.header, &at, err);
+
+    while (rc == MR_OK && at < mr_buffer_size(buffer)) {
+        mr_block *block;
+        size_t used;
+
+        rc = mr_block_decode(buffer, at, spec_hash, &block, &used, err);
+        if (rc < 0) {
+            mr_error_wrap(err, "block at byte %zu of a message", at);
+            break;
+        }
+        rows += mr_block_rows(block);
+        at += used;
+        rc = add_block(&content, &cap, block, err);
+    }
+    if (rc == MR_OK && rows != content.header->elements) {
+        rc = mr_error_set(err, MR_EDATALOSS, "a message of %u elements holds %llu", content.header->elements,
+                          (unsigned long long)rows);
+    }
+    if (rc < 0) {
+        mr_frame_content_free(&content);
+        return rc;
+    }
+    *ret = content;
+    return MR_OK;
+}
+
+void mr_frame_content_free(struct mr_frame_content *content)
+{
+    for (size_t i = 0; i < content->n; i++) {
+        mr_block_unref(content->blocks[i]);
+    }
+    mr_free(content->blocks);
+    if (content->header != NULL) {
+        millrace__read_header__free_unpacked(content->header, NULL);
+    }
+    *content = (struct mr_frame_content){0};
+}

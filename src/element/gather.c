@@ -1,0 +1,125 @@
+/* Rows of a block by index, in any order and any number of times. */
+#include "element/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n, struct mr_column_layout *l,
+                         mr_error *err)
+{
+    memset(l, 0, sizeof *l);
+    l->kind = c->kind;
+    l->dtype = c->dtype;
+    l->rank = c->rank;
+    memcpy(l->dims, c->dims, c->rank * sizeof l->dims[0]);
+    if (c->kind == MR_COLUMN_FIXED && c->dtype != MR_STRING) {
+        if (__builtin_mul_overflow(mr_column_fixed_values(c), (uint64_t)n, &l->values)) {
+            return mr_error_nomem(err);
+        }
+        return MR_OK;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t first;
+        uint64_t count;
+
+        mr_column_values(c, rows[r], 1, &first, &count);
+        if (__builtin_add_overflow(l->values, count, &l->values) ||
+            (c->dtype == MR_STRING &&
+             __builtin_add_overflow(l->heap, mr_column_payload(c, first, count), &l->heap))) {
+            return mr_error_nomem(err);
+        }
+    }
+    return MR_OK;
+}
+
+#define GATHER(type)                                      \
+    do {                                                  \
+        type *d = (type *)to;                             \
+        const type *s = (const type *)src->data;          \
+        for (uint32_t r = 0; r < n; r++) {                \
+            d[r] = s[rows[r]];                            \
+        }                                                 \
+    } while (0)
+
+/* Rows of FIXED numbers: one loop for each of the usual sizes. */
+static void gather_numbers(struct mr_column *dst, const struct mr_column *src, const uint32_t *rows, uint32_t n)
+{
+    size_t size = (size_t)mr_column_fixed_values(src) * mr_dtype_size((mr_dtype)src->dtype);
+    void *to = mr_column_bytes(dst);
+
+    if (size == 0) {
+        return;
+    }
+    if (mr_column_fixed_values(src) == 1) {
+        switch (size) {
+        case 1:
+            GATHER(uint8_t);
+            return;
+        case 2:
+            GATHER(uint16_t);
+            return;
+        case 4:
+            GATHER(uint32_t);
+            return;
+        default:
+            GATHER(uint64_t);
+            return;
+        }
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        memcpy((unsigned char *)to + r * size, (const unsigned char *)src->data + rows[r] * size, size);
+    }
+}
+
+int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_block **ret, mr_error *err)
+{
+    struct mr_column_layout few[8];
+    struct mr_column_layout *layout = few;
+    mr_block *out = NULL;
+    int rc = MR_OK;
+
+    for (uint32_t r = 0; r < n; r++) {
+        MR_ASSERT(rows[r] < block->rows);
+    }
+    if (n > MR_BLOCK_ROWS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%u rows in a block are more than %u", n, MR_BLOCK_ROWS_MAX);
+    }
+    if (block->ncolumns > sizeof few / sizeof few[0]) {
+        layout = mr_reallocarray(NULL, block->ncolumns, sizeof layout[0]);
+        if (layout == NULL) {
+            return mr_error_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
+        rc = gather_layout(&block->columns[i], rows, n, &layout[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_layout(n, layout, block->ncolumns, 0, &out, err);
+    }
+    for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
+        const struct mr_column *src = &block->columns[i];
+        struct mr_column *dst = &out->columns[i];
+
+        if (src->kind == MR_COLUMN_FIXED && src->dtype != MR_STRING) {
+            gather_numbers(dst, src, rows, n);
+        } else {
+            struct mr_column_fill at = {0};
+
+            for (uint32_t r = 0; r < n; r++) {
+                mr_column_append(dst, &at, src, rows[r], 1);
+            }
+        }
+    }
+    if (rc == MR_OK) {
+        *ret = out;
+    }
+    if (layout != few) {
+        mr_free(layout);
+    }
+    return rc;
+}

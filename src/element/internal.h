@@ -1,0 +1,156 @@
+/*
+ * Inside of src/element: what a block is made of, and the one function that allocates blocks with their payload.
+ *
+ * A block keeps a list of the buffers that its columns point into (`held`): one reference each, however many columns
+ * share it. The `owner` of a column names its buffers but counts nothing.
+ *
+ * A block that brings its own payload is one allocation: mr_block, columns, held list, payload. Its memory belongs to
+ * the embedded buffer, of which the block holds one reference like any other; so a slice keeps the memory alive after
+ * the block itself is gone.
+ */
+#ifndef MR_ELEMENT_INTERNAL_H
+#define MR_ELEMENT_INTERNAL_H
+
+#include "element/block.h"
+
+#include <stdatomic.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "blocks are little-endian in memory and on the wire: this host is not supported"
+#endif
+
+#define MR_BLOCK_ALIGN 64u
+
+struct mr_buffer {
+    _Atomic uint32_t refs;
+    void *data;
+    size_t size;
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx), void *ctx);
+
+/* @size bytes aligned to 64; *@raw is what mr_free() takes. NULL: no memory. */
+void *mr_aligned_memory(size_t size, void **raw);
+
+struct mr_block {
+    _Atomic uint32_t refs;
+    uint32_t rows;
+    uint32_t ncolumns;
+    uint32_t nheld;
+    uint32_t held_cap;
+    bool embedded; /* the memory of the block belongs to `own` */
+    mr_buffer **held;
+    mr_buffer own; /* only if embedded */
+    struct mr_column columns[];
+};
+
+/* What one column of a new block needs. */
+struct mr_column_layout {
+    uint8_t kind;
+    uint8_t dtype;
+    uint8_t rank;
+    int64_t dims[MR_RANK_MAX]; /* FIXED */
+    uint64_t values;           /* of all rows */
+    uint64_t heap;             /* MR_STRING: bytes of all values */
+};
+
+/*
+ * A block with memory for all columns, in one allocation: numbers and heap uninitialised, offsets[0] and starts[0] set
+ * to 0. @extra_held: room for so many more buffers in the held list.
+ */
+int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n, uint32_t extra_held,
+                    mr_block **ret, mr_error *err);
+
+/* A block without payload of its own: columns zeroed, room for @held_cap buffers. */
+int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err);
+/* Add a reference to @b (NULL is fine) unless the block holds it already. There must be room. */
+void mr_block_hold(mr_block *block, mr_buffer *b);
+/* Hold all that @from holds. */
+void mr_block_hold_all(mr_block *block, const mr_block *from);
+
+/* Product of dims, or false if it does not fit or a dim is negative. */
+bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret);
+
+/* The writable arrays of a column of a block under construction. */
+static inline int64_t *mr_column_row_dims(struct mr_column *c)
+{
+    return (int64_t *)(uintptr_t)c->row_dims;
+}
+static inline uint64_t *mr_column_starts(struct mr_column *c)
+{
+    return (uint64_t *)(uintptr_t)c->starts;
+}
+static inline uint64_t *mr_column_offsets(struct mr_column *c)
+{
+    return (uint64_t *)(uintptr_t)c->offsets;
+}
+static inline unsigned char *mr_column_bytes(struct mr_column *c)
+{
+    return (unsigned char *)(uintptr_t)c->data;
+}
+
+/* Values of one row of a FIXED column. The product was checked when the column was made. */
+static inline uint64_t mr_column_fixed_values(const struct mr_column *c)
+{
+    uint64_t v = 1;
+
+    for (uint32_t i = 0; i < c->rank; i++) {
+        v *= (uint64_t)c->dims[i];
+    }
+    return v;
+}
+
+/* Values [*first, *first + *count) are those of rows [row, row + rows). */
+static inline void mr_column_values(const struct mr_column *c, uint32_t row, uint32_t rows, uint64_t *first,
+                                    uint64_t *count)
+{
+    if (c->kind == MR_COLUMN_FIXED) {
+        uint64_t v = mr_column_fixed_values(c);
+
+        *first = v * row;
+        *count = v * rows;
+    } else {
+        *first = c->starts[row];
+        *count = c->starts[row + rows] - c->starts[row];
+    }
+}
+
+/* Dims of row @row. */
+static inline const int64_t *mr_column_dims(const struct mr_column *c, uint32_t row)
+{
+    return c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
+}
+
+/* Check a column of @rows rows from outside, and say what memory a copy of it needs. */
+int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret, mr_error *err);
+/* MR_EINVAL unless each of the @n bytes is 0 or 1. */
+int mr_bools_check(const void *data, uint64_t n, mr_error *err);
+
+/* "[2,?,3]" for messages. */
+const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);
+
+static inline size_t mr_align64(size_t n)
+{
+    return (n + (MR_BLOCK_ALIGN - 1)) & ~(size_t)(MR_BLOCK_ALIGN - 1);
+}
+
+/* How far a column under construction is filled. */
+struct mr_column_fill {
+    uint32_t rows;
+    uint64_t values;
+    uint64_t heap; /* MR_STRING */
+};
+/*
+ * Copy rows [row, row + rows) of @src to the end of @dst, which has room for them and the same dtype and rank. @dst VAR
+ * takes rows of either kind.
+ */
+void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src, uint32_t row,
+                      uint32_t rows);
+/* All @rows rows of @src into @dst, which was laid out for them. */
+void mr_column_copy_all(struct mr_column *dst, const struct mr_column *src, uint32_t rows);
+/* Bytes of payload of values [first, first + count), without offsets. */
+uint64_t mr_column_payload(const struct mr_column *c, uint64_t first, uint64_t count);
+
+#endif

@@ -1,0 +1,222 @@
+/* Allocation of blocks: shells that share buffers, and blocks with a payload of their own in one allocation. */
+#include "element/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret)
+{
+    uint64_t v = 1;
+    bool zero = false;
+    bool overflow = false;
+
+    for (uint32_t i = 0; i < rank; i++) {
+        if (dims[i] < 0) {
+            return false;
+        }
+        /* A zero anywhere makes the product 0, whatever the others would have done; each dim must still be sane. */
+        zero = zero || dims[i] == 0;
+        if (!overflow) {
+            overflow = __builtin_mul_overflow(v, (uint64_t)dims[i], &v);
+        }
+    }
+    if (zero) {
+        v = 0;
+        overflow = false;
+    }
+    *ret = v;
+    return !overflow;
+}
+
+const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size)
+{
+    size_t n = 0;
+
+    if (rank < 0) {
+        (void)snprintf(out, size, "<unknown>");
+        return out;
+    }
+    n += (size_t)snprintf(out, size, "[");
+    for (int i = 0; i < rank && n < size; i++) {
+        if (dims[i] == MR_DIM_UNKNOWN) {
+            n += (size_t)snprintf(out + n, size - n, "%s?", i > 0 ? "," : "");
+        } else {
+            n += (size_t)snprintf(out + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+        }
+    }
+    if (n < size) {
+        (void)snprintf(out + n, size - n, "]");
+    }
+    return out;
+}
+
+static size_t head_bytes(uint32_t n, uint32_t held_cap)
+{
+    return sizeof(mr_block) + (size_t)n * sizeof(struct mr_column) + (size_t)held_cap * sizeof(mr_buffer *);
+}
+
+static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_cap)
+{
+    atomic_init(&block->refs, 1);
+    block->rows = rows;
+    block->ncolumns = n;
+    block->nheld = 0;
+    block->held_cap = held_cap;
+    block->embedded = false;
+    block->held = (mr_buffer **)(void *)(block->columns + n);
+}
+
+int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err)
+{
+    mr_block *block = mr_malloc(head_bytes(n, held_cap));
+
+    if (block == NULL) {
+        return mr_error_nomem(err);
+    }
+    init_head(block, rows, n, held_cap);
+    memset(block->columns, 0, (size_t)n * sizeof block->columns[0]);
+    *ret = block;
+    return MR_OK;
+}
+
+void mr_block_hold(mr_block *block, mr_buffer *b)
+{
+    /* Looking at the last few finds nearly every repetition; a buffer that is held twice is counted twice. */
+    uint32_t look = block->nheld < 16 ? block->nheld : 16;
+
+    if (b == NULL) {
+        return;
+    }
+    for (uint32_t i = 1; i <= look; i++) {
+        if (block->held[block->nheld - i] == b) {
+            return;
+        }
+    }
+    MR_ASSERT(block->nheld < block->held_cap);
+    block->held[block->nheld++] = mr_buffer_ref(b);
+}
+
+void mr_block_hold_all(mr_block *block, const mr_block *from)
+{
+    for (uint32_t i = 0; i < from->nheld; i++) {
+        mr_block_hold(block, from->held[i]);
+    }
+}
+
+/* Adds @count items of @size bytes at the next multiple of @align; false if that does not fit into size_t. */
+static bool reserve(size_t *total, uint64_t count, size_t size, size_t align, size_t *at)
+{
+    size_t bytes;
+    size_t start;
+
+    if (__builtin_add_overflow(*total, align - 1, &start)) {
+        return false;
+    }
+    start -= start % align;
+    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(start, bytes, total)) {
+        return false;
+    }
+    /* aligned_alloc() rounds up, and no object may be larger than PTRDIFF_MAX. */
+    *at = start;
+    return *total <= (size_t)PTRDIFF_MAX - MR_BLOCK_ALIGN;
+}
+
+struct column_places {
+    size_t row_dims;
+    size_t starts;
+    size_t offsets;
+    size_t data;
+};
+
+static bool place_column(uint32_t rows, const struct mr_column_layout *l, size_t *total, struct column_places *p)
+{
+    uint64_t count;
+
+    if (l->kind == MR_COLUMN_VAR &&
+        (!reserve(total, (uint64_t)rows * l->rank, sizeof(int64_t), sizeof(int64_t), &p->row_dims) ||
+         !reserve(total, (uint64_t)rows + 1, sizeof(uint64_t), sizeof(uint64_t), &p->starts))) {
+        return false;
+    }
+    if (l->dtype == MR_STRING) {
+        return !__builtin_add_overflow(l->values, (uint64_t)1, &count) &&
+               reserve(total, count, sizeof(uint64_t), sizeof(uint64_t), &p->offsets) &&
+               reserve(total, l->heap, 1, MR_BLOCK_ALIGN, &p->data);
+    }
+    return reserve(total, l->values, mr_dtype_size((mr_dtype)l->dtype), MR_BLOCK_ALIGN, &p->data);
+}
+
+static void fill_column(struct mr_column *c, const struct mr_column_layout *l, unsigned char *base,
+                        const struct column_places *p, mr_buffer *own)
+{
+    memset(c, 0, sizeof *c);
+    c->kind = l->kind;
+    c->dtype = l->dtype;
+    c->rank = l->rank;
+    c->data = base + p->data;
+    c->owner[0] = own;
+    if (l->kind == MR_COLUMN_FIXED) {
+        memcpy(c->dims, l->dims, l->rank * sizeof l->dims[0]);
+    } else {
+        c->row_dims = (const int64_t *)(void *)(base + p->row_dims);
+        c->starts = (const uint64_t *)(void *)(base + p->starts);
+        mr_column_starts(c)[0] = 0;
+        c->owner[1] = own;
+    }
+    if (l->dtype == MR_STRING) {
+        c->offsets = (const uint64_t *)(void *)(base + p->offsets);
+        mr_column_offsets(c)[0] = 0;
+        c->owner[2] = own;
+    }
+}
+
+int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n, uint32_t extra_held,
+                    mr_block **ret, mr_error *err)
+{
+    struct column_places few[8];
+    struct column_places *places = few;
+    unsigned char *memory;
+    void *raw;
+    size_t head = mr_align64(head_bytes(n, 1 + extra_held));
+    size_t total = head;
+    int rc = MR_OK;
+
+    if (n > sizeof few / sizeof few[0]) {
+        places = mr_reallocarray(NULL, n, sizeof places[0]);
+        if (places == NULL) {
+            return mr_error_nomem(err);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (!place_column(rows, &columns[i], &total, &places[i])) {
+            rc = mr_error_set(err, MR_EEXHAUSTED, "column %u: %llu values are more than the memory can address", i,
+                              (unsigned long long)columns[i].values);
+            goto out;
+        }
+    }
+    memory = mr_aligned_memory(total, &raw);
+    if (memory == NULL) {
+        rc = mr_error_set(err, MR_EEXHAUSTED, "out of memory for a block of %u rows (%zu bytes)", rows, total);
+        goto out;
+    }
+    mr_block *block = (mr_block *)(void *)memory;
+    init_head(block, rows, n, 1 + extra_held);
+    block->embedded = true;
+    mr_buffer_init(&block->own, memory + head, total - head, mr_free, raw);
+    block->held[block->nheld++] = &block->own; /* the reference that init gave */
+    for (uint32_t i = 0; i < n; i++) {
+        fill_column(&block->columns[i], &columns[i], memory, &places[i], &block->own);
+    }
+    *ret = block;
+
+out:
+    if (places != few) {
+        mr_free(places);
+    }
+    return rc;
+}

@@ -1,0 +1,151 @@
+/* Dtypes and element specs. */
+#include "element/spec_internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "element/block.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdatomic.h>
+#include <string.h>
+
+struct mr_spec {
+    _Atomic uint32_t refs;
+    uint64_t hash;
+    size_t n;
+    char *structure;
+    struct mr_leaf_spec leaves[];
+};
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[MR_DTYPE_COUNT] = {
+    [MR_BOOL] = {"bool", 1},         [MR_INT8] = {"int8", 1},       [MR_INT16] = {"int16", 2},
+    [MR_INT32] = {"int32", 4},       [MR_INT64] = {"int64", 8},     [MR_UINT8] = {"uint8", 1},
+    [MR_UINT16] = {"uint16", 2},     [MR_UINT32] = {"uint32", 4},   [MR_UINT64] = {"uint64", 8},
+    [MR_FLOAT16] = {"float16", 2},   [MR_BFLOAT16] = {"bfloat16", 2}, [MR_FLOAT32] = {"float32", 4},
+    [MR_FLOAT64] = {"float64", 8},   [MR_STRING] = {"string", 0},
+};
+
+size_t mr_dtype_size(mr_dtype dtype)
+{
+    return (unsigned)dtype < MR_DTYPE_COUNT ? dtypes[dtype].size : 0;
+}
+
+const char *mr_dtype_name(mr_dtype dtype)
+{
+    return (unsigned)dtype < MR_DTYPE_COUNT ? dtypes[dtype].name : NULL;
+}
+
+/* Copy @from in its canonical form: what does not count is 0. */
+static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, size_t i, mr_error *err)
+{
+    memset(to, 0, sizeof *to);
+    if (from->dtype == MR_DTYPE_NONE || from->dtype >= MR_DTYPE_COUNT) {
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no dtype", i, from->dtype);
+    }
+    if (from->rank < MR_RANK_UNKNOWN || from->rank > MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: rank %d is not within 0 to %d", i, from->rank, MR_RANK_MAX);
+    }
+    to->dtype = from->dtype;
+    to->rank = from->rank;
+    for (int d = 0; d < from->rank; d++) {
+        if (from->dims[d] < MR_DIM_UNKNOWN) {
+            return mr_error_set(err, MR_EINVAL, "leaf %zu: dimension %d is %lld", i, d, (long long)from->dims[d]);
+        }
+        to->dims[d] = from->dims[d];
+    }
+    return MR_OK;
+}
+
+static uint64_t hash_of(const mr_spec *spec)
+{
+    uint64_t parts[2] = {mr_hash64(spec->leaves, spec->n * sizeof spec->leaves[0]),
+                         mr_hash64(spec->structure, strlen(spec->structure))};
+    uint64_t hash = mr_hash64(parts, sizeof parts);
+
+    return hash == 0 ? 1 : hash;
+}
+
+int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret, mr_error *err)
+{
+    mr_spec *spec;
+    int rc = MR_OK;
+
+    if (n > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %llu", n, MR_LEAVES_MAX + 0ull);
+    }
+    spec = mr_calloc(1, sizeof *spec + n * sizeof spec->leaves[0]);
+    if (spec == NULL) {
+        return mr_error_nomem(err);
+    }
+    atomic_init(&spec->refs, 1);
+    spec->n = n;
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = copy_leaf(&spec->leaves[i], &leaves[i], i, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_structure_canonical(structure, n, &spec->structure, err);
+    }
+    if (rc < 0) {
+        mr_spec_unref(spec);
+        return rc;
+    }
+    spec->hash = hash_of(spec);
+    *ret = spec;
+    return MR_OK;
+}
+
+mr_spec *mr_spec_ref(const mr_spec *spec)
+{
+    mr_spec *s = (mr_spec *)(uintptr_t)spec; /* The count is not part of what is immutable. */
+    uint32_t before = atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+
+    MR_ASSERT(before > 0);
+    return s;
+}
+
+void mr_spec_unref(mr_spec *spec)
+{
+    if (spec == NULL) {
+        return;
+    }
+    uint32_t before = atomic_fetch_sub_explicit(&spec->refs, 1, memory_order_acq_rel);
+    MR_ASSERT(before > 0);
+    if (before == 1) {
+        mr_free(spec->structure);
+        mr_free(spec);
+    }
+}
+
+size_t mr_spec_leaves(const mr_spec *spec)
+{
+    return spec->n;
+}
+
+const struct mr_leaf_spec *mr_spec_leaf(const mr_spec *spec, size_t i)
+{
+    MR_ASSERT(i < spec->n);
+    return &spec->leaves[i];
+}
+
+const char *mr_spec_structure(const mr_spec *spec)
+{
+    return spec->structure;
+}
+
+bool mr_spec_equal(const mr_spec *a, const mr_spec *b)
+{
+    return a == b || (a->hash == b->hash && a->n == b->n &&
+                      memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
+                      strcmp(a->structure, b->structure) == 0);
+}
+
+uint64_t mr_spec_hash(const mr_spec *spec)
+{
+    return spec->hash;
+}

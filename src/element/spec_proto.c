@@ -1,0 +1,135 @@
+#include "element/spec_proto.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+static int leaf_to_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec **ret, mr_error *err)
+{
+    Millrace__LeafSpec *msg = mr_malloc(sizeof *msg);
+
+    if (msg == NULL) {
+        return mr_error_nomem(err);
+    }
+    millrace__leaf_spec__init(msg);
+    *ret = msg; /* Part of the whole from here on, which the caller frees. */
+    msg->dtype = leaf->dtype;
+    msg->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
+    if (leaf->rank > 0) {
+        msg->dims = mr_memdup(leaf->dims, (size_t)leaf->rank * sizeof leaf->dims[0]);
+        if (msg->dims == NULL) {
+            return mr_error_nomem(err);
+        }
+        msg->n_dims = (size_t)leaf->rank;
+    }
+    return MR_OK;
+}
+
+int mr_spec_to_proto(const mr_spec *spec, Millrace__ElementSpec **ret, mr_error *err)
+{
+    Millrace__ElementSpec *msg = mr_malloc(sizeof *msg);
+    size_t n = mr_spec_leaves(spec);
+    char *structure;
+    int rc = MR_OK;
+
+    if (msg == NULL) {
+        return mr_error_nomem(err);
+    }
+    millrace__element_spec__init(msg);
+    structure = mr_strdup(mr_spec_structure(spec));
+    msg->leaves = n == 0 ? NULL : mr_calloc(n, sizeof msg->leaves[0]);
+    if (structure == NULL || (n > 0 && msg->leaves == NULL)) {
+        rc = mr_error_nomem(err);
+    }
+    if (structure != NULL) {
+        msg->structure = structure;
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = leaf_to_proto(mr_spec_leaf(spec, i), &msg->leaves[i], err);
+        msg->n_leaves += msg->leaves[i] != NULL;
+    }
+    if (rc < 0) {
+        millrace__element_spec__free_unpacked(msg, NULL);
+        return rc;
+    }
+    *ret = msg;
+    return MR_OK;
+}
+
+static int leaf_from_proto(const Millrace__LeafSpec *msg, size_t i, struct mr_leaf_spec *leaf, mr_error *err)
+{
+    memset(leaf, 0, sizeof *leaf);
+    if (msg->dtype == MR_DTYPE_NONE || msg->dtype >= MR_DTYPE_COUNT) {
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no dtype", i, msg->dtype);
+    }
+    if (msg->n_dims > MR_RANK_MAX || (msg->unknown_rank && msg->n_dims > 0)) {
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %zu dimensions%s", i, msg->n_dims,
+                            msg->unknown_rank ? " of an unknown number" : " are too many");
+    }
+    leaf->dtype = (uint8_t)msg->dtype;
+    leaf->rank = msg->unknown_rank ? MR_RANK_UNKNOWN : (int8_t)msg->n_dims;
+    if (msg->n_dims > 0) {
+        memcpy(leaf->dims, msg->dims, msg->n_dims * sizeof leaf->dims[0]);
+    }
+    return MR_OK;
+}
+
+int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error *err)
+{
+    struct mr_leaf_spec *leaves;
+    int rc = MR_OK;
+
+    if (msg->n_leaves > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %d", msg->n_leaves,
+                            (int)MR_LEAVES_MAX);
+    }
+    leaves = mr_calloc(msg->n_leaves, sizeof leaves[0]);
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < msg->n_leaves && rc == MR_OK; i++) {
+        rc = leaf_from_proto(msg->leaves[i], i, &leaves[i], err);
+    }
+    if (rc == MR_OK) {
+        /* An empty string is a spec that came without structure: the default one. */
+        rc = mr_spec_new(leaves, msg->n_leaves, msg->structure[0] == '\0' ? NULL : msg->structure, ret, err);
+    }
+    mr_free(leaves);
+    return rc;
+}
+
+int mr_spec_pack(const mr_spec *spec, void **ret, size_t *size, mr_error *err)
+{
+    Millrace__ElementSpec *msg;
+    int rc = mr_spec_to_proto(spec, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    size_t n = millrace__element_spec__get_packed_size(msg);
+    void *bytes = mr_malloc(n);
+    if (bytes == NULL) {
+        rc = mr_error_nomem(err);
+    } else {
+        *size = millrace__element_spec__pack(msg, bytes);
+        *ret = bytes;
+    }
+    millrace__element_spec__free_unpacked(msg, NULL);
+    return rc;
+}
+
+int mr_spec_unpack(const void *bytes, size_t size, mr_spec **ret, mr_error *err)
+{
+    Millrace__ElementSpec *msg = millrace__element_spec__unpack(NULL, size, bytes);
+    int rc;
+
+    if (msg == NULL) {
+        return mr_error_set(err, MR_EINVAL, "%zu bytes are no element spec", size);
+    }
+    rc = mr_spec_from_proto(msg, ret, err);
+    millrace__element_spec__free_unpacked(msg, NULL);
+    return rc;
+}
