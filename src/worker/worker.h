@@ -1,0 +1,54 @@
+/*
+ * A worker: executes the dataset graphs of the tasks that the dispatcher gives it, and serves their elements to clients
+ * (/millrace.Worker/Read).
+ *
+ * Not for: deciding what is to be done (the dispatcher's business), or transforming elements (the engine's).
+ *
+ * Threads: start, stop and free belong to one thread; mr_worker_address() and mr_worker_wait_registered() are safe from
+ * any thread between start and free.
+ */
+#ifndef MR_WORKER_WORKER_H
+#define MR_WORKER_WORKER_H
+
+#include <millrace/base.h>
+
+typedef struct mr_worker mr_worker;
+
+/* Zero or NULL means "the default" in every field but `dispatchers`. Everything is copied. */
+struct mr_worker_options {
+    const char *dispatchers;           /* "host:port[,host:port...]", with or without "grpc://"; required */
+    const char *listen;                /* host:port, port 0: any; default "127.0.0.1:0" */
+    const char *advertise;             /* what clients are told; "%port%" is the bound port; default: the listen address,
+                                          a wildcard host replaced by "localhost" */
+    const char *const *tags;           /* for status and target_workers */
+    size_t ntags;
+    uint32_t heartbeat_ms;             /* default: what the dispatcher says, 1000 before it did */
+    uint64_t dispatcher_timeout_ms;    /* how long a task waits for splits while no dispatcher answers; default 1 h */
+    uint64_t memory_budget_bytes;      /* default: half of the memory this process may use */
+    uint32_t threads;                  /* of the engine; default: cores this process may use */
+    const char *cluster;               /* refuse others; default: the first one that answers */
+};
+
+/*
+ * Start serving. MR_EUNAVAIL if the address is taken, MR_EINVAL names a bad option. Registration goes on in the
+ * background and is tried for ever; each failure is logged. *@ret belongs to the caller (mr_worker_free()).
+ */
+int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_error *err);
+
+/* host:port that clients are told; lent until mr_worker_free(). */
+const char *mr_worker_address(const mr_worker *w);
+/* The port that was bound. */
+int mr_worker_port(const mr_worker *w);
+
+/* MR_OK once a dispatcher has accepted the worker, MR_TIMEOUT after @timeout_ms (-1: wait). MR_ECANCELED after stop. */
+int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err);
+
+/*
+ * Stop: no new session is accepted, tasks are cancelled, open streams get up to @grace_ms to send what is ready. Blocks
+ * until all threads have ended. Later calls do nothing.
+ */
+void mr_worker_stop(mr_worker *w, int64_t grace_ms);
+/* Stops with no grace if that was not done; NULL is fine. */
+void mr_worker_free(mr_worker *w);
+
+#endif
