@@ -1,0 +1,111 @@
+"""Measure reading from one worker, beside raw TCP, in interleaved rounds; print medians and ratios.
+
+    python3 bench/run.py [--rounds 5] [--build build] [--json FILE]
+
+Starts a private etcd, one dispatcher and one worker on loopback. Every figure is the median of the rounds; a ratio is
+taken within its round, against the raw TCP run beside it. Needs the build (`make build`).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BULK = {"64 KiB": (65536, 40000), "1 MiB": (1 << 20, 4000)}
+SMALL = 20_000_000
+PYTHON_SMALL = 4_000_000
+LATENCY_ROUNDS = 100
+
+
+def run(build, *args):
+    """One run of the C program: the JSON it prints."""
+    out = subprocess.run([build / "bench" / "read_bench", *map(str, args)], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+def python_bulk(mr, np, service, element_bytes, count):
+    ds = mr.Dataset.from_tensors(np.ones(element_bytes, np.uint8)).repeat(count)
+    ds = ds.apply(mr.service.distribute(processing_mode="parallel_epochs", service=service))
+    start, seen = None, 0
+    for element in ds.as_numpy_iterator():
+        if start is None:
+            start = time.perf_counter()
+        else:
+            seen += element.nbytes
+    seconds = time.perf_counter() - start
+    if seen != (count - 1) * element_bytes:
+        sys.exit(f"python bulk: {seen} bytes came")
+    return seen / seconds / 1e9
+
+
+def python_small(mr, service, count):
+    ds = mr.Dataset.range(count).map(lambda x: {"a": x, "b": x})
+    ds = ds.apply(mr.service.distribute(processing_mode="parallel_epochs", service=service))
+    start, n = None, 0
+    for element in ds.as_numpy_iterator():
+        if start is None:
+            start = time.perf_counter()
+        n += 1
+    seconds = time.perf_counter() - start
+    if n != count or element["a"] != count - 1:
+        sys.exit(f"python small: {n} elements came, the last {element}")
+    return n / seconds / 1e6
+
+
+def one_round(build, mr, np, service):
+    """Every measurement once, each next to its baseline."""
+    row = {}
+    for name, (size, count) in BULK.items():
+        tcp = run(build, "tcp", size, count)["gb_per_s"]
+        c = run(build, "bulk", service, size, count)["gb_per_s"]
+        py = python_bulk(mr, np, service, size, count)
+        row[f"{name}: raw TCP, GB/s"] = tcp
+        row[f"{name}: C, GB/s"] = c
+        row[f"{name}: Python, GB/s"] = py
+        row[f"{name}: C / raw TCP"] = c / tcp
+        row[f"{name}: Python / raw TCP"] = py / tcp
+    row["8 bytes, C, each element, M/s"] = run(build, "small", service, SMALL)["m_elements_per_s"]
+    row["two-component dicts, Python, each element, M/s"] = python_small(mr, service, PYTHON_SMALL)
+    latency = run(build, "latency", service, LATENCY_ROUNDS)
+    row["first element, p50 ms"] = latency["first_p50_ms"]
+    row["first element, p99 ms"] = latency["first_p99_ms"]
+    row["last element to end, p50 ms"] = latency["end_p50_ms"]
+    row["last element to end, p99 ms"] = latency["end_p99_ms"]
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    os.environ.setdefault("MILLRACE_LIBRARY", str(build / "src" / "client" / "libmillrace.so.0"))
+    os.environ.setdefault("MILLRACE_PROGRAM", str(build / "src" / "main" / "millrace"))
+    sys.path.insert(0, str(ROOT / "python"))
+    import numpy as np
+
+    import millrace as mr
+
+    rows = []
+    with mr.service.DispatchServer() as dispatcher:
+        config = mr.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+        with mr.service.WorkerServer(config):
+            for i in range(args.rounds):
+                print(f"round {i + 1} of {args.rounds}", file=sys.stderr, flush=True)
+                rows.append(one_round(build, mr, np, dispatcher.target))
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        print(f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .. {max(values):.3f})")
+    if args.json:
+        args.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()
