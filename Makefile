@@ -1,5 +1,54 @@
-# Thin: every target is one or two commands of CMake's or of scripts/.
-.PHONY: all
-all: build
-build:
-	cmake -S . -B build -G Ninja && cmake --build build
+# Thin: every target is a command or two of CMake's, of scripts/ or of the program itself. `make help` lists them.
+PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc)
+
+DEV     := build/dev
+RELEASE := build/release
+export PYTHON
+
+.PHONY: help deps build check demo install asan tsan lint bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS))"
+
+deps: ## install what is missing (Debian 12; as root, or say the command)
+	@scripts/deps.sh
+
+build: deps ## program and library, in build/release
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+
+check: deps ## build with every warning an error, run all tests, count them
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	@scripts/check.sh $(DEV)
+
+demo: build ## two trainers, three dispatchers, two workers, one of them killed (about a minute)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/digits/demo.py
+
+install: build ## program, library, headers below PREFIX
+	cmake --install $(RELEASE) --prefix $(PREFIX)
+
+asan: deps ## the tests under the address and undefined-behaviour sanitizers
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	@scripts/check.sh build/asan ctest
+
+tsan: deps ## the tests that do without gRPC, under the thread sanitizer
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	@scripts/check.sh build/tsan ctest
+
+lint: ## clang-format and clang-tidy
+	@LINT=1 scripts/deps.sh
+	cmake --preset dev
+	cmake --build --preset dev --target mr_generated -j $(JOBS)
+	@scripts/lint.sh $(DEV)
+
+bench: build ## measurements of docs/performance.md (minutes)
+	@scripts/with-build.sh $(RELEASE) bench/run.sh $(RELEASE)
+
+clean: ## remove the build trees
+	rm -rf build

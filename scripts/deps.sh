@@ -1,0 +1,67 @@
+#!/bin/sh
+# Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
+#
+# LINT=1 adds what `make lint` needs.
+set -eu
+
+build="build-essential cmake ninja-build pkg-config"
+libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libjansson-dev zlib1g-dev libxxhash-dev
+    librandom123-dev libcmocka-dev"
+services="etcd-server etcd-client"
+python="python3-numpy python3-pytest"
+lint="clang-format clang-tidy"
+
+wanted="$build $libraries $services"
+case ${PYTHON:-/usr/bin/python3} in
+/usr/bin/python3) wanted="$wanted $python" ;;
+*) ;; # Somebody else's interpreter brings its own NumPy and pytest.
+esac
+if [ -n "${LINT:-}" ]; then
+    wanted="$wanted $lint"
+fi
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "deps: this is not Debian; Millrace needs the counterparts of:" $wanted >&2
+    exit 0 # CMake says what it does not find.
+fi
+
+missing=""
+for package in $wanted; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [ "$state" != installed ]; then
+        missing="$missing $package"
+    fi
+done
+
+if [ -n "$missing" ]; then
+    install="apt-get install -y --no-install-recommends$missing"
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "deps: packages are missing; as root:" >&2
+        echo "    apt-get update && $install" >&2
+        exit 1
+    fi
+    echo "deps: installing$missing"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # A server package must not start a service of its own: Millrace starts etcd itself, or is pointed at one.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' >$policy
+        chmod +x $policy
+        trap 'rm -f $policy' EXIT
+    fi
+    $install -qq -o Dpkg::Use-Pty=0 >/dev/null
+fi
+
+# at_least NAME MINIMUM FOUND
+at_least() {
+    if ! printf '%s\n%s\n' "$2" "$3" | sort -V -C; then
+        echo "deps: $1 $3 is too old: Millrace needs $2 or later" >&2
+        exit 1
+    fi
+}
+at_least cmake 3.25 "$(cmake --version | awk 'NR == 1 { print $3 }')"
+at_least protobuf-c 1.4 "$(pkg-config --modversion libprotobuf-c)"
+at_least jansson 2.11 "$(pkg-config --modversion jansson)"
+at_least etcd 3.4 "$(etcd --version | awk 'NR == 1 { print $3 }')"
+at_least python 3.11 "$("${PYTHON:-/usr/bin/python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
