@@ -1,0 +1,237 @@
+#include "ops/attr.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(attrs[i].name, name) == 0) {
+            return &attrs[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t mr_attr_int(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback)
+{
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+
+    return a == NULL ? fallback : a->i;
+}
+
+bool mr_attr_bool(const struct mr_attr *attrs, size_t n, const char *name, bool fallback)
+{
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+
+    return a == NULL ? fallback : a->i != 0;
+}
+
+mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, mr_dtype fallback)
+{
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+
+    return a == NULL ? fallback : (mr_dtype)a->i;
+}
+
+int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err)
+{
+    if (axis < -rank || axis >= rank) {
+        return mr_error_set(err, MR_EINVAL, "axis %lld is out of range for rank %d", (long long)axis, rank);
+    }
+    *ret = (int)(axis < 0 ? axis + rank : axis);
+    return MR_OK;
+}
+
+int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_error *err)
+{
+    uint32_t set = 0;
+
+    if (axes == NULL) {
+        *mask = (1u << rank) - 1;
+        return MR_OK;
+    }
+    for (int32_t i = 0; i < axes->count; i++) {
+        int axis = 0;
+        int rc = mr_axis_resolve(axes->ints[i], rank, &axis, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        if (set & (1u << axis)) {
+            return mr_error_set(err, MR_EINVAL, "axis %d is named twice", axis);
+        }
+        set |= 1u << axis;
+    }
+    *mask = set;
+    return MR_OK;
+}
+
+bool mr_dtype_is_float(unsigned dtype)
+{
+    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_FLOATS) != 0;
+}
+
+bool mr_dtype_is_signed(unsigned dtype)
+{
+    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_SIGNED) != 0;
+}
+
+bool mr_dtype_is_int(unsigned dtype)
+{
+    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_INTS) != 0;
+}
+
+bool mr_dtype_is_number(unsigned dtype)
+{
+    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_NUMBERS) != 0;
+}
+
+static const char *set_name(uint32_t set)
+{
+    switch (set) {
+    case MR_SET_SIGNED | MR_SET_FLOATS:
+        return "a signed number";
+    case MR_SET_INTS:
+        return "an int";
+    case MR_SET_FLOATS:
+        return "a float";
+    case MR_SET_NUMBERS:
+        return "a number";
+    case MR_SET_NUMBERS | MR_SET(MR_BOOL):
+        return "a number or bool";
+    case MR_SET_INDEX:
+        return "int32 or int64";
+    case MR_SET(MR_BOOL):
+        return "bool";
+    case MR_SET(MR_STRING):
+        return "a string";
+    default:
+        return "another dtype";
+    }
+}
+
+int mr_infer_dtype(const struct mr_leaf_spec *in, size_t i, uint32_t set, mr_error *err)
+{
+    const char *name = mr_dtype_name((mr_dtype)in[i].dtype);
+
+    if (name != NULL && (MR_SET(in[i].dtype) & set) != 0) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL, "input %zu is %s; wants %s", i, name == NULL ? "no dtype" : name,
+                        set_name(set));
+}
+
+int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin, mr_error *err)
+{
+    for (size_t i = first + 1; i < nin; i++) {
+        if (in[i].dtype != in[first].dtype) {
+            return mr_error_set(err, MR_EINVAL, "dtypes %s and %s: cast one of them",
+                                mr_dtype_name((mr_dtype)in[first].dtype), mr_dtype_name((mr_dtype)in[i].dtype));
+        }
+    }
+    return MR_OK;
+}
+
+int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *err)
+{
+    if (in[i].rank == MR_RANK_UNKNOWN || in[i].rank == rank) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d", i, in[i].rank, rank);
+}
+
+void mr_shape_unknown(struct mr_leaf_spec *s)
+{
+    s->rank = MR_RANK_UNKNOWN;
+    memset(s->dims, 0, sizeof s->dims);
+}
+
+void mr_shape_set(struct mr_leaf_spec *s, int rank, const int64_t *dims)
+{
+    s->rank = (int8_t)rank;
+    for (int i = 0; i < MR_RANK_MAX; i++) {
+        s->dims[i] = i < rank ? dims[i] : 0;
+    }
+}
+
+const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT])
+{
+    size_t len = 0;
+
+    if (rank < 0) {
+        return "<unknown>";
+    }
+    buf[len++] = '[';
+    for (int i = 0; i < rank; i++) {
+        const char *comma = i > 0 ? "," : "";
+        int n = dims[i] < 0 ? snprintf(buf + len, MR_SHAPE_TEXT - len, "%s?", comma)
+                            : snprintf(buf + len, MR_SHAPE_TEXT - len, "%s%lld", comma, (long long)dims[i]);
+
+        len += (size_t)n; /* 8 dims of at most 20 digits fit */
+    }
+    buf[len++] = ']';
+    buf[len] = '\0';
+    return buf;
+}
+
+static bool join_dim(int64_t a, int64_t b, int64_t *ret)
+{
+    if (a == b || b == 1) {
+        *ret = a;
+    } else if (a == 1) {
+        *ret = b;
+    } else if (a == MR_DIM_UNKNOWN) {
+        *ret = b;
+    } else if (b == MR_DIM_UNKNOWN) {
+        *ret = a;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+int mr_shape_broadcast(const struct mr_leaf_spec *a, struct mr_leaf_spec *acc, mr_error *err)
+{
+    int64_t dims[MR_RANK_MAX];
+
+    if (a->rank < 0 || acc->rank < 0) {
+        mr_shape_unknown(acc);
+        return MR_OK;
+    }
+    int rank = a->rank > acc->rank ? a->rank : acc->rank;
+    for (int i = 0; i < rank; i++) {
+        int ia = i - (rank - a->rank);
+        int ib = i - (rank - acc->rank);
+
+        if (!join_dim(ia < 0 ? 1 : a->dims[ia], ib < 0 ? 1 : acc->dims[ib], &dims[i])) {
+            char ta[MR_SHAPE_TEXT];
+            char tb[MR_SHAPE_TEXT];
+
+            return mr_error_set(err, MR_EINVAL, "shapes %s and %s do not broadcast",
+                                mr_shape_text(acc->rank, acc->dims, tb), mr_shape_text(a->rank, a->dims, ta));
+        }
+    }
+    mr_shape_set(acc, rank, dims);
+    return MR_OK;
+}
+
+bool mr_shape_count(int rank, const int64_t *dims, uint64_t *ret)
+{
+    uint64_t n = 1;
+    bool zero = false;
+
+    for (int i = 0; i < rank; i++) {
+        if (dims[i] < 0) {
+            return false;
+        }
+        zero = zero || dims[i] == 0;
+        if (dims[i] > 0 && __builtin_mul_overflow(n, (uint64_t)dims[i], &n)) {
+            return false;
+        }
+    }
+    *ret = zero ? 0 : n;
+    return true;
+}

@@ -1,0 +1,49 @@
+/* Attributes and shapes, as infer functions of tensor operators look at them. Pure. */
+#ifndef MR_OPS_ATTR_H
+#define MR_OPS_ATTR_H
+
+#include "ops/kernel.h"
+
+/* Optional attributes: the default when absent. mr_kernel_infer() has checked the kinds. */
+int64_t mr_attr_int(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback);
+bool mr_attr_bool(const struct mr_attr *attrs, size_t n, const char *name, bool fallback);
+mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, mr_dtype fallback);
+
+/* "axis" that may be negative, made 0..rank-1; MR_EINVAL names it. */
+int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err);
+/* The set of axes in @ints as a bit mask; duplicates are MR_EINVAL. NULL: all. */
+int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_error *err);
+
+bool mr_dtype_is_float(unsigned dtype);
+bool mr_dtype_is_signed(unsigned dtype); /* ints */
+bool mr_dtype_is_int(unsigned dtype);
+bool mr_dtype_is_number(unsigned dtype);
+
+/* Sets of dtypes, for the checks below. */
+#define MR_SET(dtype) (1u << (dtype))
+#define MR_SET_SIGNED (MR_SET(MR_INT8) | MR_SET(MR_INT16) | MR_SET(MR_INT32) | MR_SET(MR_INT64))
+#define MR_SET_UNSIGNED (MR_SET(MR_UINT8) | MR_SET(MR_UINT16) | MR_SET(MR_UINT32) | MR_SET(MR_UINT64))
+#define MR_SET_INTS (MR_SET_SIGNED | MR_SET_UNSIGNED)
+#define MR_SET_FLOATS (MR_SET(MR_FLOAT16) | MR_SET(MR_BFLOAT16) | MR_SET(MR_FLOAT32) | MR_SET(MR_FLOAT64))
+#define MR_SET_NUMBERS (MR_SET_INTS | MR_SET_FLOATS)
+#define MR_SET_INDEX (MR_SET(MR_INT32) | MR_SET(MR_INT64))
+#define MR_SET_ANY (MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING))
+
+/* MR_EINVAL "x is string; wants a number" unless the dtype of input @i is in @set. */
+int mr_infer_dtype(const struct mr_leaf_spec *in, size_t i, uint32_t set, mr_error *err);
+/* MR_EINVAL names both dtypes unless inputs first..nin-1 all have one. */
+int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin, mr_error *err);
+/* MR_EINVAL unless input @i can have this rank. */
+int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *err);
+
+void mr_shape_unknown(struct mr_leaf_spec *s);
+void mr_shape_set(struct mr_leaf_spec *s, int rank, const int64_t *dims);
+/* NumPy's broadcasting of what is known; MR_EINVAL names both shapes. */
+int mr_shape_broadcast(const struct mr_leaf_spec *a, struct mr_leaf_spec *acc, mr_error *err);
+/* "[2,?,3]" or "<unknown>" into @buf, which is returned. */
+#define MR_SHAPE_TEXT 192
+const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT]);
+/* The product of known dims; false on overflow. */
+bool mr_shape_count(int rank, const int64_t *dims, uint64_t *ret);
+
+#endif

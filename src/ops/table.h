@@ -1,0 +1,66 @@
+/* The kernels: one line each, sorted by name. */
+#ifndef MR_OPS_TABLE_H
+#define MR_OPS_TABLE_H
+
+#include "ops/kernel.h"
+
+#define MR_KERNELS(X)        \
+    X(abs)                   \
+    X(add)                   \
+    X(bitwise_and)           \
+    X(bitwise_or)            \
+    X(bitwise_xor)           \
+    X(cast)                  \
+    X(ceil)                  \
+    X(clip_by_value)         \
+    X(cos)                   \
+    X(div)                   \
+    X(equal)                 \
+    X(exp)                   \
+    X(expm1)                 \
+    X(floor)                 \
+    X(floor_div)             \
+    X(floor_mod)             \
+    X(greater)               \
+    X(greater_equal)         \
+    X(invert)                \
+    X(is_finite)             \
+    X(is_inf)                \
+    X(is_nan)                \
+    X(left_shift)            \
+    X(less)                  \
+    X(less_equal)            \
+    X(log)                   \
+    X(log1p)                 \
+    X(logical_and)           \
+    X(logical_not)           \
+    X(logical_or)            \
+    X(logical_xor)           \
+    X(maximum)               \
+    X(minimum)               \
+    X(mul)                   \
+    X(neg)                   \
+    X(not_equal)             \
+    X(ones_like)             \
+    X(pow)                   \
+    X(reciprocal)            \
+    X(relu)                  \
+    X(right_shift)           \
+    X(round)                 \
+    X(rsqrt)                 \
+    X(select)                \
+    X(sigmoid)               \
+    X(sign)                  \
+    X(sin)                   \
+    X(sqrt)                  \
+    X(square)                \
+    X(squared_difference)    \
+    X(sub)                   \
+    X(tan)                   \
+    X(tanh)                  \
+    X(zeros_like)
+
+#define MR_KERNEL_DECLARE(name) extern const struct mr_kernel mr_kernel_##name;
+MR_KERNELS(MR_KERNEL_DECLARE)
+
+#endif

@@ -1,0 +1,328 @@
+#include "ops/tensor.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "ops/attr.h"
+
+#include <string.h>
+
+size_t mr_value_width(unsigned dtype)
+{
+    return dtype == MR_STRING ? sizeof(struct mr_bytes) : mr_dtype_size((mr_dtype)dtype);
+}
+
+/* ---- inputs ---- */
+
+static bool rows_agree(const struct mr_column *c, uint32_t rows)
+{
+    for (uint32_t r = 1; r < rows; r++) {
+        if (memcmp(c->row_dims, c->row_dims + (size_t)r * c->rank, c->rank * sizeof(int64_t)) != 0) {
+            return false;
+        }
+    }
+    return rows > 0;
+}
+
+static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first, mr_error *err)
+{
+    struct mr_bytes *views = mr_reallocarray(NULL, in->count == 0 ? 1 : in->count, sizeof *views);
+
+    if (views == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint64_t i = 0; i < in->count; i++) {
+        uint64_t at = c->offsets[first + i];
+
+        views[i].data = c->data == NULL ? NULL : (const unsigned char *)c->data + at;
+        views[i].size = c->offsets[first + i + 1] - at;
+    }
+    in->views = views;
+    in->values = (const unsigned char *)views;
+    return MR_OK;
+}
+
+int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret, mr_error *err)
+{
+    const struct mr_column *c = in->column;
+    uint32_t have = in->broadcast ? 1 : rows;
+    uint64_t first = 0;
+
+    memset(ret, 0, sizeof *ret);
+    ret->dtype = c->dtype;
+    ret->rank = c->rank;
+    ret->broadcast = in->broadcast;
+    ret->width = mr_value_width(c->dtype);
+    if (c->kind == MR_COLUMN_FIXED) {
+        ret->fixed = true;
+        ret->dims = c->dims;
+    } else {
+        first = c->starts[0];
+        ret->fixed = rows_agree(c, have);
+        ret->dims = ret->fixed ? c->row_dims : NULL;
+        ret->row_dims = c->row_dims;
+        ret->starts = c->starts;
+    }
+    if (ret->fixed) {
+        (void)mr_shape_count(c->rank, ret->dims, &ret->per_row); /* blocks are validated */
+        ret->count = have * ret->per_row;
+    } else {
+        ret->count = c->starts[have] - first;
+    }
+    if (c->dtype == MR_STRING) {
+        return open_strings(ret, c, first, err);
+    }
+    ret->values = c->data == NULL ? NULL : (const unsigned char *)c->data + first * ret->width;
+    return MR_OK;
+}
+
+void mr_input_close(struct mr_input *in)
+{
+    mr_free(in->views);
+    in->views = NULL;
+}
+
+int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret, mr_error *err)
+{
+    struct mr_input *inputs = mr_calloc(nin, sizeof *inputs);
+
+    if (inputs == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < nin; i++) {
+        int rc = mr_input_open(&in[i], rows, &inputs[i], err);
+
+        if (rc < 0) {
+            mr_inputs_close(inputs, i);
+            return rc;
+        }
+    }
+    *ret = inputs;
+    return MR_OK;
+}
+
+void mr_inputs_close(struct mr_input *inputs, size_t nin)
+{
+    for (size_t i = 0; inputs != NULL && i < nin; i++) {
+        mr_input_close(&inputs[i]);
+    }
+    mr_free(inputs);
+}
+
+/* ---- outputs ---- */
+
+static int check_row(uint8_t dtype, int rank, const int64_t *dims, uint64_t *count, mr_error *err)
+{
+    char text[MR_SHAPE_TEXT];
+
+    if (mr_shape_count(rank, dims, count) && *count <= MR_ELEMENT_BYTES_MAX / mr_value_width(dtype)) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EEXHAUSTED, "a result of shape %s is above the limit of %llu bytes",
+                        mr_shape_text(rank, dims, text), (unsigned long long)MR_ELEMENT_BYTES_MAX);
+}
+
+static int alloc_values(struct mr_output *out, mr_error *err)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(out->count, out->width, &bytes)) {
+        return mr_error_nomem(err);
+    }
+    if (out->dtype == MR_STRING) {
+        out->views = mr_malloc(bytes);
+        out->values = (unsigned char *)out->views;
+        return out->views == NULL ? mr_error_nomem(err) : MR_OK;
+    }
+    int rc = mr_buffer_new(bytes, &out->data, err);
+    if (rc == MR_OK) {
+        out->values = mr_buffer_data(out->data);
+    }
+    return rc;
+}
+
+int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->dtype = (uint8_t)dtype;
+    out->rank = (uint8_t)rank;
+    out->rows = rows;
+    out->fixed = true;
+    out->width = mr_value_width(dtype);
+    memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
+
+    int rc = check_row(out->dtype, rank, dims, &out->per_row, err);
+    if (rc < 0) {
+        return rc;
+    }
+    out->count = rows * out->per_row;
+    rc = alloc_values(out, err);
+    return rc;
+}
+
+int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *row_dims,
+                  uint32_t *bad_row, mr_error *err)
+{
+    struct mr_column probe = {.rank = (uint8_t)rank, .row_dims = row_dims};
+    uint64_t n = 0;
+    int rc;
+
+    if (rows_agree(&probe, rows)) {
+        rc = mr_output_fixed(out, dtype, rows, rank, row_dims, err);
+        if (rc < 0) {
+            *bad_row = 0;
+        }
+        return rc;
+    }
+    memset(out, 0, sizeof *out);
+    out->dtype = (uint8_t)dtype;
+    out->rank = (uint8_t)rank;
+    out->rows = rows;
+    out->width = mr_value_width(dtype);
+    size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof(int64_t);
+    rc = mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &out->meta, err);
+    if (rc < 0) {
+        *bad_row = 0;
+        return rc;
+    }
+    out->row_dims = mr_buffer_data(out->meta);
+    out->starts = (uint64_t *)(void *)((unsigned char *)mr_buffer_data(out->meta) + dims_bytes);
+    if (dims_bytes > 0) {
+        memcpy(out->row_dims, row_dims, dims_bytes);
+    }
+    out->starts[0] = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        rc = check_row(out->dtype, rank, row_dims + (size_t)r * (size_t)rank, &n, err);
+        if (rc < 0) {
+            *bad_row = r;
+            goto fail;
+        }
+        out->starts[r + 1] = out->starts[r] + n; /* rows are few and bounded: no overflow */
+    }
+    out->count = out->starts[rows];
+    rc = alloc_values(out, err);
+    if (rc < 0) {
+        *bad_row = 0;
+        goto fail;
+    }
+    return MR_OK;
+
+fail:
+    mr_output_drop(out);
+    return rc;
+}
+
+static int gather_strings(struct mr_output *out, mr_buffer **offsets_ret, mr_error *err)
+{
+    mr_buffer *offsets = NULL;
+    mr_buffer *heap = NULL;
+    uint64_t total = 0;
+
+    for (uint64_t i = 0; i < out->count; i++) {
+        total += out->views[i].size;
+    }
+    int rc = mr_buffer_new((out->count + 1) * sizeof(uint64_t), &offsets, err);
+    if (rc == MR_OK) {
+        rc = mr_buffer_new(total, &heap, err);
+    }
+    if (rc < 0) {
+        mr_buffer_unref(offsets);
+        return rc;
+    }
+    uint64_t *at = mr_buffer_data(offsets);
+    unsigned char *bytes = mr_buffer_data(heap);
+    at[0] = 0;
+    for (uint64_t i = 0; i < out->count; i++) {
+        if (out->views[i].size > 0) {
+            memcpy(bytes + at[i], out->views[i].data, out->views[i].size);
+        }
+        at[i + 1] = at[i] + out->views[i].size;
+    }
+    out->data = heap;
+    *offsets_ret = offsets;
+    return MR_OK;
+}
+
+int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err)
+{
+    mr_buffer *offsets = NULL;
+
+    if (out->dtype == MR_STRING) {
+        int rc = gather_strings(out, &offsets, err);
+
+        if (rc < 0) {
+            mr_output_drop(out);
+            return rc;
+        }
+    }
+    memset(column, 0, sizeof *column);
+    column->kind = out->fixed ? MR_COLUMN_FIXED : MR_COLUMN_VAR;
+    column->dtype = out->dtype;
+    column->rank = out->rank;
+    if (out->fixed) {
+        memcpy(column->dims, out->dims, sizeof column->dims);
+    } else {
+        column->row_dims = out->row_dims;
+        column->starts = out->starts;
+    }
+    column->offsets = offsets == NULL ? NULL : mr_buffer_data(offsets);
+    column->data = mr_buffer_data(out->data);
+    column->owner[0] = out->data;
+    column->owner[1] = offsets;
+    column->owner[2] = out->meta;
+    out->data = NULL;
+    out->meta = NULL;
+    mr_output_drop(out);
+    return MR_OK;
+}
+
+void mr_output_drop(struct mr_output *out)
+{
+    mr_buffer_unref(out->data);
+    mr_buffer_unref(out->meta);
+    mr_free(out->views);
+    memset(out, 0, sizeof *out);
+}
+
+/* ---- whole columns ---- */
+
+void mr_column_share(const struct mr_column *in, struct mr_column *out)
+{
+    *out = *in;
+    for (size_t i = 0; i < 3; i++) {
+        if (out->owner[i] != NULL) {
+            out->owner[i] = mr_buffer_ref(out->owner[i]);
+        }
+    }
+}
+
+void mr_column_release(struct mr_column *column)
+{
+    for (size_t i = 0; i < 3; i++) {
+        mr_buffer_unref(column->owner[i]);
+        column->owner[i] = NULL;
+    }
+}
+
+int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out, mr_error *err)
+{
+    struct mr_kernel_in one = {in, true};
+    struct mr_input input;
+    struct mr_output output;
+    int rc = mr_input_open(&one, rows, &input, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rc = mr_output_fixed(&output, input.dtype, rows, input.rank, input.dims, err);
+    if (rc == MR_OK) {
+        size_t bytes = input.per_row * input.width;
+
+        for (uint32_t r = 0; bytes > 0 && r < rows; r++) {
+            memcpy(output.values + r * bytes, input.values, bytes);
+        }
+        rc = mr_output_finish(&output, out, err);
+    }
+    mr_input_close(&input);
+    return rc;
+}

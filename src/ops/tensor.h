@@ -1,0 +1,111 @@
+/*
+ * Columns as kernels see them: an input opened for reading row by row, an output that is filled and becomes a column.
+ *
+ * Whatever the dtype, values have a width: strings are seen as struct mr_bytes, so that operators which only move values
+ * need one version. One thread.
+ */
+#ifndef MR_OPS_TENSOR_H
+#define MR_OPS_TENSOR_H
+
+#include "ops/kernel.h"
+
+struct mr_bytes {
+    const unsigned char *data;
+    size_t size;
+};
+
+/* One row of a column. */
+struct mr_tensor {
+    const unsigned char *values;
+    uint64_t count;
+    const int64_t *dims;
+    int rank;
+    uint8_t dtype;
+    size_t width; /* bytes of one value */
+};
+
+struct mr_input {
+    uint8_t dtype;
+    uint8_t rank;
+    bool broadcast;
+    bool fixed;               /* one shape for all rows: also a broadcast, or VAR with rows that agree */
+    size_t width;
+    const int64_t *dims;      /* fixed */
+    const int64_t *row_dims;  /* otherwise */
+    const uint64_t *starts;   /* otherwise; [0] is subtracted from what it says */
+    uint64_t per_row;         /* values of a row, fixed */
+    uint64_t count;           /* of all rows; of the one row of a broadcast */
+    const unsigned char *values;
+    struct mr_bytes *views;   /* strings: owned */
+};
+
+size_t mr_value_width(unsigned dtype);
+
+int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret, mr_error *err);
+/* All inputs at once; on failure none is open. */
+int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret, mr_error *err);
+void mr_inputs_close(struct mr_input *inputs, size_t nin);
+void mr_input_close(struct mr_input *in);
+
+static inline struct mr_tensor mr_input_row(const struct mr_input *in, uint32_t row)
+{
+    struct mr_tensor t = {in->values, in->per_row, in->dims, in->rank, in->dtype, in->width};
+
+    if (in->fixed) {
+        if (!in->broadcast) {
+            t.values += row * in->per_row * in->width;
+        }
+        return t;
+    }
+    t.values += (in->starts[row] - in->starts[0]) * in->width;
+    t.count = in->starts[row + 1] - in->starts[row];
+    t.dims = in->row_dims + (size_t)row * in->rank;
+    return t;
+}
+
+struct mr_output {
+    uint8_t dtype;
+    uint8_t rank;
+    bool fixed;
+    size_t width;
+    uint32_t rows;
+    int64_t dims[MR_RANK_MAX];
+    uint64_t per_row;
+    uint64_t count;
+    int64_t *row_dims;   /* in meta */
+    uint64_t *starts;    /* in meta */
+    unsigned char *values;
+    mr_buffer *meta;
+    mr_buffer *data;
+    struct mr_bytes *views; /* strings: written by the kernel, gathered by mr_output_finish(); owned */
+};
+
+/* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. */
+int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err);
+/* Memory for rows of the shapes in row_dims[rows][rank] (copied); fixed when they all agree. */
+int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *row_dims,
+                  uint32_t *bad_row, mr_error *err);
+static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row, uint64_t *count)
+{
+    if (out->fixed) {
+        *count = out->per_row;
+        return out->values + row * out->per_row * out->width;
+    }
+    *count = out->starts[row + 1] - out->starts[row];
+    return out->values + out->starts[row] * out->width;
+}
+static inline const int64_t *mr_output_dims(const struct mr_output *out, uint32_t row)
+{
+    return out->fixed ? out->dims : out->row_dims + (size_t)row * out->rank;
+}
+/* The column; takes the buffers. Strings are copied from the views. @out is empty afterwards, also on failure. */
+int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err);
+void mr_output_drop(struct mr_output *out);
+
+/* A column that shares @in's buffers (references are taken); all its rows. @in must not be a broadcast of many rows. */
+void mr_column_share(const struct mr_column *in, struct mr_column *out);
+void mr_column_release(struct mr_column *column);
+/* A broadcast column as @rows rows of its own. */
+int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out, mr_error *err);
+
+#endif
