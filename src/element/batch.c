@@ -75,8 +75,7 @@ static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, ui
         }
         *all = false;
         if (r % per != 0) {
-            return mr_error_set(err, MR_EINVAL,
-                                "component %u: elements of shapes %s and %s cannot be in one batch", i,
+            return mr_error_set(err, MR_EINVAL, "component %u: elements of shapes %s and %s cannot be in one batch", i,
                                 mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
                                 mr_dims_format(mr_column_dims(c, r), c->rank, b, sizeof b));
         }

@@ -83,8 +83,8 @@ static int check_counts(uint64_t rows, uint64_t columns, mr_error *err)
                             MR_BLOCK_ROWS_MAX);
     }
     if (columns > MR_BLOCK_COLUMNS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %u",
-                            (unsigned long long)columns, MR_BLOCK_COLUMNS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %u", (unsigned long long)columns,
+                            MR_BLOCK_COLUMNS_MAX);
     }
     return MR_OK;
 }

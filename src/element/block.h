@@ -3,10 +3,9 @@
  *
  * Encoded form (little-endian; a big-endian host is refused at compile time):
  *   header, 64 bytes: magic "MRB1", version u16, flags u16, rows u32, columns u32, total_bytes u64, spec_hash u64,
- *                     checksum u64 (XXH3-64 of everything behind the header; 0 = none, flag bit 0 says which), reserved 0
- *   directory: one 32-byte entry a column: kind u8, dtype u8, rank u8, reserved u8 x5, offset u64 (of the column, from the
- *              start of the header, multiple of 64), bytes u64 (of the column), values u64
- *   columns, each at a multiple of 64:
+ *                     checksum u64 (XXH3-64 of everything behind the header; 0 = none, flag bit 0 says which), reserved
+ * 0 directory: one 32-byte entry a column: kind u8, dtype u8, rank u8, reserved u8 x5, offset u64 (of the column, from
+ * the start of the header, multiple of 64), bytes u64 (of the column), values u64 columns, each at a multiple of 64:
  *     FIXED:  dims i64[rank]; then parts, each at a multiple of 64: [STRING: offsets u64[values + 1]], data
  *     VAR:    row_dims i64[rows][rank], starts u64[rows + 1]; then as above
  *   total_bytes is a multiple of 64.
@@ -23,8 +22,8 @@
 
 /*
  * A block of @rows FIXED columns with these leaf specs (all dims known): memory allocated, numbers writable through
- * mr_block_data(). STRING columns are set with mr_block_set_column(). The result is already a mr_block with one reference,
- * to be filled before it is shared.
+ * mr_block_data(). STRING columns are set with mr_block_set_column(). The result is already a mr_block with one
+ * reference, to be filled before it is shared.
  */
 int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret, mr_error *err);
 /*
@@ -71,11 +70,11 @@ int mr_block_check_spec(const mr_block *block, const mr_spec *spec, mr_error *er
 /* ---- encoding ---- */
 
 struct mr_encoded {
-    struct iovec *iov;      /* in order; total is a multiple of 64; every base is 64-aligned or padding */
+    struct iovec *iov; /* in order; total is a multiple of 64; every base is 64-aligned or padding */
     size_t count;
     size_t total;
-    mr_block *block;        /* holds what iov points into */
-    void *scratch;          /* header, directory, dims, padding, rebased offsets */
+    mr_block *block; /* holds what iov points into */
+    void *scratch;   /* header, directory, dims, padding, rebased offsets */
 };
 /* Payload slices point into @block (a reference is taken). @checksum: also hash the payload. */
 int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, struct mr_encoded *ret, mr_error *err);
@@ -84,8 +83,8 @@ void mr_encoded_free(struct mr_encoded *e);
 int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool checksum, mr_buffer **ret, mr_error *err);
 
 /*
- * The block at @offset (multiple of 64) of @buffer; holds a reference to the buffer, copies nothing. *@used is the encoded
- * length. MR_EDATALOSS names the fault. @spec_hash 0: not compared.
+ * The block at @offset (multiple of 64) of @buffer; holds a reference to the buffer, copies nothing. *@used is the
+ * encoded length. MR_EDATALOSS names the fault. @spec_hash 0: not compared.
  */
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret, size_t *used, mr_error *err);
 

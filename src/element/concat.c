@@ -69,8 +69,7 @@ static bool same_dims(const struct mr_column *a, const struct mr_column *b)
 }
 
 /* What column @i of all blocks together needs. */
-static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i, struct mr_column_layout *l,
-                         mr_error *err)
+static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i, struct mr_column_layout *l, mr_error *err)
 {
     const struct mr_column *head = &blocks[0]->columns[i];
 
@@ -114,8 +113,8 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
 
     for (size_t k = 0; k < n; k++) {
         if (blocks[k]->ncolumns != ncolumns) {
-            return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u",
-                                blocks[k]->ncolumns, ncolumns);
+            return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u", blocks[k]->ncolumns,
+                                ncolumns);
         }
         rows += blocks[k]->rows;
     }

@@ -48,8 +48,7 @@ static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, u
             return truncated(err, "dims");
         }
         memcpy(c->dims, dims, c->rank * sizeof *dims);
-        if (!mr_dims_product(c->dims, c->rank, values) ||
-            __builtin_mul_overflow(*values, (uint64_t)rows, values)) {
+        if (!mr_dims_product(c->dims, c->rank, values) || __builtin_mul_overflow(*values, (uint64_t)rows, values)) {
             return mr_error_set(err, MR_EDATALOSS, "%u rows of %s are no shape", rows,
                                 mr_dims_format(c->dims, c->rank, shape, sizeof shape));
         }
@@ -61,8 +60,7 @@ static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, u
         return truncated(err, "shapes");
     }
     if (c->starts[0] != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "the first row starts at value %llu",
-                            (unsigned long long)c->starts[0]);
+        return mr_error_set(err, MR_EDATALOSS, "the first row starts at value %llu", (unsigned long long)c->starts[0]);
     }
     for (uint32_t i = 0; i < rows; i++) {
         const int64_t *dims = c->row_dims + (size_t)i * c->rank;
@@ -122,8 +120,8 @@ static int decode_column(const struct mr_wire_column *entry, const unsigned char
     c->rank = entry->rank;
     rc = decode_shapes(c, rows, &r, &values, err);
     if (rc == MR_OK && values != entry->values) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described",
-                          (unsigned long long)entry->values, (unsigned long long)values);
+        rc = mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described", (unsigned long long)entry->values,
+                          (unsigned long long)values);
     }
     if (rc < 0) {
         return rc;
@@ -159,8 +157,8 @@ static int check_header(const struct mr_wire_header *h, size_t size, uint64_t sp
     }
     if (h->total_bytes % MR_BLOCK_ALIGN != 0 || h->total_bytes > size ||
         h->total_bytes < sizeof *h + (uint64_t)h->columns * sizeof(struct mr_wire_column)) {
-        return mr_error_set(err, MR_EDATALOSS, "a block of %llu bytes in %zu bytes",
-                            (unsigned long long)h->total_bytes, size);
+        return mr_error_set(err, MR_EDATALOSS, "a block of %llu bytes in %zu bytes", (unsigned long long)h->total_bytes,
+                            size);
     }
     if (spec_hash != 0 && h->spec_hash != 0 && h->spec_hash != spec_hash) {
         return mr_error_set(err, MR_EDATALOSS, "elements of another spec (%016llx, expected %016llx)",
@@ -200,8 +198,7 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
     MR_ASSERT((uintptr_t)base % MR_BLOCK_ALIGN == 0);
     MR_ASSERT(offset % MR_BLOCK_ALIGN == 0);
     if (offset > size || size - offset < sizeof(struct mr_wire_header)) {
-        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are too few for a block",
-                            offset > size ? 0 : size - offset);
+        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are too few for a block", offset > size ? 0 : size - offset);
     }
     base += offset;
     const struct mr_wire_header *h = (const struct mr_wire_header *)(const void *)base;

@@ -75,9 +75,11 @@ static void put_rebased(struct writer *w, const uint64_t *positions, size_t n)
         point_at(w, positions, n * sizeof positions[0]);
         return;
     }
-    uint64_t *to = (uint64_t *)(void *)put(w, n * sizeof positions[0]);
+    unsigned char *to = put(w, n * sizeof positions[0]);
     for (size_t i = 0; i < n; i++) {
-        to[i] = positions[i] - positions[0];
+        uint64_t rebased = positions[i] - positions[0];
+
+        memcpy(to + i * sizeof rebased, &rebased, sizeof rebased); /* The scratch has no alignment. */
     }
 }
 
@@ -89,8 +91,8 @@ static void write_column(struct writer *w, const struct mr_column *c, uint32_t r
     uint64_t count;
 
     mr_column_values(c, 0, rows, &first, &count);
-    *entry = (struct mr_wire_column){
-        .kind = c->kind, .dtype = c->dtype, .rank = c->rank, .offset = start, .values = count};
+    *entry =
+        (struct mr_wire_column){.kind = c->kind, .dtype = c->dtype, .rank = c->rank, .offset = start, .values = count};
     if (c->kind == MR_COLUMN_FIXED) {
         point_at(w, c->dims, c->rank * sizeof c->dims[0]);
     } else {

@@ -3,8 +3,8 @@
  *
  *     u32 magic "MRF1" | u32 length of the header | packed millrace.ReadHeader | zeros to a multiple of 64 | blocks
  *
- * each block as block.h says, so that all of them start at a multiple of 64. Building gathers nothing: a frame is a list
- * of slices, of which only the small parts are its own. Parsing copies nothing: the blocks point into the buffer.
+ * each block as block.h says, so that all of them start at a multiple of 64. Building gathers nothing: a frame is a
+ * list of slices, of which only the small parts are its own. Parsing copies nothing: the blocks point into the buffer.
  *
  * Threads: a built frame is immutable; ref and unref from any thread.
  */
@@ -37,8 +37,8 @@ struct mr_frame_content {
 };
 
 /*
- * Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks hold references to the
- * buffer. MR_EDATALOSS names the fault. @spec_hash 0: not compared. Free with mr_frame_content_free().
+ * Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks hold references to
+ * the buffer. MR_EDATALOSS names the fault. @spec_hash 0: not compared. Free with mr_frame_content_free().
  */
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret, mr_error *err);
 void mr_frame_content_free(struct mr_frame_content *content); /* a zeroed one is fine */

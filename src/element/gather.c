@@ -29,21 +29,20 @@ static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32
 
         mr_column_values(c, rows[r], 1, &first, &count);
         if (__builtin_add_overflow(l->values, count, &l->values) ||
-            (c->dtype == MR_STRING &&
-             __builtin_add_overflow(l->heap, mr_column_payload(c, first, count), &l->heap))) {
+            (c->dtype == MR_STRING && __builtin_add_overflow(l->heap, mr_column_payload(c, first, count), &l->heap))) {
             return mr_error_nomem(err);
         }
     }
     return MR_OK;
 }
 
-#define GATHER(type)                                      \
-    do {                                                  \
-        type *d = (type *)to;                             \
-        const type *s = (const type *)src->data;          \
-        for (uint32_t r = 0; r < n; r++) {                \
-            d[r] = s[rows[r]];                            \
-        }                                                 \
+#define GATHER(type)                                                                                                   \
+    do {                                                                                                               \
+        type *d = (type *)to;                                                                                          \
+        const type *s = (const type *)src->data;                                                                       \
+        for (uint32_t r = 0; r < n; r++) {                                                                             \
+            d[r] = s[rows[r]];                                                                                         \
+        }                                                                                                              \
     } while (0)
 
 /* Rows of FIXED numbers: one loop for each of the usual sizes. */

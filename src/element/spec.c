@@ -24,11 +24,11 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[MR_DTYPE_COUNT] = {
-    [MR_BOOL] = {"bool", 1},         [MR_INT8] = {"int8", 1},       [MR_INT16] = {"int16", 2},
-    [MR_INT32] = {"int32", 4},       [MR_INT64] = {"int64", 8},     [MR_UINT8] = {"uint8", 1},
-    [MR_UINT16] = {"uint16", 2},     [MR_UINT32] = {"uint32", 4},   [MR_UINT64] = {"uint64", 8},
-    [MR_FLOAT16] = {"float16", 2},   [MR_BFLOAT16] = {"bfloat16", 2}, [MR_FLOAT32] = {"float32", 4},
-    [MR_FLOAT64] = {"float64", 8},   [MR_STRING] = {"string", 0},
+    [MR_BOOL] = {"bool", 1},       [MR_INT8] = {"int8", 1},         [MR_INT16] = {"int16", 2},
+    [MR_INT32] = {"int32", 4},     [MR_INT64] = {"int64", 8},       [MR_UINT8] = {"uint8", 1},
+    [MR_UINT16] = {"uint16", 2},   [MR_UINT32] = {"uint32", 4},     [MR_UINT64] = {"uint64", 8},
+    [MR_FLOAT16] = {"float16", 2}, [MR_BFLOAT16] = {"bfloat16", 2}, [MR_FLOAT32] = {"float32", 4},
+    [MR_FLOAT64] = {"float64", 8}, [MR_STRING] = {"string", 0},
 };
 
 size_t mr_dtype_size(mr_dtype dtype)
@@ -140,9 +140,9 @@ const char *mr_spec_structure(const mr_spec *spec)
 
 bool mr_spec_equal(const mr_spec *a, const mr_spec *b)
 {
-    return a == b || (a->hash == b->hash && a->n == b->n &&
-                      memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
-                      strcmp(a->structure, b->structure) == 0);
+    return a == b ||
+           (a->hash == b->hash && a->n == b->n && memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
+            strcmp(a->structure, b->structure) == 0);
 }
 
 uint64_t mr_spec_hash(const mr_spec *spec)

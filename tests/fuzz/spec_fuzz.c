@@ -1,0 +1,69 @@
+/* Whatever is a spec packs to bytes that are the same spec; its structure is canonical: reading it again changes
+ * nothing. */
+#include "element/block.h"
+#include "element/spec_proto.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void use(const mr_spec *spec)
+{
+    struct mr_leaf_spec leaves[64];
+    size_t n = mr_spec_leaves(spec);
+    mr_spec *again;
+    void *bytes;
+    size_t size;
+
+    if (mr_spec_pack(spec, &bytes, &size, NULL) < 0) {
+        return; /* no memory */
+    }
+    if (mr_spec_unpack(bytes, size, &again, NULL) < 0 || !mr_spec_equal(spec, again)) {
+        abort();
+    }
+    mr_spec_unref(again);
+    mr_free(bytes);
+    for (size_t i = 0; i < n && i < 64; i++) {
+        leaves[i] = *mr_spec_leaf(spec, i);
+    }
+    if (n <= 64) {
+        if (mr_spec_new(leaves, n, mr_spec_structure(spec), &again, NULL) < 0 || !mr_spec_equal(spec, again) ||
+            mr_spec_hash(spec) != mr_spec_hash(again)) {
+            abort();
+        }
+        mr_spec_unref(again);
+    }
+}
+
+/* The structure alone, with as many leaves as it says. */
+static void as_structure(const uint8_t *data, size_t size)
+{
+    static const struct mr_leaf_spec leaves[64] = {
+        [0 ... 63] = {.dtype = MR_INT32},
+    };
+    char *text = strndup((const char *)data, size);
+
+    for (size_t n = 0; text != NULL && n < 64; n = n == 4 ? 64 : n + 1) {
+        mr_spec *spec;
+
+        if (mr_spec_new(leaves, n, text, &spec, NULL) == MR_OK) {
+            use(spec);
+            mr_spec_unref(spec);
+        }
+    }
+    free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    mr_spec *spec;
+
+    if (mr_spec_unpack(data, size, &spec, NULL) == MR_OK) {
+        use(spec);
+        mr_spec_unref(spec);
+    }
+    as_structure(data, size);
+    return 0;
+}

@@ -1,0 +1,293 @@
+/* Specs, and what blocks promise beyond their contents: sharing, counting, refusing. */
+#include "base/alloc.h"
+#include "element/block.h"
+#include "element/spec_proto.h"
+
+#include <cmocka.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const struct mr_leaf_spec int64_scalar = {.dtype = MR_INT64};
+
+static mr_block *counting(uint32_t rows)
+{
+    mr_block *block;
+
+    assert_int_equal(mr_block_alloc(rows, &int64_scalar, 1, &block, NULL), MR_OK);
+    for (uint32_t i = 0; i < rows; i++) {
+        ((int64_t *)mr_block_data(block, 0))[i] = i;
+    }
+    return block;
+}
+
+static void a_small_block_is_one_allocation(void **state)
+{
+    uint64_t before = mr_alloc_count();
+    mr_block *block = counting(16);
+
+    assert_int_equal(mr_alloc_count() - before, 1);
+    mr_block_unref(block);
+}
+
+static void a_batch_copies_nothing(void **state)
+{
+    mr_block *block = counting(64);
+    mr_block *batch;
+    mr_block *slice;
+
+    assert_int_equal(mr_block_slice(block, 32, 32, &slice, NULL), MR_OK);
+    uint64_t before = mr_alloc_count();
+    assert_int_equal(mr_block_batch(slice, 32, &batch, NULL), MR_OK);
+    assert_int_equal(mr_alloc_count() - before, 1);
+    assert_ptr_equal(mr_block_column(batch, 0)->data, (const int64_t *)mr_block_column(block, 0)->data + 32);
+    assert_int_equal(mr_block_rows(batch), 1);
+    assert_int_equal(mr_block_column(batch, 0)->dims[0], 32);
+    mr_block_unref(block);
+    mr_block_unref(slice);
+    assert_int_equal(((const int64_t *)mr_block_column(batch, 0)->data)[31], 63);
+    mr_block_unref(batch);
+}
+
+static void a_slice_pins_the_whole(void **state)
+{
+    mr_block *block = counting(1000);
+    mr_block *slice;
+    mr_block *copy;
+
+    assert_true(mr_block_exclusive(block));
+    assert_int_equal(mr_block_slice(block, 1, 1, &slice, NULL), MR_OK);
+    assert_false(mr_block_exclusive(block));
+    assert_false(mr_block_exclusive(slice));
+    mr_block_unref(block);
+    assert_true(mr_block_exclusive(slice));
+    assert_true(mr_block_pinned_bytes(slice) >= 8000);
+    assert_int_equal(mr_block_row_bytes(slice, 0, 1), 8);
+    assert_int_equal(mr_block_copy_rows(slice, 0, 1, &copy, NULL), MR_OK);
+    mr_block_unref(slice);
+    assert_true(mr_block_pinned_bytes(copy) < 200);
+    assert_int_equal(*(const int64_t *)mr_block_column(copy, 0)->data, 1);
+    mr_block_unref(copy);
+}
+
+static void payload_is_not_copied_to_be_sent(void **state)
+{
+    struct mr_leaf_spec image = {.dtype = MR_UINT8, .rank = 1, .dims = {1 << 20}};
+    mr_block *block;
+    struct mr_encoded e;
+    bool found = false;
+
+    assert_int_equal(mr_block_alloc(1, &image, 1, &block, NULL), MR_OK);
+    memset(mr_block_data(block, 0), 7, 1 << 20);
+    assert_int_equal(mr_block_encode(block, 0, false, &e, NULL), MR_OK);
+    for (size_t i = 0; i < e.count; i++) {
+        found = found || e.iov[i].iov_base == mr_block_column(block, 0)->data;
+    }
+    assert_true(found);
+    assert_true(e.total < (1 << 20) + 256);
+    mr_block_unref(block); /* The encoded form holds it. */
+    assert_int_equal(((unsigned char *)e.iov[e.count - 1].iov_base)[5], 7);
+    mr_encoded_free(&e);
+}
+
+static void bad_columns_are_named(void **state)
+{
+    int64_t values[4] = {1, 2, 3, 4};
+    uint64_t starts[3] = {0, 2, 1};
+    int64_t dims[2] = {2, -1};
+    uint64_t offsets[3] = {0, 5, 3};
+    struct mr_column var = {
+        .kind = MR_COLUMN_VAR, .dtype = MR_INT64, .rank = 1, .row_dims = dims, .starts = starts, .data = values};
+    struct mr_column text = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "hello"};
+    struct mr_column huge = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 2, .dims = {INT64_MAX, INT64_MAX}, .data = values};
+    struct mr_column bools = {.kind = MR_COLUMN_FIXED, .dtype = MR_BOOL, .data = "\002"};
+    mr_block *block = NULL;
+    mr_error err;
+
+    assert_int_equal(mr_block_new(2, &var, 1, &block, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "column 0"));
+    dims[1] = 1;
+    assert_int_equal(mr_block_new(2, &var, 1, &block, &err), MR_EINVAL);
+    starts[2] = 3;
+    assert_int_equal(mr_block_new(2, &var, 1, &block, &err), MR_OK);
+    mr_block_unref(block);
+    assert_int_equal(mr_block_new(2, &text, 1, &block, &err), MR_EINVAL);
+    offsets[2] = 5;
+    assert_int_equal(mr_block_new(2, &text, 1, &block, &err), MR_OK);
+    mr_block_unref(block);
+    assert_int_equal(mr_block_new(2, &huge, 1, &block, &err), MR_EINVAL);
+    huge.dims[0] = 0; /* Nothing, however large the rest. */
+    assert_int_equal(mr_block_new(2, &huge, 1, &block, &err), MR_OK);
+    mr_block_unref(block);
+    assert_int_equal(mr_block_new(1, &bools, 1, &block, &err), MR_EINVAL);
+    text.kind = 9;
+    assert_int_equal(mr_block_new(1, &text, 1, &block, &err), MR_EINVAL);
+}
+
+static void a_block_is_checked_against_a_spec(void **state)
+{
+    struct mr_leaf_spec want[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64, .rank = 1, .dims = {-1}}};
+    mr_spec *spec;
+    mr_error err;
+    mr_block *block = counting(4);
+    mr_block *batch;
+
+    assert_int_equal(mr_spec_new(want, 1, NULL, &spec, NULL), MR_OK);
+    assert_int_equal(mr_block_check_spec(block, spec, &err), MR_OK);
+    mr_spec_unref(spec);
+    assert_int_equal(mr_spec_new(want + 1, 1, NULL, &spec, NULL), MR_OK);
+    assert_int_equal(mr_block_check_spec(block, spec, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "[?]"));
+    assert_int_equal(mr_block_batch(block, 2, &batch, NULL), MR_OK);
+    assert_int_equal(mr_block_check_spec(batch, spec, &err), MR_OK);
+    mr_spec_unref(spec);
+    assert_int_equal(mr_spec_new(want, 2, NULL, &spec, NULL), MR_OK);
+    assert_int_equal(mr_block_check_spec(batch, spec, &err), MR_EINVAL);
+    mr_spec_unref(spec);
+    mr_block_unref(block);
+    mr_block_unref(batch);
+}
+
+static void structures_are_canonical(void **state)
+{
+    struct mr_leaf_spec leaves[3] = {{.dtype = MR_INT64}, {.dtype = MR_STRING, .rank = -1}, {.dtype = MR_BOOL}};
+    mr_spec *a;
+    mr_spec *b;
+    mr_error err;
+
+    assert_int_equal(mr_spec_new(leaves, 3, " { \"a\" : [\"*\", \"*\"],\"b\":\"*\"} ", &a, &err), MR_OK);
+    assert_string_equal(mr_spec_structure(a), "{\"a\":[\"*\",\"*\"],\"b\":\"*\"}");
+    assert_int_equal(mr_spec_new(leaves, 3, "{\"\\u0061\":[\"*\",\"*\"],\"b\":\"*\"}", &b, &err), MR_OK);
+    assert_true(mr_spec_equal(a, b));
+    assert_int_equal(mr_spec_hash(a), mr_spec_hash(b));
+    mr_spec_unref(b);
+    assert_int_equal(mr_spec_new(leaves, 3, NULL, &b, &err), MR_OK);
+    assert_string_equal(mr_spec_structure(b), "[\"*\",\"*\",\"*\"]");
+    assert_false(mr_spec_equal(a, b));
+    mr_spec_unref(b);
+    mr_spec_unref(a);
+    assert_int_equal(mr_spec_new(leaves, 1, NULL, &a, &err), MR_OK);
+    assert_string_equal(mr_spec_structure(a), "\"*\"");
+    mr_spec_unref(a);
+    assert_int_equal(mr_spec_new(leaves, 2, "{\"!namedtuple\":[\"Point\",[\"x\",\"y\"],[\"*\",\"*\"]]}", &a, &err),
+                     MR_OK);
+    mr_spec_unref(a);
+}
+
+static void bad_specs_are_refused(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "*",
+        "[\"*\"",
+        "[\"*\",\"*\",\"*\"]",
+        "{\"b\":\"*\",\"a\":\"*\"}",
+        "[1,2]",
+        "[\"x\",\"*\"]",
+        "{\"!x\":[\"*\",\"*\"]}",
+        "{\"a\":\"*\",\"a\":\"*\"}",
+        "{\"!namedtuple\":[\"P\",[\"x\"],[\"*\",\"*\"]]}",
+        "{\"!namedtuple\":[\"P\",[1,2],[\"*\",\"*\"]]}",
+    };
+    struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64}};
+    mr_spec *spec;
+    mr_error err;
+    char deep[512];
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (mr_spec_new(leaves, 2, bad[i], &spec, &err) != MR_EINVAL) {
+            fail_msg("accepted: %s", bad[i]);
+        }
+    }
+    memset(deep, '[', 100);
+    memcpy(deep + 100, "\"*\",\"*\"", 7);
+    memset(deep + 107, ']', 100);
+    deep[207] = '\0';
+    assert_int_equal(mr_spec_new(leaves, 2, deep, &spec, &err), MR_EINVAL);
+    leaves[1].rank = 9;
+    assert_int_equal(mr_spec_new(leaves, 2, NULL, &spec, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "leaf 1"));
+    leaves[1].rank = 1;
+    leaves[1].dims[0] = -2;
+    assert_int_equal(mr_spec_new(leaves, 2, NULL, &spec, &err), MR_EINVAL);
+    leaves[1].dtype = MR_DTYPE_COUNT;
+    assert_int_equal(mr_spec_new(leaves, 2, NULL, &spec, &err), MR_EINVAL);
+}
+
+static void specs_survive_protobuf(void **state)
+{
+    struct mr_leaf_spec leaves[3] = {
+        {.dtype = MR_FLOAT32, .rank = 2, .dims = {-1, 3}}, {.dtype = MR_STRING, .rank = -1}, {.dtype = MR_BOOL}};
+    mr_spec *spec;
+    mr_spec *back;
+    void *bytes;
+    size_t size;
+    mr_error err;
+
+    assert_int_equal(mr_spec_new(leaves, 3, "[\"*\",{\"k\":\"*\"},\"*\"]", &spec, &err), MR_OK);
+    assert_int_equal(mr_spec_pack(spec, &bytes, &size, &err), MR_OK);
+    assert_int_equal(mr_spec_unpack(bytes, size, &back, &err), MR_OK);
+    assert_true(mr_spec_equal(spec, back));
+    mr_spec_unref(back);
+    for (size_t n = 0; n < size; n++) {
+        if (mr_spec_unpack(bytes, n, &back, &err) == MR_OK) {
+            mr_spec_unref(back); /* A cut at a field's end may be a spec: another one. */
+        }
+    }
+    mr_free(bytes);
+    mr_spec_unref(spec);
+}
+
+static void no_memory_is_an_error(void **state)
+{
+    mr_block *block = counting(8);
+    const mr_block *both[2] = {block, block};
+    mr_block *out;
+    mr_error err;
+
+    for (uint64_t nth = 1;; nth++) {
+        mr_alloc_fail_at(nth);
+        int rc = mr_block_concat(both, 2, &out, &err);
+        mr_alloc_fail_at(0);
+        if (rc == MR_OK) {
+            mr_block_unref(out);
+            assert_true(nth > 1);
+            break;
+        }
+        assert_int_equal(rc, MR_EEXHAUSTED);
+    }
+    struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64, .rank = 1}, {.dtype = MR_INT64}};
+    for (uint64_t nth = 1;; nth++) {
+        mr_spec *spec;
+        void *bytes;
+        size_t size;
+
+        assert_int_equal(mr_spec_new(leaves, 2, NULL, &spec, NULL), MR_OK);
+        mr_alloc_fail_at(nth);
+        int rc = mr_spec_pack(spec, &bytes, &size, &err);
+        mr_alloc_fail_at(0);
+        mr_spec_unref(spec);
+        if (rc == MR_OK) {
+            mr_free(bytes);
+            assert_true(nth > 3);
+            break;
+        }
+        assert_int_equal(rc, MR_EEXHAUSTED);
+    }
+    mr_block_unref(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
