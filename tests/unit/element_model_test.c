@@ -4,11 +4,12 @@
  */
 #include "element_random.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #define ROUNDS 400
 

@@ -2,11 +2,12 @@
 
 #include "base/alloc.h"
 
-#include <cmocka.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 struct cell *table_cell(const struct table *t, uint32_t row, uint32_t column)
 {

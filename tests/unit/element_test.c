@@ -3,11 +3,12 @@
 #include "element/block.h"
 #include "element/spec_proto.h"
 
-#include <cmocka.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 static const struct mr_leaf_spec int64_scalar = {.dtype = MR_INT64};
 

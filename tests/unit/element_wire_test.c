@@ -7,13 +7,14 @@
 #include "base/alloc.h"
 #include "element/frame.h"
 
-#include <cmocka.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #define ROUNDS 150
 
