@@ -1,0 +1,214 @@
+"""Blocks as NumPy arrays: read-only views over the library's memory, which live as long as anybody holds them.
+
+One _Block per block owns the reference; each numeric column becomes one base array whose memory object holds the
+_Block; elements are row views of that base. Strings become Python bytes, which are copies.
+"""
+
+import ctypes
+import os
+
+import numpy as np
+
+from . import _ffi
+from ._ffi import byref, check, lib
+from .dtypes import as_dtype, from_code, string
+
+# Bumped in a forked child: what the parent opened is never released there.
+_generation = 0
+
+
+def generation():
+    return _generation
+
+
+def _after_fork():
+    global _generation
+    _generation += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Block:
+    """One reference to a block."""
+
+    __slots__ = ("ptr", "_born", "__weakref__")
+    # Bound here: at interpreter shutdown module globals go before the last arrays do.
+    _unref = staticmethod(lib.mr_block_unref)
+    _now = staticmethod(generation)
+
+    def __init__(self, ptr):
+        self.ptr = ptr
+        self._born = _generation
+
+    def __del__(self):
+        try:
+            if self._born == self._now():
+                self._unref(self.ptr)
+        except TypeError:  # the interpreter is half gone: so is the process's memory
+            pass
+
+
+class _Memory:
+    """What np.asarray() makes a base array from: `__array_interface__`, and the block that the memory lies in."""
+
+    __slots__ = ("__array_interface__", "block")
+
+    def __init__(self, block, address, shape, dtype):
+        self.block = block
+        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape, "typestr": dtype.str}
+
+
+def _view(block, address, shape, dtype):
+    """A read-only array over @block's memory."""
+    if address is None or 0 in shape:
+        array = np.empty(shape, dtype)
+        array.flags.writeable = False
+        return array
+    if dtype.name == "bfloat16":  # __array_interface__ has no letter for it
+        return _view(block, address, shape, np.dtype(np.uint16)).view(dtype)
+    return np.asarray(_Memory(block, address, shape, dtype))
+
+
+_U64, _I64 = np.dtype(np.uint64), np.dtype(np.int64)
+
+
+def _strings(block, column, first, count):
+    """Values [first, first + count) of a string column as a list of bytes."""
+    if count == 0:
+        return []
+    offsets = _view(block, column.offsets, (first + count + 1,), _U64)[first:].tolist()
+    base = offsets[0]
+    heap = ctypes.string_at(column.data + base, offsets[-1] - base) if column.data else b""
+    return [heap[a - base:b - base] for a, b in zip(offsets, offsets[1:])]
+
+
+def _object_array(values, shape):
+    array = np.empty(len(values), object)
+    array[:] = values
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array
+
+
+def column_rows(block, rows, column):
+    """An iterable of the @rows values of one column, in the form in which elements carry them."""
+    dtype = from_code(column.dtype)
+    if column.kind == _ffi.COLUMN_FIXED:
+        dims = tuple(column.dims[:column.rank])
+        if dtype is not string:
+            return _view(block, column.data, (rows,) + dims, dtype.numpy_dtype())
+        count = rows * int(np.prod(dims, dtype=np.int64))
+        values = _strings(block, column, 0, count)
+        return values if column.rank == 0 else _object_array(values, (rows,) + dims)
+    starts = _view(block, column.starts, (rows + 1,), _U64).tolist()
+    shapes = [tuple(dims) for dims in _view(block, column.row_dims, (rows, column.rank), _I64).tolist()]
+    if dtype is string:
+        values = _strings(block, column, starts[0], starts[-1] - starts[0])
+        return [_object_array(values[a - starts[0]:b - starts[0]], shape)
+                for a, b, shape in zip(starts, starts[1:], shapes)]
+    base = _view(block, column.data, (starts[-1],), dtype.numpy_dtype())
+    return [base[a:b].reshape(shape) for a, b, shape in zip(starts, starts[1:], shapes)]
+
+
+def block_columns(ptr):
+    """Takes over the reference @ptr: (rows, one iterable a column)."""
+    block = _Block(ptr)
+    rows = lib.mr_block_rows(ptr)
+    return rows, [column_rows(block, rows, lib.mr_block_column(ptr, i).contents)
+                  for i in range(lib.mr_block_column_count(ptr))]
+
+
+# ---- making blocks from arrays ----
+
+
+def _to_bytes(value):
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"a string tensor is made of bytes or str, not of {type(value).__name__} ({value!r})")
+
+
+def as_tensor_array(value):
+    """
+    @value as a NumPy array with TensorFlow's dtypes: Python integers are int32 (int64 where they do not fit), floats
+    float32, str is UTF-8 bytes in an object array; arrays and NumPy scalars keep their dtype.
+    """
+    literal = not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "__array__")
+    if literal and isinstance(value, (bytes, str)):
+        array = np.empty((), object)
+        array[()] = value  # np.array(b"a\0") would lose the zero
+    else:
+        array = np.asarray(value) if not literal else _from_literal(value)
+    if array.dtype.kind in "SUO":
+        flat = array.reshape(-1)
+        out = np.empty(len(flat), object)
+        out[:] = [_to_bytes(v) for v in flat.tolist()]
+        return out.reshape(array.shape)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    as_dtype(array.dtype)  # refuse complex, datetime, ...
+    return array
+
+
+def _holds_strings(value):
+    while isinstance(value, (list, tuple)):
+        if not value:
+            return False
+        value = value[0]
+    return isinstance(value, (bytes, str))
+
+
+def _holds_arrays(value):
+    if isinstance(value, (list, tuple)):
+        return any(_holds_arrays(v) for v in value)
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _from_literal(value):
+    if _holds_strings(value):
+        array = np.array(value, dtype=object)  # keeps trailing zero bytes
+    else:
+        try:
+            array = np.array(value)
+        except ValueError as e:  # ragged nesting
+            raise ValueError(f"a list stands for one tensor, and this one has no shape: {e}") from None
+    if array.dtype.kind == "O" and not _holds_strings(value):
+        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({value!r})")
+    if _holds_arrays(value):
+        return array  # a list of arrays keeps their dtype
+    if array.dtype == np.int64:
+        if array.size == 0 or (array.min() >= -2**31 and array.max() < 2**31):
+            array = array.astype(np.int32)
+    elif array.dtype == np.float64:
+        array = array.astype(np.float32)  # also the empty list
+    return array
+
+
+def new_block(rows, arrays, per_row=False):
+    """
+    A block of constants: with @per_row row r of column k is @arrays[k][r]; otherwise one row that holds the arrays whole.
+    """
+    table = (_ffi.Column * max(1, len(arrays)))()
+    keep = []  # what the table points at, until mr_block_new() has copied it
+    for column, array in zip(table, arrays):
+        dims = array.shape[1:] if per_row else array.shape
+        if len(dims) > _ffi.RANK_MAX:
+            raise ValueError(f"rank {len(dims)} is above the limit of {_ffi.RANK_MAX}")
+        column.kind, column.dtype, column.rank = _ffi.COLUMN_FIXED, as_dtype(array.dtype).code, len(dims)
+        column.dims[:len(dims)] = dims
+        if array.dtype.kind == "O":
+            values = array.reshape(-1).tolist()
+            offsets = np.zeros(len(values) + 1, np.uint64)
+            np.cumsum([len(v) for v in values], out=offsets[1:])
+            heap = ctypes.create_string_buffer(b"".join(values))
+            column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
+            keep += [offsets, heap]
+        else:
+            array = np.ascontiguousarray(array)
+            column.data = array.ctypes.data
+            keep.append(array)
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_block_new(rows, table, len(arrays), byref(ret), byref(err)), err)
+    return _ffi.ConstantHandle(ret)

@@ -1,0 +1,238 @@
+"""Iterating: blocks come from the library, elements are rows of their columns.
+
+Reads wait in slices of 100 ms, so that Python's signal handlers run (Ctrl-C, a debugger, a notebook's interrupt); the
+library wakes the reader at once when there is something, so nothing is delayed.
+"""
+
+import ctypes
+import json
+import struct
+import weakref
+
+import numpy as np
+
+from . import _block, _ffi, _structure, errors
+from ._ffi import byref, check, lib
+from .dtypes import from_code
+
+_SLICE_MS = 100
+_ROWS_MAX = 1 << 16
+_STATE_MAGIC = b"MRPYST01"
+
+_open_iterators = weakref.WeakSet()
+
+
+class _Forked:
+    """Stands in for the rows of an iterator that a fork has carried into a child."""
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise errors.FailedPreconditionError(
+            "this iterator was opened before fork(), by the parent process: open it in the child, or start children "
+            "with 'spawn'")
+
+
+def _after_fork():
+    for iterator in list(_open_iterators):
+        iterator._rows = _Forked()
+        iterator._ptr = None  # the parent's: its threads are not here, so it cannot be closed here either
+        iterator._state = "forked"
+
+
+_block.os.register_at_fork(after_in_child=_after_fork)
+
+
+class NumpyIterator:
+    """
+    Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays are read-only views over memory that
+    they keep alive. Belongs to one thread at a time, and to the process that opened it.
+    """
+
+    _free = staticmethod(lib.mr_iterator_free)
+
+    def __init__(self, dataset):
+        self._ptr = None
+        self._rows = iter(())  # of the current block
+        self._state = "open"  # or "ended", "closed", "forked"
+        self._demand = 1  # rows asked for; doubles while the reader keeps coming
+        self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
+        self._structure = dataset._structure
+        self._build = _structure.row_builder(self._structure)
+        self._columns = []
+        self._block_rows = 0
+        self._error = _ffi.Error()
+        self._block = ctypes.c_void_p()
+        self._dataset = dataset
+        options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
+        options.threads = (dataset._options.threading.private_threadpool_size
+                           or dataset._options.autotune.cpu_budget or 0)
+        options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
+        ptr = ctypes.c_void_p()
+        check(lib.mr_iterator_open(dataset._handle.ptr, byref(options), byref(ptr), byref(self._error)), self._error)
+        self._ptr = ptr.value
+        _open_iterators.add(self)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        for row in self._rows:  # cheaper than next(): no exception on the common path
+            return row
+        return self._refill()
+
+    def _refill(self):
+        """The first element of the next block."""
+        while True:
+            if self._state == "ended":
+                raise StopIteration
+            if self._ptr is None:
+                raise errors.FailedPreconditionError("this iterator is closed")
+            # Attributes of self are read once: another thread may cancel.
+            rc = lib.mr_iterator_next_block(self._ptr, self._demand, _SLICE_MS, byref(self._block), byref(self._error))
+            if rc == _ffi.MR_TIMEOUT:
+                continue
+            if rc == _ffi.MR_END:
+                self._close("ended")
+                continue
+            check(rc, self._error)
+            self._demand = min(2 * self._demand, _ROWS_MAX)
+            self._block_rows, self._columns = _block.block_columns(self._block.value)
+            self._rows = iter(self._build(*self._columns))
+            for row in self._rows:
+                return row
+
+    def _close(self, state):
+        ptr, self._ptr = self._ptr, None
+        self._state = state
+        self._rows, self._columns, self._block_rows = iter(()), [], 0
+        if ptr is not None:
+            self._free(ptr)
+
+    def close(self):
+        """Stop and release what the iterator holds (threads, connections). Elements stay valid."""
+        if self._state == "open":
+            self._close("closed")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_ptr", None) is not None:
+            ptr, self._ptr = self._ptr, None
+            self._free(ptr)
+
+    def __reduce__(self):
+        raise TypeError("an iterator cannot be pickled: pickle the dataset and iterate there, or keep get_state()")
+
+    @property
+    def element_spec(self):
+        return self._dataset.element_spec
+
+    # ---- the position ----
+
+    def get_state(self):
+        """
+        The position, as bytes: set_state() of an iterator over an equal dataset goes on with the next element. The
+        elements that were fetched but not returned yet are part of it.
+        """
+        if self._state not in ("open", "ended"):
+            next(self._rows)  # a forked one says so
+            raise errors.FailedPreconditionError("this iterator is closed")
+        inner = b""
+        if self._state == "open":
+            ptr, size = ctypes.c_void_p(), ctypes.c_size_t()
+            check(lib.mr_iterator_save(self._ptr, byref(ptr), byref(size), byref(self._error)), self._error)
+            inner = _ffi.take_bytes(ptr, size.value)
+        pending = list(self._rows)
+        if pending:
+            leaves = [_structure.flatten(element)[0] for element in pending]
+            self._rows = iter(pending)
+            columns = [list(column) for column in zip(*leaves)]
+        else:
+            columns = []
+        return _encode_state(self._state == "ended", _ffi_leaf_dtypes(self._spec), columns, inner)
+
+    def set_state(self, state):
+        """Continue where get_state() was called. Only before the first element."""
+        if self._state != "open" or self._demand != 1:
+            raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
+        ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
+        if ended:
+            self._close("ended")
+        else:
+            check(lib.mr_iterator_restore(self._ptr, inner, len(inner), byref(self._error)), self._error)
+            self._demand = 2
+        if columns:
+            self._rows = iter(self._build(*columns))
+
+
+def _ffi_leaf_dtypes(spec):
+    return [from_code(lib.mr_spec_leaf(spec, i).contents.dtype) for i in range(lib.mr_spec_leaves(spec))]
+
+
+def _encode_state(ended, dtypes, columns, inner):
+    """
+    magic, length of the header, header (JSON), payload, the library's state. Each pending value is its shape in the header
+    and its bytes in the payload; a string value is the lengths of its items in the header.
+    """
+    header = {"ended": ended, "columns": [], "inner": len(inner)}
+    payload = []
+    for dtype, column in zip(dtypes, columns):
+        described = []
+        for value in column:
+            if dtype.kind == "s":
+                items = [value] if isinstance(value, bytes) else value.reshape(-1).tolist()
+                described.append([None if isinstance(value, bytes) else list(value.shape), [len(i) for i in items]])
+                payload += items
+            else:
+                described.append(list(np.shape(value)))
+                payload.append(np.asarray(value).tobytes())
+        header["columns"].append({"dtype": dtype.name, "values": described})
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return b"".join([_STATE_MAGIC, struct.pack("<I", len(text)), text, *payload, inner])
+
+
+def _decode_state(state, dtypes):
+    """(ended, columns of pending values, the library's state). InvalidArgumentError if it is damaged or of another spec."""
+    state = bytes(state)
+    try:
+        if state[:8] != _STATE_MAGIC:
+            raise ValueError("it does not begin as one")
+        (size,) = struct.unpack_from("<I", state, 8)
+        header = json.loads(state[12:12 + size])
+        if header["columns"] and [c["dtype"] for c in header["columns"]] != [d.name for d in dtypes]:
+            raise ValueError("it is of another dataset")
+        at, columns = 12 + size, []
+        for dtype, column in zip(dtypes, header["columns"]):
+            values = []
+            for described in column["values"]:
+                value, at = _decode_value(state, at, dtype, described)
+                values.append(value)
+            columns.append(values)
+        inner = state[at:]
+        if len(inner) != header["inner"] or len({len(c) for c in columns}) > 1:
+            raise ValueError("it is cut off")
+        return bool(header["ended"]), columns, inner
+    except (ValueError, KeyError, TypeError, struct.error) as e:
+        raise errors.InvalidArgumentError(f"not the state of an iterator over this dataset: {e}") from None
+
+
+def _decode_value(state, at, dtype, described):
+    if dtype.kind == "s":
+        shape, lengths = described
+        items = []
+        for length in lengths:
+            items.append(state[at:at + length])
+            at += length
+        if shape is None:
+            return items[0], at
+        return _block._object_array(items, shape), at
+    count = int(np.prod(described, dtype=np.int64))
+    array = np.frombuffer(state, dtype.numpy_dtype(), count, at).reshape(described)  # read-only: bytes are
+    at += array.nbytes
+    return (array[()] if not described else array), at

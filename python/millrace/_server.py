@@ -1,0 +1,177 @@
+"""The `millrace` program as a child process: started, awaited, stopped, killed.
+
+A child has its own session, so that the terminal's Ctrl-C does not take it away before its users are done. It watches the
+process that started it (--owner-pid) and ends with it, a SIGKILL included. It says that it serves, or why it does not, in
+one line of JSON on the descriptor --ready-fd.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+
+from . import _ffi, errors
+
+_STOP_GRACE_S = 30
+
+
+class Child:
+    """One run of the program."""
+
+    def __init__(self, subcommand, flags):
+        self.what = f"millrace {subcommand}"
+        program = _ffi.program_path()
+        ready, child_end = os.pipe()
+        try:
+            argv = [program, subcommand, *flags, f"--owner-pid={os.getpid()}", f"--ready-fd={child_end}"]
+            try:
+                self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(child_end,),
+                                                 start_new_session=True)
+            except OSError as e:
+                raise errors.NotFoundError(f"starting '{program}': {e.strerror}") from None
+            finally:
+                os.close(child_end)
+            self._owner = os.getpid()
+            try:
+                self.address = self._await_ready(ready)
+            except BaseException:
+                self.kill()
+                raise
+        finally:
+            os.close(ready)
+
+    def _await_ready(self, ready):
+        """The address it serves on. Waits in slices, so that Ctrl-C works."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([ready], [], [], 0.1)[0]:
+                if self._process.poll() is not None:
+                    break  # a grandchild may hold the pipe open
+                continue
+            part = os.read(ready, 4096)
+            if not part:
+                break
+            line += part
+        try:
+            said = json.loads(line) if line else {}
+        except ValueError:
+            raise errors.InternalError(f"{self.what} said {line!r} where its address was expected") from None
+        if "address" in said:
+            return said["address"]
+        if "error" in said:
+            raise errors.from_code(int(said.get("code", 2)), said["error"])
+        status = self._process.wait(_STOP_GRACE_S)
+        raise errors.UnavailableError(f"{self.what} ended with status {status} before it served: see its messages on stderr")
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    @property
+    def running(self):
+        return self._process.poll() is None
+
+    def _signal(self, number):
+        if os.getpid() == self._owner and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def stop(self):
+        """SIGTERM, then wait; SIGKILL if it has not ended after half a minute."""
+        if os.getpid() != self._owner:
+            return
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self):
+        """SIGKILL, then wait."""
+        self._signal(signal.SIGKILL)
+        if os.getpid() == self._owner:
+            self._process.wait()
+
+    def join(self):
+        """Wait until it ends; its status."""
+        while True:
+            try:
+                return self._process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                pass
+
+
+class Server:
+    """What DispatchServer and WorkerServer share: the life of one child."""
+
+    _subcommand = None
+
+    def __init__(self, config, start):
+        self._config = config
+        self._child = None
+        if start:
+            self.start()
+
+    def _flags(self):
+        raise NotImplementedError
+
+    def start(self):
+        """Start the server and wait until it serves. Again after stop() or kill(): a restart with the same config."""
+        if self._child is not None and self._child.running:
+            return
+        self._child = Child(self._subcommand, self._flags())
+
+    def _need(self):
+        if self._child is None:
+            raise errors.FailedPreconditionError(f"the {type(self).__name__} was not started")
+        return self._child
+
+    def stop(self):
+        """End it gracefully: it finishes what it is doing and hands over."""
+        if self._child is not None:
+            self._child.stop()
+
+    def kill(self):
+        """End it at once (SIGKILL), as a crash would."""
+        if self._child is not None:
+            self._child.kill()
+
+    def join(self):
+        """Wait until the server ends."""
+        self._need().join()
+
+    @property
+    def config(self):
+        return self._config
+
+    @property
+    def pid(self):
+        """The process id of the server."""
+        return self._need().pid
+
+    @property
+    def address(self):
+        """host:port"""
+        return self._need().address
+
+    @property
+    def running(self):
+        return self._child is not None and self._child.running
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.stop()
+
+    def __del__(self):
+        child = getattr(self, "_child", None)
+        if child is not None:
+            try:
+                child.stop()
+            except Exception:  # the interpreter may be going down; the child then goes with its owner
+                pass
+
+    def __reduce__(self):
+        raise TypeError(f"a {type(self).__name__} belongs to the process that started it: pickle its target instead")

@@ -1,0 +1,152 @@
+"""Nested structures: what they are made of, their JSON (<millrace/spec.h>), and fast code that builds them from columns.
+
+In memory a structure is what its JSON parses to: "*" (a leaf), a list (a tuple), a dict (a dict, or a named tuple under
+the reserved key). A Python list is a leaf, because it stands for a tensor; so do NumPy arrays and scalars.
+"""
+
+import collections
+import collections.abc
+import dataclasses
+import json
+
+LEAF = "*"
+_NAMED = "!namedtuple"
+
+# Classes that came by, so that elements come back as what went in. Elsewhere (another process) a class is made up.
+_named_classes = {}
+
+
+def is_namedtuple(value):
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _is_record(value):
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _remember(cls, fields):
+    _named_classes[cls.__name__, tuple(fields)] = cls
+
+
+def named_class(name, fields):
+    """The class for a named tuple of a structure."""
+    key = (name, tuple(fields))
+    if key not in _named_classes:
+        _named_classes[key] = collections.namedtuple(name, fields)
+    return _named_classes[key]
+
+
+def is_nest(value):
+    """Whether @value is structure, not a leaf."""
+    return isinstance(value, (tuple, collections.abc.Mapping)) or _is_record(value)
+
+
+def flatten(value, is_leaf=lambda value: False):
+    """(leaves, structure) of @value. None is refused: an element has no place for it."""
+    leaves = []
+
+    def walk(node):
+        if node is None:
+            raise TypeError("None cannot be part of an element: leave the component out, or use a value that says it")
+        if is_leaf(node) or not is_nest(node):
+            leaves.append(node)
+            return LEAF
+        if isinstance(node, collections.abc.Mapping):
+            for key in node:
+                if not isinstance(key, str):
+                    raise TypeError(f"keys of an element's dict are strings, not {type(key).__name__} ({key!r})")
+                if key.startswith("!"):
+                    raise ValueError(f"key {key!r}: names that begin with '!' are reserved")
+            return {key: walk(node[key]) for key in sorted(node)}
+        if is_namedtuple(node):
+            fields = list(node._fields)
+            _remember(type(node), fields)
+            return {_NAMED: [type(node).__name__, fields, [walk(child) for child in node]]}
+        if _is_record(node):
+            fields = [f.name for f in dataclasses.fields(node)]
+            _remember(type(node), fields)
+            return {_NAMED: [type(node).__name__, fields, [walk(getattr(node, name)) for name in fields]]}
+        return [walk(child) for child in node]
+
+    structure = walk(value)
+    return leaves, structure
+
+
+def unflatten(structure, leaves):
+    """The inverse of flatten(): @leaves in order, put back."""
+    it = iter(leaves)
+
+    def build(node):
+        if node == LEAF:
+            return next(it)
+        if isinstance(node, list):
+            return tuple([build(child) for child in node])
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            return named_class(name, fields)(*[build(child) for child in children])
+        return {key: build(child) for key, child in node.items()}
+
+    return build(structure)
+
+
+def to_json(structure):
+    return json.dumps(structure, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text):
+    return json.loads(text)
+
+
+def combine(structures):
+    """The structure in which each leaf of @structures[0] ... is replaced by the next of the rest (see zip)."""
+    outer, rest = structures[0], iter(structures[1:])
+
+    def build(node):
+        if node == LEAF:
+            return next(rest)
+        if isinstance(node, list):
+            return [build(child) for child in node]
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            return {_NAMED: [name, fields, [build(child) for child in children]]}
+        return {key: build(child) for key, child in node.items()}
+
+    return build(outer)
+
+
+def row_builder(structure):
+    """
+    A function (iterables, one a leaf) -> iterator of elements. The code is generated, like collections.namedtuple's, so
+    that an element costs one pass of the interpreter's loop: names and classes are bound as values, never pasted in.
+    """
+    if structure == LEAF:
+        return iter
+    bound = {}
+    variables = []
+
+    def bind(value):
+        name = f"k{len(bound)}"
+        bound[name] = value
+        return name
+
+    def expression(node):
+        if node == LEAF:
+            variables.append(f"v{len(variables)}")
+            return variables[-1]
+        if isinstance(node, list):
+            return "(" + "".join(expression(child) + "," for child in node) + ")"
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            return bind(named_class(name, fields)) + "(" + ",".join(expression(child) for child in children) + ")"
+        return "{" + ",".join(bind(key) + ":" + expression(child) for key, child in node.items()) + "}"
+
+    body = expression(structure)
+    if not variables:
+        raise ValueError("an element without components has no columns to be made of")
+    columns = ",".join("c" + v for v in variables)
+    target = variables[0] + "," if len(variables) == 1 else ",".join(variables)
+    source = f"def rows({columns}{''.join(f',{k}={k}' for k in bound)}): " \
+             f"return ({body} for {target} in zip({columns}))"
+    namespace = dict(bound)
+    exec(source, namespace)  # @body holds generated names only
+    return namespace["rows"]

@@ -1,0 +1,419 @@
+"""Dataset: tf.data's names, arguments and defaults over the library's operators."""
+
+import ctypes
+import glob
+import itertools
+
+import numpy as np
+
+from . import _ffi, _spec, _structure, errors
+from ._block import as_tensor_array, new_block
+from ._ffi import byref, check, lib
+from ._iterator import NumpyIterator
+from ._tensor import AttrTable, Tensor, _holds_tensors, current_graph, trace
+from .options import Options
+
+AUTOTUNE = -1
+INFINITE_CARDINALITY = _ffi.CARDINALITY_INFINITE
+UNKNOWN_CARDINALITY = _ffi.CARDINALITY_UNKNOWN
+
+
+def _number(attrs, name, value):
+    """An integer argument: a constant, or a value of the function around."""
+    if isinstance(value, Tensor):
+        return attrs.value(name, value)
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is an integer or an integer tensor, not {type(value).__name__} ({value!r})")
+    number = value.__index__()
+    if not -2**63 <= number < 2**63:
+        raise ValueError(f"{name} = {number} does not fit int64")
+    return attrs.int(name, number)
+
+
+def _bytes(attrs, name, value):
+    """A string argument: a constant, or a value of the function around."""
+    if isinstance(value, Tensor):
+        return attrs.value(name, value)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} is a string or a string tensor, not {type(value).__name__} ({value!r})")
+    return attrs.bytes(name, value)
+
+
+def _flag(attrs, name, value):
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return attrs.bool(name, value)
+
+
+def _apply(op, inputs=(), attrs=None, functions=(), options=None):
+    """Dataset operator @op of the library, as a Dataset."""
+    table, count = (attrs or AttrTable()).as_array()
+    graph = current_graph()
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_dataset_apply(op.encode(), _ffi.pointer_array([d._handle for d in inputs]), len(inputs), table, count,
+                               _ffi.pointer_array(functions), len(functions), graph.ptr if graph else None, byref(ret),
+                               byref(err)), err)
+    if options is None:
+        options = Options()
+        for ds in inputs:
+            options = options.merge(ds._options)
+    return Dataset(_ffi.DatasetHandle(ret), options)
+
+
+def _absent(name, instead):
+    """A method of tf.data.Dataset that is not built: using it says so, and what to use."""
+    def method(*args, **kwargs):
+        raise errors.UnimplementedError(f"Dataset.{name} is not built: {instead}")
+    method.__name__ = name
+    method.__qualname__ = f"Dataset.{name}"
+    method.__doc__ = f"Not built: {instead}"
+    method._absent = True
+    return method
+
+
+class Dataset:
+    """
+    A sequence of elements and how it is made; immutable. Without a service it runs here, in the C engine; with
+    `ds.apply(mr.service.distribute(...))` what stands before runs on the service's workers.
+    """
+
+    def __init__(self, handle, options=None):
+        if not isinstance(handle, _ffi.DatasetHandle):
+            raise TypeError("a Dataset is made by its static methods: Dataset.range(), from_tensors(), TFRecordDataset(), ...")
+        self._handle = handle
+        self._options = options if options is not None else Options()
+        self._structure = _spec.structure_of(lib.mr_dataset_spec(handle.ptr))
+
+    # ---- sources ----
+
+    @staticmethod
+    def range(*args, output_type="int64", name=None):
+        """range(stop), range(start, stop) or range(start, stop, step), as scalars of @output_type."""
+        if not 1 <= len(args) <= 3:
+            raise ValueError(f"Dataset.range takes stop; start, stop; or start, stop, step: got {len(args)} arguments")
+        start, stop, step = (0, args[0], 1) if len(args) == 1 else (args + (1,))[:3]
+        attrs = AttrTable()
+        for key, value in (("start", start), ("stop", stop), ("step", step)):
+            _number(attrs, key, value)
+        return _apply("range", attrs=attrs.dtype("dtype", output_type))
+
+    @staticmethod
+    def from_tensors(tensors, name=None):
+        """A dataset of one element."""
+        leaves, structure = _structure.flatten(tensors)
+        attrs = AttrTable().bytes("structure", _structure.to_json(structure))
+        if _holds_tensors(leaves):
+            for i, leaf in enumerate(leaves):
+                attrs.value(f"value{i}", current_graph().convert(leaf) if current_graph() else leaf)
+        else:
+            attrs.block("tensors", new_block(1, [as_tensor_array(leaf) for leaf in leaves]))
+        return _apply("from_tensors", attrs=attrs)
+
+    @staticmethod
+    def from_tensor_slices(tensors, name=None):
+        """One element for each place along the first axis of @tensors."""
+        leaves, structure = _structure.flatten(tensors)
+        attrs = AttrTable().bytes("structure", _structure.to_json(structure))
+        if _holds_tensors(leaves):
+            for i, leaf in enumerate(leaves):
+                attrs.value(f"value{i}", current_graph().convert(leaf) if current_graph() else leaf)
+            return _apply("from_tensor_slices", attrs=attrs)
+        arrays = [as_tensor_array(leaf) for leaf in leaves]
+        if not arrays:
+            raise ValueError("from_tensor_slices needs at least one tensor")
+        for array in arrays:
+            if array.ndim == 0:
+                raise ValueError("from_tensor_slices cuts tensors along their first axis: a scalar has none")
+        if len({len(array) for array in arrays}) > 1:
+            raise ValueError("from_tensor_slices: the first axes differ: " + ", ".join(str(a.shape) for a in arrays))
+        attrs.block("tensors", new_block(len(arrays[0]), arrays, per_row=True))
+        return _apply("from_tensor_slices", attrs=attrs)
+
+    @staticmethod
+    def list_files(file_pattern, shuffle=None, seed=None, name=None):
+        """
+        The files that match a pattern (or any of several), as strings. The pattern is expanded now, here: the names are
+        part of the dataset. Shuffled anew in each pass unless shuffle=False.
+        """
+        if isinstance(file_pattern, Tensor):
+            raise errors.UnimplementedError("Dataset.list_files inside a function is not built: expand the pattern outside")
+        patterns = np.atleast_1d(as_tensor_array(file_pattern)).reshape(-1).tolist()
+        files = sorted({f for p in patterns for f in glob.glob(p)})
+        if not files:
+            shown = ", ".join(repr(p.decode("utf-8", "replace")) for p in patterns)
+            raise errors.InvalidArgumentError(f"no files match {shown}")
+        ds = Dataset.from_tensor_slices(files)
+        return ds if shuffle is not None and not shuffle else ds.shuffle(len(files), seed=seed)
+
+    @staticmethod
+    def zip(*args, datasets=None, name=None):
+        """Elements of several datasets together, in the structure in which the datasets are given."""
+        if bool(args) == (datasets is not None):
+            raise TypeError("Dataset.zip takes datasets as arguments, or one structure of them as `datasets`")
+        if datasets is None:
+            datasets = args[0] if len(args) == 1 and not isinstance(args[0], Dataset) else args
+        if isinstance(datasets, list):
+            raise TypeError("Dataset.zip takes a tuple or dict of datasets, not a list")
+        leaves, structure = _structure.flatten(datasets, lambda node: isinstance(node, Dataset))
+        for leaf in leaves:
+            if not isinstance(leaf, Dataset):
+                raise TypeError(f"Dataset.zip takes datasets, not {type(leaf).__name__}")
+        return _apply("zip", leaves, AttrTable().bytes("structure", _structure.to_json(structure)))
+
+    # ---- transformations ----
+
+    def _trace(self, func, what):
+        if not callable(func):
+            raise TypeError(f"{what} takes a function, not {type(func).__name__}")
+        return trace(func, lib.mr_dataset_spec(self._handle.ptr), self._structure, what)
+
+    def _parallel(self, attrs, num_parallel_calls, deterministic):
+        if num_parallel_calls is not None:
+            if isinstance(num_parallel_calls, Tensor):
+                raise TypeError("num_parallel_calls is a constant")
+            if num_parallel_calls < 1 and num_parallel_calls != AUTOTUNE:
+                raise ValueError(f"num_parallel_calls is at least 1, or mr.AUTOTUNE: got {num_parallel_calls}")
+            attrs.int("num_parallel_calls", num_parallel_calls)
+        if deterministic is None:
+            deterministic = self._options.deterministic
+        if deterministic is not None:
+            _flag(attrs, "deterministic", deterministic)
+        return attrs
+
+    def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None,
+            use_unbounded_threadpool=False, name=None):
+        """@map_func of each element. It is traced: called once with symbolic tensors."""
+        fn, returned = self._trace(map_func, "map")
+        if returned is not None:
+            raise errors.UnimplementedError("a map function that returns a dataset is not built: use flat_map or interleave")
+        return _apply("map", [self], self._parallel(AttrTable(), num_parallel_calls, deterministic), [fn])
+
+    def filter(self, predicate, name=None):
+        """The elements for which @predicate holds."""
+        fn, returned = self._trace(predicate, "filter")
+        if returned is not None:
+            raise TypeError("the function given to filter returned a dataset, not a bool")
+        return _apply("filter", [self], functions=[fn])
+
+    def _trace_dataset(self, map_func, what):
+        fn, returned = self._trace(map_func, what)
+        if returned is None:
+            raise TypeError(f"the function given to {what} returns a Dataset")
+        return fn
+
+    def flat_map(self, map_func, name=None):
+        """The datasets that @map_func makes of each element, one after the other."""
+        return _apply("flat_map", [self], functions=[self._trace_dataset(map_func, "flat_map")])
+
+    def interleave(self, map_func, cycle_length=None, block_length=None, num_parallel_calls=None, deterministic=None,
+                   name=None):
+        """The datasets that @map_func makes of each element, @cycle_length of them in turns of @block_length elements."""
+        attrs = self._parallel(AttrTable(), num_parallel_calls, deterministic)
+        if cycle_length is not None and not (isinstance(cycle_length, int) and cycle_length == AUTOTUNE):
+            _number(attrs, "cycle_length", cycle_length)
+        if block_length is not None:
+            _number(attrs, "block_length", block_length)
+        return _apply("interleave", [self], attrs, [self._trace_dataset(map_func, "interleave")])
+
+    def concatenate(self, dataset, name=None):
+        """The elements of this dataset, then those of @dataset."""
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"concatenate takes a Dataset, not {type(dataset).__name__}")
+        return _apply("concatenate", [self, dataset])
+
+    def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=True, name=None):
+        """The elements in random order, drawn from a buffer of @buffer_size."""
+        attrs = _number(AttrTable(), "buffer_size", buffer_size)
+        if seed is not None:
+            _number(attrs, "seed", seed)
+        reshuffle = True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        return _apply("shuffle", [self], _flag(attrs, "reshuffle_each_iteration", reshuffle))
+
+    def repeat(self, count=None, name=None):
+        """The dataset @count times; for ever by default."""
+        attrs = AttrTable()
+        if count is not None:
+            _number(attrs, "count", count)
+        return _apply("repeat", [self], attrs)
+
+    def batch(self, batch_size, drop_remainder=False, num_parallel_calls=None, deterministic=None, name=None):
+        """Groups of @batch_size elements, each component stacked. (Batching is free: the parallel arguments do nothing.)"""
+        attrs = _number(AttrTable(), "batch_size", batch_size)
+        return _apply("batch", [self], _flag(attrs, "drop_remainder", drop_remainder))
+
+    def take(self, count, name=None):
+        """The first @count elements (-1: all)."""
+        return _apply("take", [self], _number(AttrTable(), "count", count))
+
+    def skip(self, count, name=None):
+        """What follows the first @count elements (-1: nothing)."""
+        return _apply("skip", [self], _number(AttrTable(), "count", count))
+
+    def prefetch(self, buffer_size, name=None):
+        """Elements are made ahead of need, up to @buffer_size of them (mr.AUTOTUNE: as many as pay)."""
+        attrs = AttrTable() if buffer_size is None else _number(AttrTable(), "buffer_size", buffer_size)
+        return _apply("prefetch", [self], attrs)
+
+    def apply(self, transformation_func, name=None):
+        """transformation_func(self), which has to be a Dataset."""
+        ds = transformation_func(self)
+        if not isinstance(ds, Dataset):
+            raise TypeError(f"the transformation given to apply returned {type(ds).__name__}, not a Dataset")
+        return ds
+
+    # ---- options ----
+
+    def options(self):
+        """The options of this dataset and its inputs."""
+        return Options().merge(self._options)
+
+    def with_options(self, options, name=None):
+        """This dataset with more options; ValueError if they contradict those it has."""
+        if not isinstance(options, Options):
+            raise TypeError(f"with_options takes mr.Options, not {type(options).__name__}")
+        return Dataset(self._handle, self._options.merge(options))
+
+    # ---- what it is ----
+
+    @property
+    def element_spec(self):
+        """Nested mr.TensorSpec in the structure of the elements."""
+        return _spec.element_spec_of(lib.mr_dataset_spec(self._handle.ptr))
+
+    def cardinality(self, name=None):
+        """The number of elements, mr.INFINITE_CARDINALITY or mr.UNKNOWN_CARDINALITY, as np.int64."""
+        return np.int64(lib.mr_dataset_cardinality(self._handle.ptr))
+
+    def __len__(self):
+        n = int(self.cardinality())
+        if n == INFINITE_CARDINALITY:
+            raise TypeError("the dataset is infinite")
+        if n == UNKNOWN_CARDINALITY:
+            raise TypeError("the length of the dataset is unknown")
+        return n
+
+    def __bool__(self):
+        return True
+
+    def fingerprint(self):
+        """16 bytes that are equal for equal pipelines, however they were built."""
+        out, err = (ctypes.c_uint8 * 16)(), _ffi.Error()
+        check(lib.mr_dataset_fingerprint(self._handle.ptr, out, byref(err)), err)
+        return bytes(out)
+
+    def __repr__(self):
+        return f"<{type(self).__name__} element_spec={self.element_spec}>"
+
+    # ---- reading ----
+
+    def __iter__(self):
+        if current_graph() is not None:
+            raise TypeError("a dataset cannot be iterated inside a traced function: use flat_map or interleave")
+        return NumpyIterator(self)
+
+    def as_numpy_iterator(self):
+        """An iterator over the elements as NumPy arrays, NumPy scalars and bytes; `for x in ds` gives the same."""
+        return iter(self)
+
+    def get_single_element(self, name=None):
+        """The only element; InvalidArgumentError if there is none or more than one."""
+        with iter(self) as it:
+            found = list(itertools.islice(it, 2))
+        if len(found) != 1:
+            raise errors.InvalidArgumentError("the dataset is empty" if not found else "the dataset has more than one element")
+        return found[0]
+
+    # ---- as bytes ----
+
+    def _serialize(self):
+        ptr, size, err = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.Error()
+        check(lib.mr_dataset_serialize(self._handle.ptr, byref(ptr), byref(size), byref(err)), err)
+        return _ffi.take_bytes(ptr, size.value)
+
+    def __reduce__(self):
+        return _parse, (self._serialize(), self._options)
+
+    # ---- not built ----
+
+    bucket_by_sequence_length = _absent("bucket_by_sequence_length", "sort or batch outside of the pipeline")
+    cache = _absent("cache", "datasets are read again in each pass")
+    enumerate = _absent("enumerate", "zip with Dataset.range: Dataset.zip(Dataset.range(n), ds)")
+    group_by_window = _absent("group_by_window", "there is no replacement yet")
+    ignore_errors = _absent("ignore_errors", "filter what cannot be processed before it is")
+    padded_batch = _absent("padded_batch", "pad to one shape in map (mr.pad), then batch")
+    ragged_batch = _absent("ragged_batch", "pad to one shape in map (mr.pad), then batch")
+    rebatch = _absent("rebatch", "batch after everything else")
+    reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")
+    rejection_resample = _absent("rejection_resample", "filter by class and concatenate, or choose outside")
+    save = _absent("save", "write TFRecord files with mr.io.TFRecordWriter")
+    scan = _absent("scan", "there is no replacement yet")
+    shard = _absent("shard", "use DYNAMIC sharding of the service, or filter(lambda i, x: i % n == k) over a zip with range")
+    snapshot = _absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter")
+    sparse_batch = _absent("sparse_batch", "there are no sparse tensors yet")
+    take_while = _absent("take_while", "use itertools.takewhile over the iterator")
+    unbatch = _absent("unbatch", "use flat_map(mr.Dataset.from_tensor_slices)")
+    unique = _absent("unique", "there is no replacement yet")
+    window = _absent("window", "batch gives windows as tensors")
+    choose_from_datasets = staticmethod(_absent("choose_from_datasets", "use zip, concatenate or interleave"))
+    counter = staticmethod(_absent("counter", "use Dataset.range(start, 2**63 - 1, step)"))
+    from_generator = staticmethod(_absent("from_generator", "use from_tensor_slices, or files"))
+    load = staticmethod(_absent("load", "read TFRecord files with mr.TFRecordDataset"))
+    random = staticmethod(_absent("random", "shuffle a range"))
+    sample_from_datasets = staticmethod(_absent("sample_from_datasets", "use zip, concatenate or interleave"))
+
+
+def _parse(definition, options=None):
+    """The inverse of Dataset._serialize(); also what pickles call."""
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_dataset_parse(definition, len(definition), byref(ret), byref(err)), err)
+    return Dataset(_ffi.DatasetHandle(ret), options)
+
+
+def _record_file(filename, compression_type, buffer_size):
+    attrs = _bytes(AttrTable(), "filename", filename)
+    if compression_type is not None:
+        _bytes(attrs, "compression_type", compression_type)
+    if buffer_size is not None:
+        _number(attrs, "buffer_size", buffer_size)
+    return _apply("tfrecord", attrs=attrs)
+
+
+def TFRecordDataset(filenames, compression_type=None, buffer_size=None, num_parallel_reads=None, name=None):
+    """
+    The records of TFRecord files, as strings. @filenames is a name, a list, a tensor or a dataset of names. The files are
+    the splits that a service hands out under DYNAMIC sharding.
+    """
+    if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
+        raise ValueError(f"compression type {compression_type!r}: TFRecord files are \"\", \"GZIP\" or \"ZLIB\"")
+    if isinstance(filenames, Dataset):
+        files = filenames
+    elif isinstance(filenames, Tensor) and filenames.shape.rank == 0:
+        return _record_file(filenames, compression_type, buffer_size)  # inside a function: one file
+    elif isinstance(filenames, Tensor):
+        files = Dataset.from_tensor_slices(filenames)
+    else:
+        names = as_tensor_array(filenames if not hasattr(filenames, "__fspath__") else filenames.__fspath__())
+        if names.dtype.kind != "O":
+            raise TypeError(f"filenames is a string or strings, not {filenames!r}")
+        files = Dataset.from_tensor_slices(np.atleast_1d(names).reshape(-1))
+    if num_parallel_reads is None:
+        return files.flat_map(lambda f: _record_file(f, compression_type, buffer_size))
+    cycle = None if num_parallel_reads == AUTOTUNE else num_parallel_reads
+    return files.interleave(lambda f: _record_file(f, compression_type, buffer_size), cycle_length=cycle, block_length=1,
+                            num_parallel_calls=num_parallel_reads)
+
+
+def TextLineDataset(filenames, compression_type=None, buffer_size=None, num_parallel_reads=None, name=None):
+    """Not built."""
+    raise errors.UnimplementedError("TextLineDataset is not built: write the lines as TFRecord files")
+
+
+def FixedLengthRecordDataset(filenames, record_bytes, header_bytes=None, footer_bytes=None, buffer_size=None,
+                             compression_type=None, num_parallel_reads=None, name=None):
+    """Not built."""
+    raise errors.UnimplementedError("FixedLengthRecordDataset is not built: write the records as TFRecord files")
+
+
+TextLineDataset._absent = FixedLengthRecordDataset._absent = True

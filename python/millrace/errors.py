@@ -1,0 +1,113 @@
+"""Errors of the library and the service, one class a canonical status code.
+
+Wrong arguments that are found in Python raise ValueError or TypeError; everything that the C library or a server says
+arrives here, through from_code().
+"""
+
+__all__ = [
+    "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError", "DeadlineExceededError",
+    "NotFoundError", "AlreadyExistsError", "PermissionDeniedError", "ResourceExhaustedError",
+    "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError",
+    "UnavailableError", "DataLossError", "UnauthenticatedError", "from_code",
+]
+
+_RETRYABLE, _MAYBE_APPLIED, _FENCED = 1, 2, 4
+
+
+class MillraceError(Exception):
+    """Base of all. `message` is the text, `code` the canonical number (3 is INVALID_ARGUMENT)."""
+
+    code = 2
+
+    def __init__(self, message, traits=0):
+        super().__init__(message)
+        self.message = message
+        self.traits = traits
+
+    @property
+    def retryable(self):
+        """The same call may succeed later."""
+        return bool(self.traits & _RETRYABLE)
+
+    @property
+    def maybe_applied(self):
+        """What was asked for may have happened."""
+        return bool(self.traits & _MAYBE_APPLIED)
+
+    def __reduce__(self):
+        return type(self), (self.message, self.traits)
+
+
+OpError = MillraceError  # TensorFlow's name for the base
+
+
+class CancelledError(MillraceError):
+    code = 1
+
+
+class UnknownError(MillraceError):
+    code = 2
+
+
+class InvalidArgumentError(MillraceError):
+    code = 3
+
+
+class DeadlineExceededError(MillraceError):
+    code = 4
+
+
+class NotFoundError(MillraceError):
+    code = 5
+
+
+class AlreadyExistsError(MillraceError):
+    code = 6
+
+
+class PermissionDeniedError(MillraceError):
+    code = 7
+
+
+class ResourceExhaustedError(MillraceError):
+    code = 8
+
+
+class FailedPreconditionError(MillraceError):
+    code = 9
+
+
+class AbortedError(MillraceError):
+    code = 10
+
+
+class OutOfRangeError(MillraceError):
+    code = 11
+
+
+class UnimplementedError(MillraceError):
+    code = 12
+
+
+class InternalError(MillraceError):
+    code = 13
+
+
+class UnavailableError(MillraceError):
+    code = 14
+
+
+class DataLossError(MillraceError):
+    code = 15
+
+
+class UnauthenticatedError(MillraceError):
+    code = 16
+
+
+_BY_CODE = {cls.code: cls for cls in MillraceError.__subclasses__()}
+
+
+def from_code(code, message, traits=0):
+    """The exception for a negative `enum mr_code` (or the positive canonical number)."""
+    return _BY_CODE.get(abs(code), UnknownError)(message, traits)

@@ -1,0 +1,172 @@
+"""Mirrors tf.io: TFRecord files, tf.Example, raw bytes."""
+
+import collections
+import os
+import struct
+import zlib
+
+import numpy as np
+
+from . import _structure, errors
+from ._block import new_block
+from ._crc32c import masked_crc32c
+from ._ops import decode_raw  # noqa: F401
+from ._spec import TensorShape
+from ._tensor import AttrTable, apply, to_array
+from .dtypes import as_dtype
+
+__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "TFRecordOptions", "TFRecordWriter",
+           "VarLenFeature", "decode_raw", "parse_example", "parse_single_example"]
+
+FixedLenFeature = collections.namedtuple("FixedLenFeature", ["shape", "dtype", "default_value"], defaults=[None])
+FixedLenSequenceFeature = collections.namedtuple(
+    "FixedLenSequenceFeature", ["shape", "dtype", "allow_missing", "default_value"], defaults=[False, None])
+VarLenFeature = collections.namedtuple("VarLenFeature", ["dtype"])
+RaggedFeature = collections.namedtuple(
+    "RaggedFeature", ["dtype", "value_key", "partitions", "row_splits_dtype", "validate"],
+    defaults=[None, (), "int32", False])
+
+_FIXED, _VAR, _RAGGED = 0, 1, 2
+
+
+def _dims(name, shape):
+    shape = TensorShape(shape)
+    if shape.rank is None:
+        raise ValueError(f"feature {name!r} needs a shape")
+    return shape.as_list()
+
+
+def _feature_kind(name, feature):
+    """(kind, dims, default value) of one feature description."""
+    if isinstance(feature, FixedLenFeature):
+        dims = _dims(name, feature.shape)
+        if None in dims[1:]:
+            raise ValueError(f"feature {name!r}: only the first dimension may be unknown, not {tuple(dims)}")
+        return _FIXED, dims, feature.default_value
+    if isinstance(feature, FixedLenSequenceFeature):
+        if not feature.allow_missing:
+            raise ValueError(f"feature {name!r}: a FixedLenSequenceFeature outside of a sequence needs allow_missing=True")
+        return _FIXED, [None] + _dims(name, feature.shape), feature.default_value
+    if isinstance(feature, VarLenFeature):
+        return _VAR, None, None
+    if isinstance(feature, RaggedFeature):
+        return _RAGGED, None, None
+    raise TypeError(f"feature {name!r} is described by {type(feature).__name__}; use FixedLenFeature, "
+                    "FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
+
+
+def _parse(serialized, features, rank, what):
+    if not isinstance(features, dict) or not features:
+        raise ValueError(f"{what}: features is a dict with at least one entry")
+    if isinstance(serialized, np.ndarray) and serialized.ndim != rank:
+        raise ValueError(f"{what}: serialized has rank {serialized.ndim}, not {rank}")
+    names = sorted(features)
+    attrs, kinds, codes = AttrTable(), [], []
+    for i, name in enumerate(names):
+        kind, dims, default = _feature_kind(name, features[name])
+        dtype = as_dtype(features[name].dtype)
+        if dtype.name not in ("int64", "float32", "string"):
+            raise ValueError(f"feature {name!r}: a tf.Example holds int64, float32 and string, not {dtype.name}: "
+                             "parse one of them and cast")
+        kinds.append(kind)
+        codes.append(dtype.code)
+        if dims is not None:
+            attrs.shape(f"shape{i}", dims)
+        if default is not None:
+            attrs.block(f"default{i}", new_block(1, [to_array(default, dtype)]))
+    attrs.strings("names", names).ints("kinds", kinds).ints("dtypes", codes)
+    results = apply("parse_example", [serialized], attrs)
+    return _structure.unflatten({name: _structure.LEAF for name in names}, results)
+
+
+def parse_single_example(serialized, features, example_names=None, name=None):
+    """One serialized tf.Example (a scalar) as a dict of tensors."""
+    return _parse(serialized, features, 0, "parse_single_example")
+
+
+def parse_example(serialized, features, example_names=None, name=None):
+    """A vector of serialized tf.Examples as a dict of tensors with one axis more."""
+    return _parse(serialized, features, 1, "parse_example")
+
+
+class TFRecordOptions:
+    """How a TFRecord file is compressed: "", "GZIP" or "ZLIB"."""
+
+    def __init__(self, compression_type=None, flush_mode=None, input_buffer_size=None, output_buffer_size=None,
+                 window_bits=None, compression_level=None, compression_method=None, mem_level=None,
+                 compression_strategy=None):
+        self.compression_type = self.get_compression_type_string(compression_type)
+        self.compression_level = compression_level
+
+    @staticmethod
+    def get_compression_type_string(options):
+        kind = getattr(options, "compression_type", options) or ""
+        if kind not in ("", "GZIP", "ZLIB"):
+            raise ValueError(f"compression type {kind!r}: TFRecord files are \"\", \"GZIP\" or \"ZLIB\"")
+        return kind
+
+
+class TFRecordWriter:
+    """
+    Writes records to a TFRecord file. A context manager. The file has its name only when it is closed without an error:
+    a reader never meets half a file.
+    """
+
+    def __init__(self, path, options=None):
+        self._path = os.fspath(path)
+        kind = TFRecordOptions.get_compression_type_string(options)
+        level = getattr(options, "compression_level", None)
+        level = -1 if level is None else level
+        self._compress = None
+        if kind:
+            self._compress = zlib.compressobj(level, zlib.DEFLATED, 31 if kind == "GZIP" else 15)
+        self._temporary = f"{self._path}.{os.getpid()}.tmp"
+        self._file = open(self._temporary, "wb", 1 << 20)
+
+    def write(self, record):
+        """Append one record (bytes)."""
+        if self._file is None:
+            raise errors.FailedPreconditionError(f"writing to '{self._path}': the writer is closed")
+        record = bytes(record)
+        length = struct.pack("<Q", len(record))
+        self._put(b"".join((length, struct.pack("<I", masked_crc32c(length)), record,
+                            struct.pack("<I", masked_crc32c(record)))))
+
+    def _put(self, data):
+        self._file.write(data if self._compress is None else self._compress.compress(data))
+
+    def flush(self):
+        """Hand what was written to the operating system."""
+        if self._file is not None:
+            if self._compress is not None:
+                self._file.write(self._compress.flush(zlib.Z_SYNC_FLUSH))
+            self._file.flush()
+
+    def close(self):
+        """Finish the file and give it its name."""
+        if self._file is None:
+            return
+        file, self._file = self._file, None
+        with file:
+            if self._compress is not None:
+                file.write(self._compress.flush())
+        os.replace(self._temporary, self._path)
+
+    def _abandon(self):
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            os.unlink(self._temporary)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
+    def __del__(self):
+        if getattr(self, "_file", None) is not None:
+            self.close()

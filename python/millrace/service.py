@@ -1,0 +1,375 @@
+"""The service: distribute a dataset over workers, and run dispatchers and workers from Python.
+
+Mirrors tf.data.experimental.service. `service` is "grpc://host:port[,host:port...]", the same without the scheme, or a pair
+(protocol, address): the addresses of all dispatchers.
+"""
+
+import ctypes
+import dataclasses
+import enum
+import threading
+from typing import Optional, Sequence
+
+from . import _ffi, _server, _spec, errors
+from ._ffi import byref, check, lib
+from ._tensor import AttrTable
+from .dataset import Dataset, _apply
+
+__all__ = ["CrossTrainerCache", "DispatchServer", "DispatcherConfig", "ShardingPolicy", "WorkerConfig", "WorkerServer",
+           "distribute", "from_dataset_id", "register_dataset", "status"]
+
+COMPRESSION_AUTO = "AUTO"
+COMPRESSION_NONE = None
+
+
+class ShardingPolicy(enum.IntEnum):
+    """How the elements of a job are shared between workers."""
+
+    OFF = 0  # each worker produces the whole dataset
+    DYNAMIC = 1  # the sources are cut into splits, which are handed to the workers as they ask
+    FILE = 2
+    DATA = 3
+    FILE_OR_DATA = 4
+    HINT = 5
+
+
+_LEGACY_MODES = {"parallel_epochs": ShardingPolicy.OFF, "distributed_epoch": ShardingPolicy.DYNAMIC}
+_TARGETS = ("AUTO", "ANY", "LOCAL")
+_GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+
+
+class CrossTrainerCache:
+    """Asks for sharing of a job's elements between trainers."""
+
+    def __init__(self, trainer_id):
+        if not trainer_id:
+            raise ValueError("trainer_id cannot be empty")
+        self.trainer_id = trainer_id
+
+    def __repr__(self):
+        return f"CrossTrainerCache(trainer_id={self.trainer_id!r})"
+
+
+def _check_mode(mode):
+    if isinstance(mode, ShardingPolicy):
+        policy = mode
+    elif isinstance(mode, str) and mode in _LEGACY_MODES:
+        policy = _LEGACY_MODES[mode]
+    else:
+        raise ValueError(f"{mode!r} is not a processing mode: use a ShardingPolicy, \"parallel_epochs\" or \"distributed_epoch\"")
+    if policy not in (ShardingPolicy.OFF, ShardingPolicy.DYNAMIC):
+        raise errors.UnimplementedError(f"ShardingPolicy.{policy.name} is not built: OFF and DYNAMIC are")
+    return policy
+
+
+def _check_service(service, what="service"):
+    if isinstance(service, tuple) and len(service) == 2:
+        service = "://".join(service) if all(isinstance(s, str) for s in service) else service
+    if not isinstance(service, str):
+        raise ValueError(f"{what} is a string or a pair (protocol, address), not {type(service).__name__} ({service!r})")
+    if not service:
+        raise ValueError(f"{what} cannot be empty")
+    parts = service.split("://")
+    if len(parts) > 2:
+        raise ValueError(f"{what} {service!r} has more than one '://'")
+    if len(parts) == 2 and parts[0] != "grpc":
+        raise errors.NotFoundError(f"there are no credentials for the protocol {parts[0]!r} of {what} {service!r}: use grpc://")
+    if not parts[-1]:
+        raise ValueError(f"{what} {service!r} has no address")
+    return "grpc://" + parts[-1]
+
+
+def _check_compression(compression):
+    if compression not in ("AUTO", "SNAPPY", None):
+        raise ValueError(f"compression {compression!r}: it is \"AUTO\", \"SNAPPY\" or None")
+    return "NONE" if compression is None else compression
+
+
+def _check_name(job_name):
+    if job_name is not None and not isinstance(job_name, str):
+        raise ValueError(f"job_name is a string, not {type(job_name).__name__} ({job_name!r})")
+    if job_name == "":
+        raise ValueError("job_name cannot be empty: leave it out for a job of this reader's own")
+    return job_name
+
+
+def _check_consumers(job_name, consumer_index, num_consumers):
+    if num_consumers is None and consumer_index is None:
+        return
+    if (num_consumers is None) != (consumer_index is None):
+        raise ValueError("consumer_index and num_consumers are given together, or not at all")
+    if job_name is None:
+        raise ValueError("num_consumers needs a job_name: consumers meet by that name")
+    if num_consumers < 1:
+        raise ValueError(f"num_consumers is at least 1: got {num_consumers}")
+    if not 0 <= consumer_index < num_consumers:
+        raise ValueError(f"consumer_index {consumer_index} is not within 0..{num_consumers - 1}")
+    raise errors.UnimplementedError("coordinated reads (num_consumers, consumer_index) are not built")
+
+
+def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
+               data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
+               heartbeat_interval_ms):
+    """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
+    attrs = AttrTable().bytes("service", _check_service(service))
+    name = _check_name(job_name)
+    if not isinstance(target_workers, str) or target_workers.upper() not in _TARGETS:
+        raise ValueError(f"target_workers {target_workers!r}: it is \"AUTO\", \"ANY\" or \"LOCAL\"")
+    if guarantee not in _GUARANTEES:
+        raise ValueError(f"guarantee {guarantee!r}: it is one of {', '.join(_GUARANTEES)}")
+    if cross_trainer_cache is not None and not isinstance(cross_trainer_cache, CrossTrainerCache):
+        raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cross_trainer_cache).__name__}")
+    for key, value in (("max_outstanding_requests", max_outstanding_requests),
+                       ("connect_timeout_ms", connect_timeout_ms), ("heartbeat_ms", heartbeat_interval_ms)):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{key} is a positive integer, not {value!r}")
+        attrs.int(key, value)
+    _check_consumers(name, consumer_index, num_consumers)
+    if cross_trainer_cache is not None:
+        if name is None:
+            raise errors.InvalidArgumentError("cross_trainer_cache needs a job_name")
+        raise errors.UnimplementedError("sharing between trainers (cross_trainer_cache) is not built")
+    if data_transfer_protocol not in (None, "grpc"):
+        raise errors.UnimplementedError(f"data_transfer_protocol {data_transfer_protocol!r} is not built: \"grpc\" is")
+    if guarantee != "at_most_once":
+        raise errors.UnimplementedError(f"guarantee {guarantee!r} is not built: \"at_most_once\" is")
+    if target_workers.upper() == "LOCAL":
+        raise errors.UnimplementedError("target_workers \"LOCAL\" is not built: \"AUTO\" and \"ANY\" are")
+    policy = _check_mode(processing_mode)
+    attrs.bytes("processing_mode", policy.name).bytes("target_workers", target_workers.upper())
+    attrs.bytes("guarantee", guarantee)
+    if name is not None:
+        attrs.bytes("job_name", name)
+    return attrs
+
+
+def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
+               max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
+               target_workers="AUTO", *, guarantee="at_most_once", connect_timeout_ms=None, heartbeat_interval_ms=None):
+    """
+    A transformation for Dataset.apply(): what stands before it runs on the service's workers, what follows runs here.
+
+    Readers with the same @job_name share one job: each element goes to one of them. Without a name every iterator has a job
+    of its own.
+    """
+    compression = _check_compression(compression)
+    attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
+                       heartbeat_interval_ms).bytes("compression", compression)
+
+    def transformation(dataset):
+        if not isinstance(dataset, Dataset):
+            raise TypeError(f"distribute applies to a Dataset, not to {type(dataset).__name__}")
+        return _apply("distribute", [dataset], attrs)
+
+    return transformation
+
+
+def _interruptible(call):
+    """Run a blocking library call on a thread, so that Ctrl-C is served while it waits. It ends by its own deadline."""
+    outcome = []
+
+    def run():
+        try:
+            outcome.append((call(), None))
+        except BaseException as e:  # handed to the caller's thread
+            outcome.append((None, e))
+
+    thread = threading.Thread(target=run, name="millrace-call", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)
+    value, error = outcome[0]
+    if error is not None:
+        raise error
+    return value
+
+
+def _take_text(call):
+    """What a library function returns as a string of its own."""
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(call(byref(ret), byref(err)), err)
+    try:
+        return ctypes.string_at(ret.value).decode()
+    finally:
+        lib.mr_free(ret)
+
+
+def register_dataset(service, dataset, compression="AUTO", dataset_id=None, *, timeout_ms=0):
+    """
+    Register @dataset with the service: its id, for from_dataset_id(). The same dataset under the same id again is no error,
+    another one is InvalidArgumentError.
+    """
+    compression = _check_compression(compression)
+    address = _check_service(service)
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"register_dataset takes a Dataset, not {type(dataset).__name__}")
+    if dataset_id is not None and (not isinstance(dataset_id, str) or not dataset_id):
+        raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
+    wanted = None if dataset_id is None else dataset_id.encode()
+    return _interruptible(lambda: _take_text(lambda ret, err: lib.mr_service_register(
+        address.encode(), dataset._handle.ptr, wanted, compression.encode(), timeout_ms, ret, err)))
+
+
+def _fetch_spec(address, dataset_id, timeout_ms):
+    """(element spec, cardinality) of a registered dataset."""
+    ret, cardinality, err = ctypes.c_void_p(), ctypes.c_int64(), _ffi.Error()
+    check(lib.mr_service_dataset_spec(address.encode(), dataset_id.encode(), timeout_ms, byref(ret), byref(cardinality),
+                                      byref(err)), err)
+    spec = _ffi.SpecHandle(ret)
+    return _spec.element_spec_of(spec.ptr), cardinality.value
+
+
+def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job_name=None, consumer_index=None,
+                    num_consumers=None, max_outstanding_requests=None, data_transfer_protocol=None,
+                    cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once",
+                    connect_timeout_ms=None, heartbeat_interval_ms=None):
+    """Read a dataset that was registered. Without @element_spec the dispatcher is asked for it now."""
+    attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
+                       heartbeat_interval_ms)
+    if not isinstance(dataset_id, str) or not dataset_id:
+        raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
+    if element_spec is None:
+        address = _check_service(service)
+        element_spec, cardinality = _interruptible(
+            lambda: _fetch_spec(address, dataset_id, connect_timeout_ms or 0))
+        attrs.int("cardinality", cardinality)
+    attrs.bytes("dataset_id", dataset_id).bytes("spec", _spec.serialize_spec(element_spec))
+    return _apply("from_dataset_id", attrs=attrs)
+
+
+def status(service, *, timeout_ms=0):
+    """The state of the cluster, as the JSON text that `millrace status --json` prints."""
+    address = _check_service(service)
+    return _interruptible(lambda: _take_text(
+        lambda ret, err: lib.mr_service_status(address.encode(), timeout_ms, ret, err)))
+
+
+# ---- servers ----
+
+
+@dataclasses.dataclass(frozen=True)
+class DispatcherConfig:
+    """
+    How a dispatcher runs. Its state is in etcd: that of @etcd_endpoints ("host:port,..." or a list), below
+    /millrace/<cluster>/, or a private one that lives with the server, in @work_dir or in a temporary directory.
+
+    A server started with the config of an earlier one (same etcd and cluster, same port) is a restart of it.
+    """
+
+    port: int = 0
+    protocol: Optional[str] = None
+    work_dir: Optional[str] = None
+    fault_tolerant_mode: bool = False
+    worker_addresses: Optional[Sequence[str]] = None
+    job_gc_check_interval_ms: Optional[int] = None
+    job_gc_timeout_ms: Optional[int] = None
+    worker_timeout_ms: Optional[int] = None
+    worker_max_concurrent_snapshots: int = 0
+    etcd_endpoints: Optional[object] = None
+    cluster: Optional[str] = None
+    lease_ttl_s: Optional[float] = None
+    client_timeout_ms: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerConfig:
+    """
+    How a worker runs. @dispatcher_address is "host:port[,host:port...]"; @worker_address is what clients use to reach it
+    ("%port%" stands for the real port).
+    """
+
+    dispatcher_address: str
+    worker_address: Optional[str] = None
+    port: int = 0
+    protocol: Optional[str] = None
+    heartbeat_interval_ms: Optional[int] = None
+    dispatcher_timeout_ms: Optional[int] = None
+    data_transfer_protocol: Optional[str] = None
+    data_transfer_address: Optional[str] = None
+    worker_tags: Optional[Sequence[str]] = None
+    cross_trainer_cache_size_bytes: Optional[int] = None
+    cache_dir: Optional[str] = None
+    python: Optional[str] = None
+
+
+def _refuse_unbuilt(config, names):
+    for name in names:
+        if getattr(config, name):
+            raise errors.UnimplementedError(f"{type(config).__name__}.{name} is not built")
+    if config.protocol not in (None, "grpc"):
+        raise errors.NotFoundError(f"there are no credentials for the protocol {config.protocol!r}: use \"grpc\"")
+    if not 0 <= config.port < 65536:
+        raise ValueError(f"port {config.port} is not within 0..65535")
+
+
+class DispatchServer(_server.Server):
+    """A dispatcher in a child process: the `millrace` program, on the loopback interface."""
+
+    _subcommand = "dispatcher"
+
+    def __init__(self, config=None, start=True):
+        config = config if config is not None else DispatcherConfig()
+        if not isinstance(config, DispatcherConfig):
+            raise TypeError(f"DispatchServer takes a DispatcherConfig, not {type(config).__name__}")
+        if config.fault_tolerant_mode and not config.work_dir and not config.etcd_endpoints:
+            raise ValueError("fault_tolerant_mode needs a home for the state: give work_dir or etcd_endpoints")
+        _refuse_unbuilt(config, ["worker_addresses", "worker_max_concurrent_snapshots"])
+        super().__init__(config, start)
+
+    def _flags(self):
+        config = self._config
+        flags = [f"--listen=localhost:{config.port}"]
+        if config.etcd_endpoints:
+            endpoints = config.etcd_endpoints
+            flags.append("--etcd-endpoints=" + (endpoints if isinstance(endpoints, str) else ",".join(endpoints)))
+        elif config.work_dir:
+            flags.append(f"--work-dir={config.work_dir}")
+        if config.cluster:
+            flags.append(f"--cluster={config.cluster}")
+        if config.lease_ttl_s is not None:
+            flags.append(f"--lease-ttl={round(config.lease_ttl_s * 1000)}ms")
+        for flag, value in (("client-timeout", config.client_timeout_ms), ("worker-timeout", config.worker_timeout_ms),
+                            ("job-gc-timeout", config.job_gc_timeout_ms),
+                            ("job-gc-check-interval", config.job_gc_check_interval_ms)):
+            if value is not None:
+                flags.append(f"--{flag}={value}ms")
+        return flags
+
+    @property
+    def target(self):
+        """What distribute() takes as service: "grpc://host:port"."""
+        return "grpc://" + self.address
+
+
+class WorkerServer(_server.Server):
+    """A worker in a child process: the `millrace` program, on the loopback interface."""
+
+    _subcommand = "worker"
+
+    def __init__(self, config, start=True):
+        if not isinstance(config, WorkerConfig):
+            raise TypeError(f"WorkerServer takes a WorkerConfig, not {type(config).__name__}")
+        if not config.dispatcher_address or not isinstance(config.dispatcher_address, str):
+            raise ValueError("WorkerConfig needs a dispatcher_address")
+        _refuse_unbuilt(config, ["data_transfer_address", "cross_trainer_cache_size_bytes", "cache_dir", "python"])
+        if config.data_transfer_protocol not in (None, "grpc"):
+            raise errors.UnimplementedError(
+                f"data_transfer_protocol {config.data_transfer_protocol!r} is not built: \"grpc\" is")
+        super().__init__(config, start)
+
+    def _flags(self):
+        config = self._config
+        flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=localhost:{config.port}"]
+        if config.worker_address:
+            flags.append(f"--advertise={config.worker_address}")
+        if config.heartbeat_interval_ms is not None:
+            flags.append(f"--heartbeat-ms={config.heartbeat_interval_ms}")
+        if config.dispatcher_timeout_ms is not None:
+            flags.append(f"--dispatcher-timeout={config.dispatcher_timeout_ms}ms")
+        if config.worker_tags:
+            flags.append("--tags=" + ",".join(config.worker_tags))
+        return flags

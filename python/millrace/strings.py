@@ -1,0 +1,8 @@
+"""Mirrors tf.strings, as far as it is built."""
+
+from ._ops import as_string, substr, to_number  # noqa: F401
+from ._ops import string_join as join  # noqa: F401
+from ._ops import string_length as length  # noqa: F401
+from ._ops import string_lower as lower  # noqa: F401
+from ._ops import string_strip as strip  # noqa: F401
+from ._ops import string_upper as upper  # noqa: F401

@@ -1,0 +1,79 @@
+"""
+The contract of names: every line of names.txt is `<name> same|differs|absent`, and the package agrees.
+
+  same     exists and is built
+  differs  exists, is built, and stands in docs/differences-from-tf-data.md
+  absent   exists and raises UnimplementedError that says what to use
+"""
+
+import inspect
+import pathlib
+
+import pytest
+
+import millrace as mr
+
+HERE = pathlib.Path(__file__).parent
+DIFFERENCES = HERE.parent.parent / "docs" / "differences-from-tf-data.md"
+
+
+def entries():
+    for line in (HERE / "names.txt").read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line:
+            name, kind = line.split()
+            yield name, kind
+
+
+ENTRIES = dict(entries())
+
+
+def resolve(name):
+    """The object behind "mr.a.b"; class attributes unbound."""
+    found = mr
+    for part in name.split(".")[1:]:
+        found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+    return found.__func__ if isinstance(found, staticmethod) else found
+
+
+def is_absent(found):
+    return getattr(found, "_absent", False)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_name_is_what_the_file_says(name):
+    kind = ENTRIES[name]
+    assert kind in ("same", "differs", "absent")
+    found = resolve(name)
+    assert is_absent(found) == (kind == "absent")
+    if kind == "absent":
+        with pytest.raises(mr.errors.UnimplementedError, match=name.split(".")[-1]):
+            found(*[None] * sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+                                for p in inspect.signature(found).parameters.values()))
+    elif kind == "differs":
+        assert f"`{name.removeprefix('mr.')}`" in DIFFERENCES.read_text(), "not in docs/differences-from-tf-data.md"
+
+
+def public(owner, prefix):
+    for name in vars(owner):
+        found = inspect.getattr_static(owner, name)
+        if not name.startswith("_") and not inspect.ismodule(found):
+            yield f"{prefix}.{name}"
+
+
+@pytest.mark.parametrize("owner,prefix", [
+    (mr.Dataset, "mr.Dataset"), (mr.io, "mr.io"), (mr.strings, "mr.strings"), (mr.math, "mr.math"),
+    (mr.service, "mr.service"), (mr, "mr"),
+])
+def test_no_public_name_is_missing_from_the_file(owner, prefix):
+    names = vars(owner).get("__all__") or [n.rsplit(".", 1)[1] for n in public(owner, prefix)]
+    missing = [f"{prefix}.{n}" for n in names if not n.startswith("_") and not inspect.ismodule(vars(owner).get(n))
+               and f"{prefix}.{n}" not in ENTRIES]
+    assert missing == []
+
+
+def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
+    text = DIFFERENCES.read_text()
+    for name, kind in ENTRIES.items():
+        if kind == "same":
+            assert f"| `{name.removeprefix('mr.')}` |" not in text, f"{name} is 'same' and yet has a row of differences"
