@@ -1,0 +1,265 @@
+/* From a function to a plan: dead nodes dropped, copies seen through, constants folded. */
+#include "engine/program/plan.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "ops/attr.h"
+#include "ops/tensor.h"
+
+#include <string.h>
+
+/* While the plan is made: the slot of each value of the function. */
+struct making {
+    struct mr_program *p;
+    uint32_t *slot_of; /* by value number; MR_PLAN_NONE: not yet */
+    bool *live;        /* by node */
+};
+
+static void op_release(struct mr_plan_op *op)
+{
+    if (op->state != NULL && op->node->kernel->release != NULL) {
+        op->node->kernel->release(op->state);
+    }
+    mr_free(op->in);
+    mr_free(op->out);
+}
+
+void mr_program_free(mr_program *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < p->nsteps; i++) {
+        mr_free(p->steps[i].fused);
+        mr_free(p->steps[i].dead);
+    }
+    for (uint32_t i = 0; i < p->nops; i++) {
+        op_release(&p->ops[i]);
+    }
+    for (uint32_t i = 0; i < p->nslots; i++) {
+        if (p->slots[i].folded) {
+            mr_column_release(&p->slots[i].column);
+        }
+    }
+    mr_free(p->steps);
+    mr_free(p->ops);
+    mr_free(p->slots);
+    mr_free(p->outputs);
+    mr_function_unref(p->fn);
+    mr_free(p);
+}
+
+/* Nodes that an output needs; nodes come after their inputs, so one pass backwards finds them. */
+static void mark_live(const mr_function *fn, bool *live)
+{
+    for (size_t i = 0; i < fn->noutputs; i++) {
+        const struct mr_fn_value *v = &fn->values[fn->outputs[i]];
+
+        if (v->kind == MR_FN_NODE) {
+            live[v->index] = true;
+        }
+    }
+    for (size_t n = fn->nnodes; n-- > 0;) {
+        const struct mr_fn_node *node = fn->nodes[n];
+
+        for (size_t i = 0; live[n] && i < node->ninputs; i++) {
+            const struct mr_fn_value *v = &fn->values[node->inputs[i]];
+
+            if (v->kind == MR_FN_NODE) {
+                live[v->index] = true;
+            }
+        }
+    }
+}
+
+static uint32_t add_slot(struct mr_program *p, uint8_t kind, bool uniform, uint32_t index,
+                         const struct mr_leaf_spec *spec)
+{
+    struct mr_slot *s = &p->slots[p->nslots];
+
+    s->kind = kind;
+    s->uniform = uniform;
+    s->index = index;
+    s->spec = *spec;
+    return p->nslots++;
+}
+
+static void add_arguments(struct making *m)
+{
+    struct mr_program *p = m->p;
+    const mr_function *fn = p->fn;
+
+    for (size_t v = 0; v < fn->nvalues; v++) {
+        const struct mr_fn_value *value = &fn->values[v];
+
+        m->slot_of[v] = MR_PLAN_NONE;
+        if (value->kind == MR_FN_INPUT) {
+            m->slot_of[v] = add_slot(p, MR_SLOT_INPUT, false, value->index, &value->spec);
+        } else if (value->kind == MR_FN_CAPTURE) {
+            m->slot_of[v] = add_slot(p, MR_SLOT_CAPTURE, true, value->index, &value->spec);
+        }
+    }
+    p->ninputs = (uint32_t)mr_spec_leaves(fn->inputs);
+    p->ncaptures = (uint32_t)fn->ncaptures;
+}
+
+/* identity, and cast to the dtype that it has already, are their input. */
+static bool is_copy(const struct mr_fn_node *node, const struct mr_slot *input)
+{
+    if (strcmp(node->kernel->name, "identity") == 0) {
+        return true;
+    }
+    return strcmp(node->kernel->name, "cast") == 0 && node->out_specs[0].dtype == input->spec.dtype;
+}
+
+static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_node *node, bool *uniform, mr_error *err)
+{
+    op->node = node;
+    op->nin = node->ninputs;
+    op->nout = node->nout;
+    op->salt = node->salt;
+    op->in = mr_calloc(op->nin, sizeof *op->in);
+    op->out = mr_calloc(op->nout, sizeof *op->out);
+    if (op->in == NULL || op->out == NULL) {
+        return mr_error_nomem(err);
+    }
+    *uniform = (node->kernel->flags & MR_KERNEL_RANDOM) == 0 && op->nin > 0;
+    for (size_t i = 0; i < op->nin; i++) {
+        op->in[i] = m->slot_of[node->inputs[i]];
+        *uniform = *uniform && m->p->slots[op->in[i]].uniform;
+    }
+    if (node->kernel->prepare != NULL) {
+        int rc = node->kernel->prepare(node->attrs, node->nattrs, &op->state, err);
+
+        if (rc < 0) {
+            op->state = NULL;
+            return rc;
+        }
+    }
+    return MR_OK;
+}
+
+/*
+ * Compute once what depends on constants only. A failure is left to the run: it belongs to the first element, and an
+ * empty dataset has none.
+ */
+static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
+{
+    struct mr_column *columns;
+    uint32_t bad_row;
+    mr_error ignored;
+
+    for (size_t i = 0; i < op->nin; i++) {
+        if (p->slots[op->in[i]].kind != MR_SLOT_CONSTANT) {
+            return MR_OK;
+        }
+    }
+    columns = mr_calloc(p->nslots, sizeof *columns);
+    if (columns == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < op->nin; i++) {
+        columns[op->in[i]] = p->slots[op->in[i]].column;
+    }
+    if (mr_op_run(p, op, 1, columns, NULL, &bad_row, &ignored) == MR_OK) {
+        for (size_t i = 0; i < op->nout; i++) {
+            struct mr_slot *s = &p->slots[op->out[i]];
+
+            s->kind = MR_SLOT_CONSTANT;
+            s->folded = true;
+            s->column = columns[op->out[i]];
+        }
+        op->nout = 0; /* nothing left to run */
+    }
+    mr_free(columns);
+    return MR_OK;
+}
+
+static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *err)
+{
+    struct mr_program *p = m->p;
+    bool uniform = false;
+
+    if (node->kernel == NULL) {
+        uint32_t slot = add_slot(p, MR_SLOT_CONSTANT, true, 0, &node->out_specs[0]);
+
+        p->slots[slot].column = *mr_block_column(node->constant, 0);
+        m->slot_of[node->first_value] = slot;
+        return MR_OK;
+    }
+    if (node->nfunctions > 0) {
+        return mr_error_set(err, MR_EUNIMPL, "%s: functions of tensor operators", node->kernel->name);
+    }
+    if (node->ninputs == 1 && node->nout == 1 && is_copy(node, &p->slots[m->slot_of[node->inputs[0]]])) {
+        m->slot_of[node->first_value] = m->slot_of[node->inputs[0]];
+        return MR_OK;
+    }
+    struct mr_plan_op *op = &p->ops[p->nops++];
+    int rc = fill_op(m, op, node, &uniform, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "%s", node->kernel->name);
+        return rc;
+    }
+    for (size_t i = 0; i < op->nout; i++) {
+        op->out[i] = add_slot(p, MR_SLOT_RESULT, uniform, 0, &node->out_specs[i]);
+        m->slot_of[node->first_value + i] = op->out[i];
+    }
+    return uniform ? fold(p, op, err) : MR_OK;
+}
+
+static int make(struct making *m, mr_error *err)
+{
+    struct mr_program *p = m->p;
+    const mr_function *fn = p->fn;
+    int rc = MR_OK;
+
+    mark_live(fn, m->live);
+    add_arguments(m);
+    for (size_t n = 0; rc == MR_OK && n < fn->nnodes; n++) {
+        if (m->live[n]) {
+            rc = add_node(m, fn->nodes[n], err);
+        }
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    for (size_t i = 0; i < fn->noutputs; i++) {
+        p->outputs[i] = m->slot_of[fn->outputs[i]];
+    }
+    p->noutputs = (uint32_t)fn->noutputs;
+    return mr_plan_schedule(p, err);
+}
+
+int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
+{
+    struct making m = {0};
+    int rc = MR_OK;
+
+    if (fn->dataset != NULL) {
+        return mr_error_set(err, MR_EINVAL, "the function returns a dataset");
+    }
+    m.p = mr_calloc(1, sizeof *m.p);
+    if (m.p == NULL) {
+        return mr_error_nomem(err);
+    }
+    m.p->fn = mr_function_ref(fn);
+    /* A value has one slot at most, and so does a constant that is folded. */
+    m.p->slots = mr_calloc(fn->nvalues, sizeof *m.p->slots);
+    m.p->ops = mr_calloc(fn->nnodes, sizeof *m.p->ops);
+    m.p->outputs = mr_calloc(fn->noutputs, sizeof *m.p->outputs);
+    m.slot_of = mr_calloc(fn->nvalues, sizeof *m.slot_of);
+    m.live = mr_calloc(fn->nnodes, sizeof *m.live);
+    if (m.p->slots == NULL || m.p->ops == NULL || m.p->outputs == NULL || m.slot_of == NULL || m.live == NULL) {
+        rc = mr_error_nomem(err);
+    } else {
+        rc = make(&m, err);
+    }
+    mr_free(m.slot_of);
+    mr_free(m.live);
+    if (rc < 0) {
+        mr_program_free(m.p);
+        return rc;
+    }
+    *ret = m.p;
+    return MR_OK;
+}

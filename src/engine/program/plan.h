@@ -1,0 +1,115 @@
+/*
+ * The plan of a function: what mr_program_new() makes and mr_program_run() carries out. Constant once it is made.
+ *
+ * Every value that matters has a slot. A slot is *uniform* when it is the same for all rows (constants, captures, and
+ * what is computed from them): it is kept as one row. Steps are in an order in which inputs come before their users.
+ *
+ *   eval step    one kernel over whole columns
+ *   fused step   elementwise kernels whose results have one shape, run tile by tile: values that nobody outside needs
+ *                live in registers (scratch memory that stays in L1), the others are written to columns. At run time it
+ *                wants FIXED columns of one shape; otherwise its kernels run one by one.
+ */
+#ifndef MR_ENGINE_PROGRAM_PLAN_H
+#define MR_ENGINE_PROGRAM_PLAN_H
+
+#include "dataset/graph.h"
+#include "engine/program.h"
+
+#define MR_PLAN_NONE UINT32_MAX
+#define MR_FUSED_OPS_MAX 32u
+#define MR_FUSED_INPUTS_MAX 3u
+#define MR_FUSED_EXTERNALS_MAX 32u
+#define MR_FUSED_SCRATCH_BYTES 32768u
+#define MR_FUSED_TILE_MIN 256u
+#define MR_FUSED_TILE_MAX 1024u
+
+enum mr_slot_kind {
+    MR_SLOT_INPUT,
+    MR_SLOT_CAPTURE,
+    MR_SLOT_CONSTANT,
+    MR_SLOT_RESULT,
+};
+
+struct mr_slot {
+    uint8_t kind; /* enum mr_slot_kind */
+    bool uniform;
+    bool folded; /* `column` is a result computed when the plan was made: the plan holds its buffers */
+    uint32_t index;          /* of the input or capture */
+    struct mr_column column; /* constants */
+    struct mr_leaf_spec spec;
+};
+
+/* A kernel with what it needs. */
+struct mr_plan_op {
+    const struct mr_fn_node *node; /* the function holds it */
+    uint32_t *in;                  /* slots */
+    size_t nin;
+    uint32_t *out; /* slots; MR_PLAN_NONE where nobody needs the result */
+    size_t nout;
+    void *state; /* from prepare() */
+    uint32_t salt;
+};
+
+enum mr_operand_kind {
+    MR_OPERAND_REGISTER,
+    MR_OPERAND_OUTPUT,   /* of the fused step, being written */
+    MR_OPERAND_EXTERNAL, /* a slot computed before the step */
+};
+
+struct mr_operand {
+    uint8_t kind; /* enum mr_operand_kind */
+    uint8_t width;
+    uint8_t step; /* 0: one value for all */
+    uint32_t index; /* REGISTER: offset in the scratch memory; OUTPUT, EXTERNAL: in the step's lists */
+};
+
+struct mr_fused_op {
+    mr_kernel_loop loop;
+    uint32_t op; /* in plan->ops */
+    uint32_t nin;
+    struct mr_operand in[MR_FUSED_INPUTS_MAX];
+    struct mr_operand out;
+};
+
+struct mr_fused {
+    uint32_t nops;
+    uint32_t noutputs;
+    uint32_t nexternals;
+    uint32_t tile; /* values */
+    struct mr_fused_op ops[MR_FUSED_OPS_MAX];
+    uint32_t outputs[MR_FUSED_OPS_MAX];        /* slots */
+    uint32_t externals[MR_FUSED_EXTERNALS_MAX]; /* slots */
+};
+
+struct mr_step {
+    struct mr_fused *fused; /* NULL: eval `op` */
+    uint32_t op;
+    uint32_t *dead; /* slots that nobody needs after this step */
+    uint32_t ndead;
+};
+
+struct mr_program {
+    mr_function *fn;
+    struct mr_slot *slots;
+    uint32_t nslots;
+    struct mr_plan_op *ops;
+    uint32_t nops;
+    struct mr_step *steps;
+    uint32_t nsteps;
+    uint32_t *outputs; /* slots, one a result of the function */
+    uint32_t noutputs;
+    uint32_t ninputs;
+    uint32_t ncaptures;
+};
+
+/* Put the ops into steps. Ops are in order; constants are folded already (their op has nout = 0). */
+int mr_plan_schedule(struct mr_program *p, mr_error *err);
+
+/* Run one op on columns indexed by slot; fills the columns of its results. */
+int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows, struct mr_column *columns,
+              const struct mr_kernel_random *random, uint32_t *bad_row, mr_error *err);
+/* The same tile by tile. false: the columns do not have the form that this needs, nothing was done. */
+bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows, struct mr_column *columns,
+                  int *rc, uint32_t *bad_row, mr_error *err);
+
+#endif
