@@ -1,0 +1,67 @@
+/*
+ * Fenced group commit: changes become transactions that only the current leader can apply, each exactly once.
+ *
+ * One batch is in flight; the next ones gather. Every batch compares CREATE(leader) with the epoch and MOD(meta/batch) with
+ * what the last one left there, and writes meta/batch = {epoch, number, nonce}. A batch is immutable once it was sent: after
+ * any outcome that is not a definite refusal the same bytes are sent again, until the store answers. The failure branch
+ * reads both keys: our nonce in meta/batch means that an earlier attempt was applied.
+ *
+ * This part is pure: it says what to send and judges the answers; time comes in as an argument. coord/member.h drives it.
+ * Threads: one at a time.
+ */
+#ifndef MR_COORD_COMMIT_H
+#define MR_COORD_COMMIT_H
+
+#include "coord/store.h"
+
+typedef struct mr_commit mr_commit;
+
+/* How much may wait, over all batches. */
+#define MR_COMMIT_BACKLOG_BYTES_MAX (96 * MR_MIB)
+
+struct mr_write {
+    const char *key;   /* below the root */
+    const void *value; /* NULL: delete */
+    size_t size;
+};
+
+enum mr_verdict {
+    MR_VERDICT_COMMITTED,         /* and this term goes on */
+    MR_VERDICT_COMMITTED_DEPOSED, /* an earlier attempt was applied, but somebody else leads by now */
+    MR_VERDICT_AGAIN,             /* unknown: the same bytes go out again at mr_commit_due() */
+    MR_VERDICT_DEPOSED,           /* the term is over; whether the batch was applied is unknown if *maybe_applied */
+    MR_VERDICT_REFUSED,           /* definitely not applied: what rests on it must be forgotten */
+};
+
+/*
+ * @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod revision of meta/batch as read
+ * when the term was won (0: there is none). @seed for nonces and jitter. NULL: out of memory.
+ */
+mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, uint64_t seed);
+void mr_commit_free(mr_commit *c);
+
+/*
+ * Put the writes of one command, in whole, into the youngest batch that was not sent, or a new one. *@batch is its number.
+ * @alone: into a batch of its own. MR_ERANGE: too large for a transaction; MR_EEXHAUSTED: the backlog is full.
+ */
+int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);
+/* The number of the youngest batch that was not sent; an empty one is made if there is none. */
+int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err);
+
+uint64_t mr_commit_newest(const mr_commit *c);    /* number of the youngest batch ever made; 0: none */
+uint64_t mr_commit_committed(const mr_commit *c); /* number of the last one that was committed; 0: none */
+int64_t mr_commit_batch_revision(const mr_commit *c); /* mod revision of meta/batch, for the term's next mr_commit */
+/* How long the batch in flight has been unanswered; 0: there is none. */
+int64_t mr_commit_stalled_ms(const mr_commit *c, int64_t now_ms);
+
+/* When mr_commit_send() has something to send: 0 at once; INT64_MAX: nothing, or an answer is awaited. */
+int64_t mr_commit_due(const mr_commit *c);
+/* The transaction to send now, lent until the answer. false: none is due. */
+bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn);
+/* What the store said to it. @err is filled for DEPOSED and REFUSED. */
+enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const struct mr_txn_result *r,
+                                 const mr_error *why, bool *maybe_applied, mr_error *err);
+/* When the attempt was sent that was last answered COMMITTED; INT64_MIN: none. */
+int64_t mr_commit_proven_ms(const mr_commit *c);
+
+#endif

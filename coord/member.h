@@ -1,0 +1,101 @@
+/*
+ * A member of a cluster, over any store: takes part in the election, loads the state when it wins, commits while it leads.
+ * It joins coord/election.h and coord/commit.h, which decide, to a mr_store, which acts.
+ *
+ * Everything runs on the owner's thread: the store's callbacks only fill in an event and hand it to `post`, from any thread;
+ * the owner queues it and gives it back with mr_member_deliver(). mr_member_tick() at the end of each turn sends what is due:
+ * a loop that is stuck neither renews its lease nor commits, so it loses its leadership.
+ *
+ * A term: load_begin, load_key..., load_end -> leading; then mr_member_add()/fence() and `committed`, until `lost`. After
+ * `refused` (a batch that etcd refuses for good) everything since the last commit must be forgotten: load_begin follows, in the
+ * same term.
+ *
+ * Threads: one at a time, except for what `post` is called from.
+ */
+#ifndef MR_COORD_MEMBER_H
+#define MR_COORD_MEMBER_H
+
+#include "coord/commit.h"
+#include "coord/election.h"
+
+typedef struct mr_member mr_member;
+struct mr_member_event;
+
+/* Called from mr_member_deliver() and mr_member_tick(); they may call back into the member, but not free it. */
+struct mr_member_ops {
+    /* Who leads has changed; !leader->known: nobody. */
+    void (*leader)(void *ctx, const struct mr_leader_view *leader);
+    /* A term of our own: what follows is the whole state. @incarnation names this life of the store. Again after a restart of
+     * the load. */
+    void (*load_begin)(void *ctx, int64_t epoch, const char *incarnation);
+    /* One key of the prefixes, without the root. < 0: the state cannot be used; the member steps down for a while. */
+    int (*load_key)(void *ctx, const char *key, const void *value, size_t size, mr_error *err);
+    /* The state is complete: serve. < 0 as above. */
+    int (*load_end)(void *ctx, mr_error *err);
+    /* Everything up to this batch is committed. */
+    void (*committed)(void *ctx, uint64_t batch);
+    /* The term is over. What was not committed may have been applied (traits of @err). */
+    void (*lost)(void *ctx, const mr_error *err);
+    /* The batch was refused, definitely; later ones were not sent. A load follows. */
+    void (*refused)(void *ctx, uint64_t batch, const mr_error *err);
+    /* Find out whether connects to @address are refused, off this thread: mr_member_probed(). */
+    void (*probe)(void *ctx, const char *address, int64_t epoch);
+    /* Who is there, oneself included; only while leading. */
+    void (*peers)(void *ctx, const struct mr_dispatcher_record *peers, size_t n);
+    /* After mr_member_stop(): handed over and left. */
+    void (*stopped)(void *ctx);
+};
+
+struct mr_member_prefix {
+    const char *key; /* below the root; ending in '/': all keys below it */
+    bool keys_only;
+};
+
+struct mr_member_options {
+    mr_store *store; /* lent; closed by the owner, before mr_member_free() */
+    const char *cluster;
+    const char *instance; /* 32 hex digits */
+    const char *address;
+    const char *version;
+    int64_t ttl_ms;
+    uint64_t started_ms; /* wall time */
+    uint64_t seed;
+    const struct mr_member_prefix *prefixes; /* what to load, in this order; lent for good */
+    size_t nprefixes;
+    const struct mr_member_ops *ops;
+    void *ctx;
+    void (*post)(void *ctx, struct mr_member_event *event); /* from any thread */
+};
+
+int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err);
+void mr_member_free(mr_member *m); /* after the store was closed and all posted events were delivered or discarded */
+
+void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms, uint64_t wall_ms);
+void mr_member_discard(mr_member *m, struct mr_member_event *event); /* instead of delivering it */
+/* At the end of every turn, and when mr_member_due(). */
+void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms);
+int64_t mr_member_due(const mr_member *m);
+
+bool mr_member_leads(const mr_member *m);                     /* the state is loaded, and the term is not known to be over */
+int64_t mr_member_epoch(const mr_member *m);                  /* 0: no term of our own */
+const struct mr_leader_view *mr_member_leader(const mr_member *m);
+/* May answers be given from memory? For ttl/2 from when the last committed batch was sent. */
+bool mr_member_may_answer(const mr_member *m, int64_t now_ms);
+/* How long etcd has not answered to the batch in flight. */
+int64_t mr_member_stalled_ms(const mr_member *m, int64_t now_ms);
+
+/* While leading: mr_commit_add() and so on; sent by the next tick. */
+int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);
+int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err);
+uint64_t mr_member_newest(const mr_member *m);
+uint64_t mr_member_committed(const mr_member *m);
+
+/* The live stream to the leader of @epoch was established, or ended. */
+void mr_member_peer(mr_member *m, int64_t epoch, bool alive, int64_t now_ms, uint64_t wall_ms);
+void mr_member_probed(mr_member *m, int64_t epoch, bool refused, int64_t now_ms, uint64_t wall_ms);
+/* Leader: give the term up, and stay away from the next ones for a while. */
+void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint64_t wall_ms);
+/* Hand over and leave; `stopped` follows. What waits for a commit should have been committed before. */
+void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms);
+
+#endif

@@ -1,0 +1,125 @@
+#include "coord/member_event.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "coord/bytes.h"
+
+struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *), void *ctx)
+{
+    struct mr_member_event *ev = mr_calloc(1, sizeof *ev);
+
+    if (ev != NULL) {
+        ev->post = post;
+        ev->ctx = ctx;
+    }
+    return ev;
+}
+
+void mr_member_event_free(struct mr_member_event *ev)
+{
+    if (ev != NULL) {
+        mr_free(ev->kvs);
+        mr_free(ev);
+    }
+}
+
+static struct mr_bytes move_in(char **at, struct mr_bytes b)
+{
+    struct mr_bytes copy = {*at, b.size};
+
+    if (b.size > 0) {
+        memcpy(*at, b.data, b.size);
+    }
+    (*at)[b.size] = '\0'; /* Keys are used as C strings. */
+    *at += b.size + 1;
+    return copy;
+}
+
+/* Copy pairs into one block: the array, then the bytes. */
+static void keep(struct mr_member_event *ev, const struct mr_kv *kvs, size_t n)
+{
+    size_t bytes = (n + 1) * sizeof *kvs;
+    char *at;
+
+    for (size_t i = 0; i < n; i++) {
+        bytes += kvs[i].key.size + kvs[i].value.size + 2;
+    }
+    ev->kvs = mr_malloc(bytes);
+    if (ev->kvs == NULL) {
+        ev->rc = mr_error_nomem(&ev->err);
+        /* For a transaction this is an answer that was lost. */
+        ev->err.traits = MR_RETRYABLE | MR_MAYBE_APPLIED;
+        return;
+    }
+    at = (char *)(ev->kvs + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        ev->kvs[i] = kvs[i];
+        ev->kvs[i].key = move_in(&at, kvs[i].key);
+        ev->kvs[i].value = move_in(&at, kvs[i].value);
+    }
+    ev->count = n;
+}
+
+static void set_outcome(struct mr_member_event *ev, int rc, const mr_error *err)
+{
+    ev->rc = rc;
+    if (rc < 0 && err != NULL) {
+        ev->err = *err;
+    }
+}
+
+void mr_member_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
+{
+    struct mr_member_event *ev = ctx;
+
+    set_outcome(ev, rc, err);
+    if (rc >= 0) {
+        ev->succeeded = r->succeeded;
+        ev->revision = r->revision;
+        keep(ev, r->gets, r->ngets);
+    }
+    ev->post(ev->ctx, ev);
+}
+
+void mr_member_range_done(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err)
+{
+    struct mr_member_event *ev = ctx;
+
+    set_outcome(ev, rc, err);
+    if (rc >= 0) {
+        ev->revision = r->revision;
+        ev->more = r->more;
+        keep(ev, r->kvs, r->count);
+    }
+    ev->post(ev->ctx, ev);
+}
+
+void mr_member_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err)
+{
+    struct mr_member_event *ev = ctx;
+
+    set_outcome(ev, rc, err);
+    ev->lease = lease;
+    ev->ttl_s = ttl_s;
+    ev->post(ev->ctx, ev);
+}
+
+void mr_member_watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
+                       const mr_error *err)
+{
+    const struct mr_member_watch *w = ctx;
+    struct mr_member_event *ev = mr_member_event_new(w->post, w->ctx);
+
+    MR_ASSERT(ev != NULL); /* An event of the leader key that is dropped silently would leave us blind. */
+    ev->kind = MR_MEMBER_WATCHED;
+    ev->serial = w->serial;
+    set_outcome(ev, rc, err);
+    ev->revision = revision;
+    if (rc >= 0) {
+        /* One key and one revision: one event. */
+        ev->deleted = n > 0 && events[n - 1].deleted;
+        keep(ev, n > 0 ? &events[n - 1].kv : NULL, n > 0);
+    }
+    ev->post(ev->ctx, ev);
+}

@@ -1,0 +1,180 @@
+#include "coord/record.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "coord/bytes.h"
+#include "coord/records.pb-c.h"
+#include "json/pbjson.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err)
+{
+    size_t n = strlen(cluster);
+
+    if (n == 0 || n > MR_CLUSTER_BYTES_MAX || strspn(cluster, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n) {
+        return mr_error_set(err, MR_EINVAL, "cluster '%.80s': 1 to %d of a-z 0-9 . _ - are allowed", cluster,
+                            MR_CLUSTER_BYTES_MAX);
+    }
+    (void)snprintf(root, MR_ROOT_SIZE, "/millrace/%s/", cluster);
+    return MR_OK;
+}
+
+/* ---- writing ---- */
+
+static char *text(const char *s)
+{
+    return (char *)(uintptr_t)s; /* protobuf-c has no const; the codec only reads. */
+}
+
+static char *write_message(const ProtobufCMessage *msg)
+{
+    char *json = NULL;
+
+    return mr_pbjson_write(msg, &json, NULL, NULL) < 0 ? NULL : json;
+}
+
+char *mr_leader_record_write(const struct mr_leader_record *r)
+{
+    Millrace__Coord__LeaderRecord m = MILLRACE__COORD__LEADER_RECORD__INIT;
+
+    m.instance = text(r->instance);
+    m.address = text(r->address);
+    m.version = text(r->version);
+    m.successor = text(r->successor);
+    m.since_ms = r->since_ms;
+    return write_message(&m.base);
+}
+
+char *mr_dispatcher_record_write(const struct mr_dispatcher_record *r)
+{
+    Millrace__Coord__DispatcherRecord m = MILLRACE__COORD__DISPATCHER_RECORD__INIT;
+
+    m.instance = text(r->instance);
+    m.address = text(r->address);
+    m.version = text(r->version);
+    m.started_ms = r->started_ms;
+    m.deposed_alive = r->deposed_alive;
+    m.deposed_ms = r->deposed_ms;
+    return write_message(&m.base);
+}
+
+char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce)
+{
+    Millrace__Coord__BatchRecord m = MILLRACE__COORD__BATCH_RECORD__INIT;
+
+    m.epoch = epoch;
+    m.number = number;
+    m.nonce = text(nonce);
+    return write_message(&m.base);
+}
+
+char *mr_incarnation_record_write(const char *id)
+{
+    Millrace__Coord__IncarnationRecord m = MILLRACE__COORD__INCARNATION_RECORD__INIT;
+
+    m.id = text(id);
+    return write_message(&m.base);
+}
+
+/* ---- reading ---- */
+
+static int parse(const ProtobufCMessageDescriptor *desc, const char *what, struct mr_bytes value,
+                 ProtobufCMessage **ret, mr_error *err)
+{
+    int rc = mr_pbjson_parse(desc, value.data, value.size, ret, err);
+
+    if (rc < 0) {
+        mr_error_wrap(err, "record '%s'", what);
+        if (err != NULL && rc == MR_EINVAL) {
+            err->code = MR_EDATALOSS;
+        }
+        return rc == MR_EINVAL ? MR_EDATALOSS : rc;
+    }
+    return MR_OK;
+}
+
+static int copy(char *dst, size_t size, const char *src, const char *what, mr_error *err)
+{
+    size_t n = strlen(src);
+
+    if (n >= size) {
+        return mr_error_set(err, MR_EDATALOSS, "record '%s': a field of %zu bytes, at most %zu fit", what, n, size - 1);
+    }
+    memcpy(dst, src, n + 1);
+    return MR_OK;
+}
+
+int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    struct mr_leader_record r = {0};
+    int rc = parse(&millrace__coord__leader_record__descriptor, MR_KEY_LEADER, value, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    const Millrace__Coord__LeaderRecord *m = (const Millrace__Coord__LeaderRecord *)msg;
+
+    rc = copy(r.instance, sizeof r.instance, m->instance, MR_KEY_LEADER, err);
+    rc = rc < 0 ? rc : copy(r.address, sizeof r.address, m->address, MR_KEY_LEADER, err);
+    rc = rc < 0 ? rc : copy(r.version, sizeof r.version, m->version, MR_KEY_LEADER, err);
+    rc = rc < 0 ? rc : copy(r.successor, sizeof r.successor, m->successor, MR_KEY_LEADER, err);
+    r.since_ms = m->since_ms;
+    protobuf_c_message_free_unpacked(msg, NULL);
+    if (rc >= 0) {
+        *ret = r;
+    }
+    return rc;
+}
+
+int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret, mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    struct mr_dispatcher_record r = {0};
+    int rc = parse(&millrace__coord__dispatcher_record__descriptor, "dispatcher", value, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    const Millrace__Coord__DispatcherRecord *m = (const Millrace__Coord__DispatcherRecord *)msg;
+
+    rc = copy(r.instance, sizeof r.instance, m->instance, "dispatcher", err);
+    rc = rc < 0 ? rc : copy(r.address, sizeof r.address, m->address, "dispatcher", err);
+    rc = rc < 0 ? rc : copy(r.version, sizeof r.version, m->version, "dispatcher", err);
+    r.started_ms = m->started_ms;
+    r.deposed_alive = m->deposed_alive;
+    r.deposed_ms = m->deposed_ms;
+    protobuf_c_message_free_unpacked(msg, NULL);
+    if (rc >= 0) {
+        *ret = r;
+    }
+    return rc;
+}
+
+int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    int rc = parse(&millrace__coord__batch_record__descriptor, MR_KEY_BATCH, value, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rc = copy(nonce, MR_INSTANCE_SIZE, ((const Millrace__Coord__BatchRecord *)msg)->nonce, MR_KEY_BATCH, err);
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return rc;
+}
+
+int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rc = copy(id, MR_INSTANCE_SIZE, ((const Millrace__Coord__IncarnationRecord *)msg)->id, MR_KEY_INCARNATION, err);
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return rc;
+}
