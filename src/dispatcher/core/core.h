@@ -62,9 +62,10 @@ struct mr_core_config {
     int64_t worker_timeout_ms;  /* 60 s: a worker that was silent this long is lost */
     int64_t client_timeout_ms;  /* 120 s */
     int64_t job_gc_timeout_ms;  /* 300 s: an iteration that its last client released this long ago is collected */
+    int64_t job_retention_ms;   /* 7 days: a named job that nobody has used this long is forgotten (by wall_ms) */
+    int64_t dataset_retention_ms; /* 1 day: the same for datasets without a name of their own */
     int64_t takeover_grace_ms;  /* 20 s: nobody is given up earlier than this after mr_core_ready() */
     int64_t heartbeat_ms;       /* 1 s: what workers are told */
-    bool keep_forever;          /* never collect iterations that are open */
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);

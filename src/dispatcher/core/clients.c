@@ -1,0 +1,299 @@
+/*
+ * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself or because nothing was
+ * heard of it; a released one is kept for a while so that workers hear of it, under the next leader too.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void client_key(const char *id, char *out, size_t size)
+{
+    snprintf(out, size, "clients/%s", id);
+}
+
+static void put_client(mr_core *core, const struct mr_client *client)
+{
+    char key[MR_KEY_SIZE];
+
+    client_key(client->rec->client, key, sizeof key);
+    mr_core_put(core, key, &client->rec->base);
+}
+
+void mr_client_free(struct mr_client *client)
+{
+    if (client != NULL) {
+        mr_record_free(client->rec);
+        mr_free(client->unreachable);
+        mr_free(client);
+    }
+}
+
+static bool is_live(const struct mr_client *client)
+{
+    return client->iteration != NULL && !client->rec->released;
+}
+
+static void join(struct mr_client *client, struct mr_iteration *it)
+{
+    client->iteration = it;
+    client->repetition = it->rec->repetition;
+    TAILQ_INSERT_TAIL(&it->clients, client, in_iteration);
+    if (!client->rec->released) {
+        it->live_clients++;
+        it->collect_at = MR_NEVER;
+    }
+}
+
+/* One reader less; the last one starts the clock of collection. */
+static void reader_left(mr_core *core, struct mr_iteration *it)
+{
+    if (--it->live_clients == 0 && !it->rec->finished) {
+        it->collect_at = mr_time_add(core->now, core->config.job_gc_timeout_ms);
+    }
+}
+
+static void leave(mr_core *core, struct mr_client *client)
+{
+    struct mr_iteration *it = client->iteration;
+
+    if (it == NULL) {
+        return;
+    }
+    if (is_live(client)) {
+        reader_left(core, it);
+    }
+    TAILQ_REMOVE(&it->clients, client, in_iteration);
+    client->iteration = NULL;
+}
+
+static void forget_reports(struct mr_client *client)
+{
+    mr_free(client->unreachable);
+    client->unreachable = NULL;
+    client->nunreachable = 0;
+}
+
+struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, struct mr_iteration *it)
+{
+    struct mr_client *client = mr_calloc(1, sizeof *client);
+
+    if (client == NULL) {
+        mr_record_free(rec);
+        mr_core_nomem(core);
+        return NULL;
+    }
+    client->rec = rec;
+    client->deadline = MR_NEVER;
+    TAILQ_INSERT_TAIL(&core->client_list, client, link);
+    mr_core_index(core, &core->clients, rec->client, client);
+    if (it != NULL) {
+        join(client, it);
+    }
+    return client;
+}
+
+static void seen(mr_core *core, struct mr_client *client)
+{
+    int64_t deadline = mr_time_add(core->now, core->config.client_timeout_ms);
+
+    if (deadline > client->deadline || client->deadline == MR_NEVER) {
+        client->deadline = deadline;
+    }
+}
+
+/* From now on retention counts. */
+static void note_idle(mr_core *core, struct mr_job *job)
+{
+    job->rec->released_ms = (uint64_t)core->wall_ms;
+    mr_job_put(core, job);
+}
+
+void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
+{
+    struct mr_client *client = mr_map_get(&core->clients, id);
+
+    if (client != NULL && client->iteration == it && !client->rec->released) {
+        seen(core, client);
+        return;
+    }
+    if (client == NULL) {
+        Millrace__ClientRecord *rec = mr_core_new_record(core, &millrace__client_record__descriptor);
+
+        if (rec == NULL) {
+            return;
+        }
+        mr_core_set(core, &rec->client, id);
+        client = mr_client_add(core, rec, NULL);
+        if (client == NULL) {
+            return;
+        }
+    } else if (client->iteration != NULL) {
+        struct mr_job *old = client->iteration->job;
+
+        mr_iteration_touch_workers(core, client->iteration); /* They may list it as released, or serve it. */
+        leave(core, client);
+        if (old != it->job && mr_job_is_idle(old)) {
+            note_idle(core, old);
+        }
+    }
+    if (it->job->rec->released_ms != 0) {
+        it->job->rec->released_ms = 0;
+        mr_job_put(core, it->job);
+    }
+    client->rec->released = false;
+    client->rec->released_ms = 0;
+    client->rec->attached_ms = (uint64_t)core->wall_ms;
+    client->deadline = MR_NEVER;
+    mr_core_set(core, &client->rec->iteration_id, it->rec->id);
+    forget_reports(client);
+    join(client, it);
+    seen(core, client);
+    put_client(core, client);
+    mr_core_trace(core, "client %.8s: attached to iteration %s", id, it->rec->id);
+}
+
+void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
+{
+    struct mr_iteration *it = client->iteration;
+
+    MR_ASSERT(is_live(client));
+    mr_core_trace(core, "client %.8s: %s iteration %s", client->rec->client, by_itself ? "left" : "lost to", it->rec->id);
+    client->rec->released = true;
+    client->rec->released_ms = (uint64_t)core->wall_ms;
+    client->deadline = mr_time_add(core->now, MR_RELEASED_KEEP_MS);
+    forget_reports(client);
+    reader_left(core, it);
+    put_client(core, client);
+    mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
+                       by_itself ? "released" : "lost: nothing was heard of this client for too long");
+    mr_iteration_touch_workers(core, it);
+    if (it->live_clients == 0 && mr_job_is_idle(it->job)) {
+        /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back for a while. */
+        if (mr_job_is_anonymous(it->job) && by_itself) {
+            mr_job_forget(core, it->job);
+        } else {
+            note_idle(core, it->job);
+        }
+    }
+}
+
+void mr_client_orphan(mr_core *core, struct mr_client *client)
+{
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(!is_live(client));
+    client_key(client->rec->client, key, sizeof key);
+    mr_core_leave_over(core, key);
+    leave(core, client);
+}
+
+void mr_client_forget(mr_core *core, struct mr_client *client)
+{
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(!is_live(client));
+    leave(core, client);
+    client_key(client->rec->client, key, sizeof key);
+    mr_core_delete(core, key);
+    mr_map_remove(&core->clients, client->rec->client);
+    TAILQ_REMOVE(&core->client_list, client, link);
+    mr_client_free(client);
+}
+
+/* ---------------------------------------------------------------- requests */
+
+/* The live session @client has with @iteration_id, or why there is none. */
+static struct mr_client *find_session(mr_core *core, const char *id, const char *iteration_id, mr_error *err)
+{
+    struct mr_client *client = mr_map_get(&core->clients, id);
+
+    if (client == NULL || !is_live(client) || strcmp(client->iteration->rec->id, iteration_id) != 0) {
+        mr_error_set(err, MR_ENOTFOUND, "client %.8s is not attached to iteration %.40s: open it again", id, iteration_id);
+        return NULL;
+    }
+    return client;
+}
+
+void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in)
+{
+    mr_error err;
+    struct mr_client *client = find_session(core, in->client, in->iteration_id, &err);
+
+    if (client == NULL) {
+        mr_core_refuse(core, &millrace__client_update__descriptor, &err);
+        return;
+    }
+    seen(core, client);
+    Millrace__ClientUpdate *update = mr_core_reply(core, &millrace__client_update__descriptor, true /* fenced */);
+
+    if (update != NULL) {
+        mr_client_update_fill(core, client->iteration, update);
+    }
+}
+
+static int64_t reported_since(const struct mr_client *client, const char *incarnation, int64_t otherwise)
+{
+    for (size_t i = 0; i < client->nunreachable; i++) {
+        if (strcmp(client->unreachable[i].incarnation, incarnation) == 0) {
+            return client->unreachable[i].since;
+        }
+    }
+    return otherwise;
+}
+
+/* Replace what the client reports, keeping since when. */
+static void note_unreachable(mr_core *core, struct mr_client *client, char *const *incarnations, size_t n)
+{
+    struct mr_unreachable *list = NULL;
+    size_t count = 0;
+
+    n = n < MR_UNREACHABLE_MAX ? n : MR_UNREACHABLE_MAX;
+    if (n > 0) {
+        list = mr_calloc(n, sizeof *list);
+        if (list == NULL) {
+            mr_core_nomem(core);
+            return;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (mr_id_is_valid(incarnations[i])) {
+            snprintf(list[count].incarnation, sizeof list[count].incarnation, "%s", incarnations[i]);
+            list[count].since = reported_since(client, incarnations[i], core->now);
+            count++;
+        }
+    }
+    forget_reports(client);
+    client->unreachable = list;
+    client->nunreachable = count;
+}
+
+void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in)
+{
+    mr_error err;
+    struct mr_client *client = find_session(core, in->client, in->iteration_id, &err);
+
+    if (client == NULL) {
+        mr_core_refuse(core, &millrace__client_heartbeat_reply__descriptor, &err);
+        return;
+    }
+    seen(core, client);
+    note_unreachable(core, client, in->unreachable, in->n_unreachable);
+    Millrace__ClientHeartbeatReply *reply =
+        mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);
+
+    if (reply != NULL) {
+        reply->version = client->iteration->version;
+    }
+}
+
+void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in)
+{
+    struct mr_client *client = mr_map_get(&core->clients, in->client);
+
+    /* Not attached (any more) is what was wanted: the call may be a repeated one. */
+    if (client != NULL && is_live(client) && strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
+        mr_client_release(core, client, true /* by_itself */);
+    }
+    mr_core_reply(core, &millrace__release_client_reply__descriptor, true /* fenced */);
+}

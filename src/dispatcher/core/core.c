@@ -1,0 +1,303 @@
+/* The life of a core, its clock and how it fails; step() itself. */
+#include "dispatcher/core/internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct mr_core_config defaults = {
+    .worker_timeout_ms = 60 * 1000,
+    .client_timeout_ms = 120 * 1000,
+    .job_gc_timeout_ms = 300 * 1000,
+    .job_retention_ms = INT64_C(7) * 24 * 3600 * 1000,
+    .dataset_retention_ms = INT64_C(24) * 3600 * 1000,
+    .takeover_grace_ms = 20 * 1000,
+    .heartbeat_ms = 1000,
+};
+
+static void default_to(int64_t *value, int64_t or)
+{
+    if (*value <= 0) {
+        *value = or;
+    }
+}
+
+mr_core *mr_core_new(const struct mr_core_config *config)
+{
+    mr_core *core = mr_calloc(1, sizeof *core);
+
+    if (core == NULL) {
+        return NULL;
+    }
+    core->config = *config;
+    default_to(&core->config.worker_timeout_ms, defaults.worker_timeout_ms);
+    default_to(&core->config.client_timeout_ms, defaults.client_timeout_ms);
+    default_to(&core->config.job_gc_timeout_ms, defaults.job_gc_timeout_ms);
+    default_to(&core->config.job_retention_ms, defaults.job_retention_ms);
+    default_to(&core->config.dataset_retention_ms, defaults.dataset_retention_ms);
+    default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
+    default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
+    TAILQ_INIT(&core->dataset_list);
+    TAILQ_INIT(&core->job_list);
+    TAILQ_INIT(&core->iteration_list);
+    TAILQ_INIT(&core->unsettled);
+    TAILQ_INIT(&core->touched_iterations);
+    TAILQ_INIT(&core->touched_workers);
+    TAILQ_INIT(&core->worker_list);
+    TAILQ_INIT(&core->client_list);
+    STAILQ_INIT(&core->left_over);
+    return core;
+}
+
+static void free_blobs(mr_core *core)
+{
+    for (size_t i = 0; i < core->blobs.cap; i++) {
+        if (core->blobs.slots[i].key != NULL) {
+            mr_blob_free(core->blobs.slots[i].value);
+        }
+    }
+}
+
+void mr_core_free(mr_core *core)
+{
+    struct mr_left_over *left;
+
+    if (core == NULL) {
+        return;
+    }
+    while (!TAILQ_EMPTY(&core->iteration_list)) {
+        struct mr_iteration *it = TAILQ_FIRST(&core->iteration_list);
+
+        TAILQ_REMOVE(&core->iteration_list, it, link);
+        mr_iteration_free(it);
+    }
+    while (!TAILQ_EMPTY(&core->client_list)) {
+        struct mr_client *client = TAILQ_FIRST(&core->client_list);
+
+        TAILQ_REMOVE(&core->client_list, client, link);
+        mr_client_free(client);
+    }
+    while (!TAILQ_EMPTY(&core->worker_list)) {
+        struct mr_worker *worker = TAILQ_FIRST(&core->worker_list);
+
+        TAILQ_REMOVE(&core->worker_list, worker, link);
+        mr_worker_free(worker);
+    }
+    while (!TAILQ_EMPTY(&core->job_list)) {
+        struct mr_job *job = TAILQ_FIRST(&core->job_list);
+
+        TAILQ_REMOVE(&core->job_list, job, link);
+        mr_job_free(job);
+    }
+    while (!TAILQ_EMPTY(&core->dataset_list)) {
+        struct mr_dataset_entry *dataset = TAILQ_FIRST(&core->dataset_list);
+
+        TAILQ_REMOVE(&core->dataset_list, dataset, link);
+        mr_dataset_free(dataset);
+    }
+    while ((left = STAILQ_FIRST(&core->left_over)) != NULL) {
+        STAILQ_REMOVE_HEAD(&core->left_over, link);
+        mr_free(left);
+    }
+    free_blobs(core);
+    mr_staged_free(core->staged);
+    mr_map_free(&core->blobs);
+    mr_map_free(&core->datasets);
+    mr_map_free(&core->jobs);
+    mr_map_free(&core->jobs_by_id);
+    mr_map_free(&core->iterations);
+    mr_map_free(&core->tasks_by_id);
+    mr_map_free(&core->workers);
+    mr_map_free(&core->workers_by_address);
+    mr_map_free(&core->workers_by_ref);
+    mr_map_free(&core->clients);
+    mr_free(core);
+}
+
+void mr_core_fail(mr_core *core, int rc, const mr_error *err)
+{
+    if (core->failed == 0) {
+        core->failed = rc;
+        core->failure = *err;
+    }
+}
+
+void mr_core_nomem(mr_core *core)
+{
+    mr_error err;
+
+    mr_core_fail(core, mr_error_nomem(&err), &err);
+}
+
+struct mr_stamp mr_core_stamp(mr_core *core)
+{
+    return (struct mr_stamp){core->config.epoch, ++core->counter};
+}
+
+void mr_core_trace(mr_core *core, const char *fmt, ...)
+{
+    char line[512];
+    va_list args;
+
+    if (core->config.trace == NULL) {
+        return;
+    }
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    core->config.trace(core->config.trace_ctx, line);
+}
+
+int64_t mr_time_add(int64_t t, int64_t ms)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(t, ms, &sum) ? MR_NEVER : sum;
+}
+
+void mr_core_set(mr_core *core, char **slot, const char *value)
+{
+    char *copy = (char *)protobuf_c_empty_string;
+
+    if (value[0] != '\0') {
+        copy = mr_strdup(value);
+        if (copy == NULL) {
+            mr_core_nomem(core);
+            return;
+        }
+    }
+    if (*slot != protobuf_c_empty_string) {
+        mr_free(*slot);
+    }
+    *slot = copy;
+}
+
+void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc)
+{
+    void *rec = mr_calloc(1, desc->sizeof_message);
+
+    if (rec == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    desc->message_init(rec);
+    return rec;
+}
+
+void mr_record_free(void *rec)
+{
+    if (rec != NULL) {
+        protobuf_c_message_free_unpacked(rec, NULL);
+    }
+}
+
+void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value)
+{
+    mr_error err;
+    int rc = mr_map_put(map, key, value, &err);
+
+    if (rc < 0) {
+        mr_core_fail(core, rc, &err);
+    }
+}
+
+/* The core's clock stands still while the loop did. */
+static void set_clock(mr_core *core, const struct mr_command *in)
+{
+    if (in->late_ms > 0) {
+        core->late = mr_time_add(core->late, in->late_ms);
+    }
+    int64_t now = in->now_ms - core->late;
+
+    if (now > core->now) {
+        core->now = now;
+    }
+    core->wall_ms = in->wall_ms;
+}
+
+static void dispatch(mr_core *core, const struct mr_command *in)
+{
+    switch (in->kind) {
+    case MR_COMMAND_STORE_PART:
+        mr_core_do_store_part(core, in->part);
+        break;
+    case MR_COMMAND_REGISTER_DATASET:
+        mr_core_do_register_dataset(core, in->dataset);
+        break;
+    case MR_COMMAND_GET_DATASET:
+        mr_core_do_get_dataset(core, in->get_dataset);
+        break;
+    case MR_COMMAND_OPEN:
+        mr_core_do_open(core, in->open);
+        break;
+    case MR_COMMAND_WATCH_CLIENT:
+        mr_core_do_watch_client(core, in->watch_client);
+        break;
+    case MR_COMMAND_CLIENT_HEARTBEAT:
+        mr_core_do_client_heartbeat(core, in->client_heartbeat);
+        break;
+    case MR_COMMAND_RELEASE_CLIENT:
+        mr_core_do_release_client(core, in->release_client);
+        break;
+    case MR_COMMAND_REGISTER_WORKER:
+        mr_core_do_register_worker(core, in->register_worker);
+        break;
+    case MR_COMMAND_WATCH_WORKER:
+        mr_core_do_watch_worker(core, in->watch_worker);
+        break;
+    case MR_COMMAND_WORKER_HEARTBEAT:
+        mr_core_do_worker_heartbeat(core, in->worker_heartbeat);
+        break;
+    case MR_COMMAND_GET_SPLITS:
+        mr_core_do_get_splits(core, in->get_splits);
+        break;
+    case MR_COMMAND_TASK_ENDED:
+        mr_core_do_task_ended(core, in->task_ended);
+        break;
+    case MR_COMMAND_STATUS:
+        mr_core_do_status(core, in->status);
+        break;
+    case MR_COMMAND_TIMER:
+        mr_core_do_timer(core);
+        break;
+    }
+}
+
+int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *out, mr_error *err)
+{
+    MR_ASSERT(core->ready);
+    MR_ASSERT(out->nchanges == 0);
+    MR_ASSERT(out->neffects == 0);
+    if (core->failed != 0) {
+        return mr_error_set(err, core->failed, "the core has failed already: %s", core->failure.message);
+    }
+
+    core->in = in;
+    core->out = out;
+    core->change_bytes = 0;
+    set_clock(core, in);
+    dispatch(core, in);
+    if (core->failed == 0) {
+        mr_core_push_touched(core);
+    }
+    core->in = NULL;
+    core->out = NULL;
+
+    MR_ASSERT(out->nchanges <= MR_CORE_CHANGES_MAX);
+    MR_ASSERT_SLOW(core->failed != 0 || mr_core_check(core, NULL) == MR_OK);
+    if (core->failed != 0) {
+        mr_outcome_clear(out);
+        if (err != NULL) {
+            *err = core->failure;
+        }
+        return core->failed;
+    }
+    return MR_OK;
+}
+
+int64_t mr_core_next_timer(const mr_core *core)
+{
+    bool work_left = core->scan_again || !TAILQ_EMPTY(&core->unsettled) || !STAILQ_EMPTY(&core->left_over);
+
+    return mr_time_add(work_left ? core->now : core->next_scan, core->late);
+}

@@ -1,0 +1,150 @@
+/* Ids, stamps, names and their places in keys: text in, text out. */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool parse_u64(const char **s, uint64_t *ret)
+{
+    const char *p = *s;
+    uint64_t n = 0;
+
+    if (*p < '0' || *p > '9') {
+        return false;
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(n, 10u, &n) || __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
+            return false;
+        }
+    }
+    *s = p;
+    *ret = n;
+    return true;
+}
+
+bool mr_stamp_parse(const char *s, struct mr_stamp *ret)
+{
+    struct mr_stamp stamp;
+    char again[MR_STAMP_SIZE];
+    const char *p = s;
+
+    if (!parse_u64(&p, &stamp.epoch) || *p++ != '.' || !parse_u64(&p, &stamp.counter) || *p != '\0') {
+        return false;
+    }
+    mr_stamp_print(stamp, again);
+    if (strcmp(s, again) != 0) { /* "007.1" would be a second name of 7.1 */
+        return false;
+    }
+    *ret = stamp;
+    return true;
+}
+
+void mr_stamp_print(struct mr_stamp stamp, char out[MR_STAMP_SIZE])
+{
+    snprintf(out, MR_STAMP_SIZE, "%" PRIu64 ".%" PRIu64, stamp.epoch, stamp.counter);
+}
+
+int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b)
+{
+    if (a.epoch != b.epoch) {
+        return a.epoch < b.epoch ? -1 : 1;
+    }
+    if (a.counter != b.counter) {
+        return a.counter < b.counter ? -1 : 1;
+    }
+    return 0;
+}
+
+bool mr_id_is_valid(const char *s)
+{
+    return strlen(s) == MR_ID_HEX && strspn(s, "0123456789abcdef") == MR_ID_HEX;
+}
+
+/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF); 0 if there is none. */
+static size_t utf8_sequence(const unsigned char *p)
+{
+    unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
+    size_t n;
+
+    if (p[0] < 0x80) {
+        return 1;
+    }
+    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
+        n = 2;
+    } else if (p[0] >= 0xe0 && p[0] <= 0xef) {
+        n = 3;
+        low = p[0] == 0xe0 ? 0xa0 : low;
+        high = p[0] == 0xed ? 0x9f : high;
+    } else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+        n = 4;
+        low = p[0] == 0xf0 ? 0x90 : low;
+        high = p[0] == 0xf4 ? 0x8f : high;
+    } else {
+        return 0;
+    }
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < n; i++) {
+        if (p[i] < 0x80 || p[i] > 0xbf) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+bool mr_utf8_is_valid(const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+
+    while (*p != '\0') {
+        size_t n = utf8_sequence(p);
+
+        if (n == 0) {
+            return false;
+        }
+        p += n;
+    }
+    return true;
+}
+
+int mr_name_check(const char *what, const char *s, size_t max, mr_error *err)
+{
+    size_t len = strlen(s);
+
+    if (len > max) {
+        return mr_error_set(err, MR_EINVAL, "%s of %zu bytes; at most %zu are allowed", what, len, max);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) {
+            return mr_error_set(err, MR_EINVAL, "%s has a control character at byte %zu", what, i);
+        }
+    }
+    if (!mr_utf8_is_valid(s)) {
+        return mr_error_set(err, MR_EINVAL, "%s is not UTF-8", what);
+    }
+    return MR_OK;
+}
+
+void mr_name_encode(const char *name, char *out, size_t size)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t at = 0;
+
+    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) {
+        bool plain = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '.' || *p == '_' || *p == '-';
+
+        if (at + 4 > size) {
+            break;
+        }
+        if (plain) {
+            out[at++] = (char)*p;
+        } else {
+            out[at++] = '%';
+            out[at++] = hex[*p >> 4];
+            out[at++] = hex[*p & 15];
+        }
+    }
+    out[at] = '\0';
+}

@@ -1,0 +1,386 @@
+/*
+ * Inside the core: the objects, and what its files offer each other.
+ *
+ * An object owns its record (the message that is its value in the store) and adds what is derived or soft. A decision changes
+ * the record and puts it; nothing is put before everything that can refuse the command was asked. Running out of memory
+ * is sticky (mr_core_fail()): the step goes on with what it has and is thrown away at its end, core and all.
+ */
+#ifndef MR_DISPATCHER_CORE_INTERNAL_H
+#define MR_DISPATCHER_CORE_INTERNAL_H
+
+#include "dispatcher/core/core.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/map.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <sys/queue.h>
+
+#define MR_ID_HEX 32             /* digits of ids that callers draw: clients, worker incarnations, blobs */
+#define MR_STAMP_SIZE 42         /* "<epoch>.<counter>" and its NUL */
+#define MR_WORKER_REF_SIZE 48    /* "<incarnation>.<life>" */
+#define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE)
+#define MR_KEY_SIZE 1024         /* longest key: a name with every byte escaped */
+#define MR_UNREACHABLE_MAX 64    /* workers that one client may report */
+#define MR_JOB_ITERATIONS_MAX 1024
+#define MR_RELEASED_LISTED_MAX 4096 /* of one worker: further ones are learned when the iteration ends */
+
+/* Grants: an unmeasured worker starts small, since a split may be a whole file. */
+#define MR_GRANT_FIRST_MAX 8
+
+/* How long things stay after their end, for those who ask late. */
+#define MR_FINISHED_KEEP_MS (60 * 1000)
+#define MR_RELEASED_KEEP_MS (600 * 1000)
+#define MR_LOST_KEEP_MS (600 * 1000)
+#define MR_RESTART_GRACE_MS (15 * 1000)
+
+/* Of this core's clock; no deadline. */
+#define MR_NEVER INT64_MAX
+
+/* A moment in the order of decisions: leaders' epochs, then a count within each. */
+struct mr_stamp {
+    uint64_t epoch;
+    uint64_t counter;
+};
+typedef struct {
+    struct mr_stamp at;
+} mr_job_id;
+typedef struct {
+    struct mr_stamp at;
+} mr_iteration_id;
+
+struct mr_split_range {
+    uint64_t first;
+    uint64_t count;
+};
+
+/* Parts of a definition, shared by the datasets whose fingerprint it has. */
+struct mr_blob {
+    char *fingerprint;
+    char *id;
+    uint32_t parts;
+    uint32_t datasets;
+};
+
+struct mr_dataset_entry {
+    TAILQ_ENTRY(mr_dataset_entry) link;
+    Millrace__DatasetRecord *rec;
+    struct mr_blob *blob;
+    uint32_t jobs;
+};
+
+struct mr_job {
+    TAILQ_ENTRY(mr_job) link;
+    Millrace__JobRecord *rec;
+    mr_job_id id;
+    char *slot; /* what makes it unique: "<encoded name>" or "~<client>"; the key is "jobs/<slot>" */
+    struct mr_dataset_entry *dataset;
+    TAILQ_HEAD(, mr_iteration) iterations;
+    uint32_t niterations;
+};
+
+struct mr_cursor {
+    Millrace__CursorRecord *rec; /* NULL: nothing was handed out */
+};
+
+struct mr_iteration {
+    TAILQ_ENTRY(mr_iteration) link;    /* of the core */
+    TAILQ_ENTRY(mr_iteration) in_job;  /* of its job */
+    TAILQ_ENTRY(mr_iteration) touched;
+    TAILQ_ENTRY(mr_iteration) unsettled; /* waiting for mr_iteration_settle() */
+    Millrace__IterationRecord *rec;
+    mr_iteration_id id;
+    struct mr_stamp losses_counted_to;
+    struct mr_job *job;
+    TAILQ_HEAD(, mr_task) tasks; /* empty once finished */
+    TAILQ_HEAD(, mr_client) clients;
+    struct mr_cursor *cursors; /* rec->n_providers */
+    uint64_t version;          /* of its task list */
+    uint32_t open_tasks;
+    uint32_t ended_tasks;
+    uint32_t live_clients;
+    int64_t collect_at;  /* nobody reads it: when it goes; MR_NEVER while somebody does */
+    int64_t forget_at;   /* finished: when its record goes */
+    bool is_unsettled;
+    bool is_touched;     /* push to its clients at the end of the step */
+};
+
+enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
+
+struct mr_task {
+    TAILQ_ENTRY(mr_task) in_iteration;
+    TAILQ_ENTRY(mr_task) in_worker;
+    struct mr_iteration *iteration;
+    struct mr_worker *worker;
+    char id[MR_TASK_ID_SIZE];
+    enum mr_task_state state;
+    bool counted; /* LOST: in the iteration's losses */
+    Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
+    Millrace__GrantRecord **grants; /* one a provider, each NULL until the first answer */
+    uint64_t produced, delivered; /* soft */
+};
+
+struct mr_worker {
+    TAILQ_ENTRY(mr_worker) link;
+    TAILQ_ENTRY(mr_worker) touched;
+    Millrace__WorkerRecord *rec;
+    char ref[MR_WORKER_REF_SIZE]; /* "<incarnation>.<life>" */
+    struct mr_stamp registered;
+    struct mr_stamp lost; /* {0, 0}: alive */
+    TAILQ_HEAD(, mr_task) tasks;
+    uint64_t version;
+    int64_t seen;      /* last sign of life */
+    int64_t lost_at;   /* when the core saw it lost (or loaded it so) */
+    int64_t deadline;
+    bool graced;       /* the brake on mass expiry has given it one more grace */
+    bool is_touched;
+};
+
+/* A worker that a client says it cannot reach. */
+struct mr_unreachable {
+    char incarnation[MR_ID_HEX + 1];
+    int64_t since;
+};
+
+struct mr_client {
+    TAILQ_ENTRY(mr_client) link;
+    TAILQ_ENTRY(mr_client) in_iteration;
+    Millrace__ClientRecord *rec;
+    struct mr_iteration *iteration;
+    uint64_t repetition; /* of the iteration, which may be gone */
+    int64_t deadline;    /* live: to be heard of; released: to be forgotten */
+    struct mr_unreachable *unreachable;
+    size_t nunreachable;
+};
+
+/* A key to delete when there is time: one that is never written again, or clients/..., which is looked at before. */
+struct mr_left_over {
+    STAILQ_ENTRY(mr_left_over) link;
+    char key[];
+};
+
+struct mr_staged; /* load.c */
+
+struct mr_core {
+    struct mr_core_config config;
+    uint64_t counter; /* of ids */
+    bool ready;
+
+    int64_t now;      /* the core's clock: now_ms without the time the loop stood still */
+    int64_t late;     /* all of that time */
+    int64_t wall_ms;
+    int64_t next_scan;
+    bool scan_again;  /* the last scan ran out of room in its transaction */
+
+    struct mr_map blobs;            /* by fingerprint */
+    struct mr_map datasets;         /* by id */
+    struct mr_map jobs;             /* by slot */
+    struct mr_map jobs_by_id;
+    struct mr_map iterations;       /* by id */
+    struct mr_map tasks_by_id;
+    struct mr_map workers;          /* by incarnation: its newest life */
+    struct mr_map workers_by_address; /* alive */
+    struct mr_map workers_by_ref;
+    struct mr_map clients;
+    TAILQ_HEAD(, mr_dataset_entry) dataset_list;
+    TAILQ_HEAD(, mr_job) job_list;
+    TAILQ_HEAD(, mr_iteration) iteration_list;
+    TAILQ_HEAD(, mr_iteration) unsettled;
+    TAILQ_HEAD(, mr_iteration) touched_iterations;
+    TAILQ_HEAD(, mr_worker) touched_workers;
+    TAILQ_HEAD(, mr_worker) worker_list;
+    TAILQ_HEAD(, mr_client) client_list;
+    STAILQ_HEAD(, mr_left_over) left_over;
+    size_t lives; /* in worker_list */
+    size_t live_workers;
+    size_t open_iterations;
+    size_t tasks;
+
+    struct mr_staged *staged; /* between mr_core_load() and mr_core_ready() */
+
+    /* The step that is running. */
+    const struct mr_command *in;
+    struct mr_outcome *out;
+    size_t change_bytes;
+    int failed; /* < 0: why the core cannot go on */
+    mr_error failure;
+};
+
+/* ---------------------------------------------------------------- ids.c: pure text */
+
+bool mr_stamp_parse(const char *s, struct mr_stamp *ret);
+void mr_stamp_print(struct mr_stamp stamp, char out[MR_STAMP_SIZE]);
+int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b);
+static inline bool mr_stamp_is_set(struct mr_stamp s)
+{
+    return s.epoch != 0 || s.counter != 0;
+}
+/* Exactly MR_ID_HEX lower-case hex digits. */
+bool mr_id_is_valid(const char *s);
+bool mr_utf8_is_valid(const char *s);
+/* [a-z0-9._-] stay, every other byte becomes %XX. Truncation does not happen for names within MR_NAME_BYTES_MAX. */
+void mr_name_encode(const char *name, char *out, size_t size);
+/* MR_EINVAL unless @s is UTF-8 without control characters and at most @max bytes; @what for the message. */
+int mr_name_check(const char *what, const char *s, size_t max, mr_error *err);
+
+/* ---------------------------------------------------------------- core.c: failure, time, traces */
+
+void mr_core_fail(mr_core *core, int rc, const mr_error *err);
+void mr_core_nomem(mr_core *core);
+struct mr_stamp mr_core_stamp(mr_core *core);
+void mr_core_trace(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
+int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
+
+/* Set a string of a record, the way protobuf-c frees it. */
+void mr_core_set(mr_core *core, char **slot, const char *value);
+/* A fresh record of @desc; NULL (and the core has failed) without memory. */
+void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
+void mr_record_free(void *rec);
+/* mr_map_put() whose failure is the core's. */
+void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value);
+
+/* ---------------------------------------------------------------- outcome.c: what a step leaves behind */
+
+/* Room for @n more changes of ordinary size? */
+bool mr_core_has_room(const mr_core *core, size_t n);
+void mr_core_put(mr_core *core, const char *key, const ProtobufCMessage *record);
+void mr_core_delete(mr_core *core, const char *key);
+/* Delete @key in some later step. */
+void mr_core_leave_over(mr_core *core, const char *key);
+
+/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL if the core has failed. */
+void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced);
+/* Answer it with an error, which is always fenced. */
+void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error);
+/* Takes @message. */
+void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message);
+void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code, const char *why);
+
+/* ---------------------------------------------------------------- updates.c: task lists for clients and workers */
+
+void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update);
+void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update);
+/* Note that its watchers must hear of it; once a step. */
+void mr_iteration_touch(mr_core *core, struct mr_iteration *it);
+void mr_worker_touch(mr_core *core, struct mr_worker *worker);
+/* Its workers: those with a task in it. */
+void mr_iteration_touch_workers(mr_core *core, struct mr_iteration *it);
+void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);
+void mr_worker_untouch(mr_core *core, struct mr_worker *worker);
+void mr_core_push_touched(mr_core *core);
+
+/* ---------------------------------------------------------------- datasets.c */
+
+struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id);
+/* Index @rec (taken). */
+struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec);
+void mr_dataset_key(const char *id, char *out, size_t size);
+/* Note that it is in use, so that retention starts anew. At most one change. */
+void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset);
+bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);
+/* Delete it; nothing uses it. */
+void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset);
+void mr_dataset_free(struct mr_dataset_entry *dataset);
+void mr_blob_free(struct mr_blob *blob);
+void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
+void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
+void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
+
+/* ---------------------------------------------------------------- jobs.c */
+
+struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err);
+struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
+/* "jobs/<slot>" from a record. */
+void mr_job_slot(const Millrace__JobRecord *rec, char *out, size_t size);
+const char *mr_job_label(const struct mr_job *job); /* for traces and messages */
+void mr_job_put(mr_core *core, struct mr_job *job);
+/* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the rest). */
+void mr_job_forget(mr_core *core, struct mr_job *job);
+void mr_job_free(struct mr_job *job);
+/* No client is attached to any of its iterations. */
+bool mr_job_is_idle(const struct mr_job *job);
+bool mr_job_is_anonymous(const struct mr_job *job);
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
+
+/* ---------------------------------------------------------------- iterations.c */
+
+struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrace__IterationRecord *rec, mr_error *err);
+/* Create, derive its tasks and put it. */
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed);
+void mr_iteration_put(mr_core *core, struct mr_iteration *it);
+/* A task's state changed: look at it when there is room. */
+void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
+/* Count new losses and finish the iteration if nothing is open in it. At most MR_SETTLE_CHANGES changes. */
+#define MR_SETTLE_CHANGES 2
+void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
+/* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
+void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
+/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
+void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
+void mr_iteration_free(struct mr_iteration *it);
+/* Move `ended_below` over the repetitions that have finished. True if it moved. */
+bool mr_job_advance(struct mr_job *job);
+
+/* ---------------------------------------------------------------- tasks.c */
+
+/* Derive the task of @worker in @it. */
+struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker);
+/* By the id that others use; NULL if there is none. */
+struct mr_task *mr_task_find(const mr_core *core, const char *id);
+void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
+/* Close it as if its worker were lost, for good. */
+void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
+/* Out of memory; its keys are left over. */
+void mr_task_remove(mr_core *core, struct mr_task *task);
+void mr_task_free(struct mr_task *task);
+const char *mr_task_state_name(enum mr_task_state state);
+void mr_task_key(const struct mr_task *task, char *out, size_t size);
+uint64_t mr_task_granted(const struct mr_task *task);
+void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
+
+/* ---------------------------------------------------------------- splits.c */
+
+void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, size_t size);
+void mr_grant_key(const struct mr_task *task, size_t provider, char *out, size_t size);
+void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
+
+/* ---------------------------------------------------------------- workers.c */
+
+struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err);
+struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
+bool mr_worker_is_live(const struct mr_worker *worker);
+/* Its life is over: one put; everything else is derived from it. */
+void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded);
+void mr_worker_seen(mr_core *core, struct mr_worker *worker);
+void mr_worker_forget(mr_core *core, struct mr_worker *worker);
+void mr_worker_free(struct mr_worker *worker);
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in);
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in);
+void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
+
+/* ---------------------------------------------------------------- clients.c */
+
+struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, struct mr_iteration *it);
+/* Attach @id to @it, moving it there if it was elsewhere. At most three changes. */
+void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
+/* At most two changes: the session, and the job if it is idle or goes. */
+void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
+/* Its iteration is gone, and with it, soon, its record. */
+void mr_client_orphan(mr_core *core, struct mr_client *client);
+void mr_client_forget(mr_core *core, struct mr_client *client);
+void mr_client_free(struct mr_client *client);
+void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
+void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
+void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
+
+/* ---------------------------------------------------------------- timers.c, status.c, load.c */
+
+void mr_core_do_timer(mr_core *core);
+int64_t mr_core_scan_interval(const mr_core *core);
+void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
+void mr_staged_free(struct mr_staged *staged);
+
+#endif

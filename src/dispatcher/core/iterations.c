@@ -1,0 +1,307 @@
+/*
+ * Iterations: one pass of a job's readers over its dataset.
+ *
+ *     open ──(no task open, one ended by itself)──► finished ──(nobody needs it, the job remembers)──► forgotten
+ *      │  ╰─(a task failed)──────────────────────────►╯
+ *      ╰─(nobody reads it for long, not DYNAMIC)──► forgotten, and made afresh when somebody comes back
+ *
+ * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that is
+ * gone, by the job's ended_below. A DYNAMIC iteration is therefore not forgotten while its job lives: made afresh, it
+ * would hand out everything twice.
+ *
+ * An iteration whose tasks were all lost stays open: the next worker goes on with it.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id)
+{
+    return mr_map_get(&core->iterations, id);
+}
+
+static void iteration_key(const struct mr_iteration *it, char *out, size_t size)
+{
+    snprintf(out, size, "iterations/%s", it->rec->id);
+}
+
+void mr_iteration_put(mr_core *core, struct mr_iteration *it)
+{
+    char key[MR_KEY_SIZE];
+
+    iteration_key(it, key, sizeof key);
+    mr_core_put(core, key, &it->rec->base);
+}
+
+void mr_iteration_free(struct mr_iteration *it)
+{
+    if (it == NULL) {
+        return;
+    }
+    while (!TAILQ_EMPTY(&it->tasks)) {
+        struct mr_task *task = TAILQ_FIRST(&it->tasks);
+
+        TAILQ_REMOVE(&it->tasks, task, in_iteration);
+        mr_task_free(task);
+    }
+    for (size_t i = 0; it->cursors != NULL && i < it->rec->n_providers; i++) {
+        mr_record_free(it->cursors[i].rec);
+    }
+    mr_free(it->cursors);
+    mr_record_free(it->rec);
+    mr_free(it);
+}
+
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrace__IterationRecord *rec, mr_error *err)
+{
+    struct mr_iteration *it = mr_calloc(1, sizeof *it);
+
+    if (it == NULL) {
+        mr_record_free(rec);
+        mr_core_nomem(core);
+        mr_error_nomem(err);
+        return NULL;
+    }
+    TAILQ_INIT(&it->tasks);
+    TAILQ_INIT(&it->clients);
+    it->rec = rec;
+    it->job = job;
+    it->collect_at = MR_NEVER;
+    it->forget_at = MR_NEVER;
+    if (!mr_stamp_parse(rec->id, &it->id.at) ||
+        (rec->losses_counted_to[0] != '\0' && !mr_stamp_parse(rec->losses_counted_to, &it->losses_counted_to))) {
+        mr_error_set(err, MR_EDATALOSS, "iteration '%.40s' counts losses to '%.40s'", rec->id, rec->losses_counted_to);
+        mr_iteration_free(it);
+        return NULL;
+    }
+    it->cursors = mr_calloc(rec->n_providers, sizeof *it->cursors);
+    if (it->cursors == NULL) {
+        mr_core_nomem(core);
+        mr_error_nomem(err);
+        mr_iteration_free(it);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&core->iteration_list, it, link);
+    TAILQ_INSERT_TAIL(&job->iterations, it, in_job);
+    job->niterations++;
+    core->open_iterations += rec->finished ? 0 : 1;
+    mr_core_index(core, &core->iterations, rec->id, it);
+    return it;
+}
+
+/* The table of splits is fixed here, whatever becomes of the dataset. */
+static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const Millrace__DatasetRecord *dataset)
+{
+    if (dataset->n_providers == 0) {
+        return;
+    }
+    rec->providers = mr_calloc(dataset->n_providers, sizeof *rec->providers);
+    if (rec->providers == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    for (size_t i = 0; i < dataset->n_providers; i++) {
+        Millrace__ProviderInfo *info = mr_core_new_record(core, &millrace__provider_info__descriptor);
+
+        if (info == NULL) {
+            return;
+        }
+        info->splits = dataset->providers[i]->splits;
+        rec->providers[rec->n_providers++] = info;
+    }
+}
+
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed)
+{
+    Millrace__IterationRecord *rec = mr_core_new_record(core, &millrace__iteration_record__descriptor);
+    struct mr_worker *worker;
+    char id[MR_STAMP_SIZE];
+    mr_error err;
+
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_stamp_print(mr_core_stamp(core), id);
+    mr_core_set(core, &rec->id, id);
+    mr_core_set(core, &rec->job_id, job->rec->id);
+    rec->repetition = repetition;
+    rec->seed = seed;
+    rec->created_ms = (uint64_t)core->wall_ms;
+    if (job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        copy_providers(core, rec, job->dataset->rec);
+    }
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return NULL;
+    }
+    struct mr_iteration *it = mr_iteration_add(core, job, rec, &err);
+
+    if (it == NULL) {
+        return NULL;
+    }
+    mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
+    mr_iteration_put(core, it);
+    TAILQ_FOREACH (worker, &core->worker_list, link) {
+        if (mr_worker_is_live(worker) && mr_task_add(core, it, worker) != NULL) {
+            mr_worker_touch(core, worker);
+        }
+    }
+    return it;
+}
+
+bool mr_job_advance(struct mr_job *job)
+{
+    uint64_t before = job->rec->ended_below;
+    struct mr_iteration *it;
+    bool moved;
+
+    do {
+        moved = false;
+        TAILQ_FOREACH (it, &job->iterations, in_job) {
+            if (it->rec->repetition == job->rec->ended_below && it->rec->finished) {
+                job->rec->ended_below++;
+                moved = true;
+            }
+        }
+    } while (moved);
+    return job->rec->ended_below != before;
+}
+
+void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it)
+{
+    if (!it->is_unsettled && !it->rec->finished) {
+        it->is_unsettled = true;
+        TAILQ_INSERT_TAIL(&core->unsettled, it, unsettled);
+    }
+}
+
+static void leave_unsettled(mr_core *core, struct mr_iteration *it)
+{
+    if (it->is_unsettled) {
+        it->is_unsettled = false;
+        TAILQ_REMOVE(&core->unsettled, it, unsettled);
+    }
+}
+
+/* Losses that the record does not have yet. */
+static bool count_losses(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_task *task;
+    bool changed = false;
+    char stamp[MR_STAMP_SIZE];
+
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        if (task->state != MR_TASK_LOST || task->counted) {
+            continue;
+        }
+        task->counted = true;
+        it->rec->lost_workers++;
+        it->rec->lost_splits += mr_task_granted(task);
+        if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
+            it->losses_counted_to = task->worker->lost;
+        }
+        changed = true;
+    }
+    if (changed) {
+        mr_stamp_print(it->losses_counted_to, stamp);
+        mr_core_set(core, &it->rec->losses_counted_to, stamp);
+    }
+    return changed;
+}
+
+/* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
+static void drop_tasks(mr_core *core, struct mr_iteration *it)
+{
+    char key[MR_KEY_SIZE];
+
+    while (!TAILQ_EMPTY(&it->tasks)) {
+        mr_task_remove(core, TAILQ_FIRST(&it->tasks));
+    }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        if (it->cursors[i].rec != NULL) {
+            mr_cursor_key(it, i, key, sizeof key);
+            mr_core_leave_over(core, key);
+            mr_record_free(it->cursors[i].rec);
+            it->cursors[i].rec = NULL;
+        }
+    }
+}
+
+static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+{
+    Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+
+    if (end == NULL) {
+        return;
+    }
+    end->lost_splits = it->rec->lost_splits;
+    end->lost_workers = it->rec->lost_workers;
+    end->error_code = code;
+    mr_core_set(core, &end->error, why);
+    it->rec->end = end;
+    it->rec->finished = true;
+    it->rec->finished_ms = (uint64_t)core->wall_ms;
+    it->forget_at = mr_time_add(core->now, MR_FINISHED_KEEP_MS);
+    it->collect_at = MR_NEVER;
+    core->open_iterations--;
+    leave_unsettled(core, it);
+    mr_iteration_put(core, it);
+    if (mr_job_advance(it->job)) {
+        mr_job_put(core, it->job);
+    }
+
+    mr_iteration_touch(core, it);
+    mr_iteration_touch_workers(core, it);
+    drop_tasks(core, it);
+    mr_core_trace(core, "iteration %s: finished%s%s", it->rec->id, code < 0 ? ", " : "", why);
+}
+
+void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
+{
+    leave_unsettled(core, it);
+    if (it->rec->finished) {
+        return;
+    }
+    bool changed = count_losses(core, it);
+
+    if (it->open_tasks == 0 && it->ended_tasks > 0) {
+        finish(core, it, MR_OK, "");
+    } else if (changed) {
+        mr_iteration_put(core, it);
+    }
+}
+
+void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why)
+{
+    MR_ASSERT(code < 0);
+    count_losses(core, it);
+    finish(core, it, code, why);
+}
+
+void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
+{
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(it->live_clients == 0);
+    iteration_key(it, key, sizeof key);
+    if (with_job) {
+        mr_core_leave_over(core, key);
+    } else {
+        mr_core_delete(core, key);
+    }
+    mr_iteration_touch_workers(core, it);
+    drop_tasks(core, it);
+    while (!TAILQ_EMPTY(&it->clients)) {
+        mr_client_orphan(core, TAILQ_FIRST(&it->clients));
+    }
+    leave_unsettled(core, it);
+    mr_iteration_untouch(core, it);
+    core->open_iterations -= it->rec->finished ? 0 : 1;
+    mr_map_remove(&core->iterations, it->rec->id);
+    TAILQ_REMOVE(&core->iteration_list, it, link);
+    TAILQ_REMOVE(&it->job->iterations, it, in_job);
+    it->job->niterations--;
+    mr_iteration_free(it);
+}

@@ -1,0 +1,367 @@
+/*
+ * Jobs: by name, or one client's own. Open is one command: it joins or creates the job, joins or creates the iteration of
+ * the repetition asked for, and attaches the client, so that nothing can be collected in between.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* What Open asks of a job, checked. */
+struct wish {
+    const char *name;
+    const char *dataset_id;
+    Millrace__ProcessingMode mode;
+    Millrace__Guarantee guarantee;
+    const char *target;
+};
+
+bool mr_job_is_anonymous(const struct mr_job *job)
+{
+    return job->rec->name[0] == '\0';
+}
+
+bool mr_job_is_idle(const struct mr_job *job)
+{
+    const struct mr_iteration *it;
+
+    TAILQ_FOREACH (it, &job->iterations, in_job) {
+        if (it->live_clients > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *mr_job_label(const struct mr_job *job)
+{
+    return mr_job_is_anonymous(job) ? job->slot : job->rec->name;
+}
+
+/* '~' never stands in an encoded name, so a client's own job cannot be mistaken for a named one. */
+void mr_job_slot(const Millrace__JobRecord *rec, char *out, size_t size)
+{
+    if (rec->name[0] != '\0') {
+        mr_name_encode(rec->name, out, size);
+    } else {
+        snprintf(out, size, "~%s", rec->client);
+    }
+}
+
+static void job_key(const struct mr_job *job, char *out, size_t size)
+{
+    snprintf(out, size, "jobs/%s", job->slot);
+}
+
+void mr_job_free(struct mr_job *job)
+{
+    if (job != NULL) {
+        mr_record_free(job->rec);
+        mr_free(job->slot);
+        mr_free(job);
+    }
+}
+
+struct mr_job *mr_job_by_id(const mr_core *core, const char *id)
+{
+    return mr_map_get(&core->jobs_by_id, id);
+}
+
+struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err)
+{
+    struct mr_job *job = mr_calloc(1, sizeof *job);
+    char slot[MR_KEY_SIZE];
+
+    if (job == NULL) {
+        mr_record_free(rec);
+        mr_core_nomem(core);
+        mr_error_nomem(err);
+        return NULL;
+    }
+    TAILQ_INIT(&job->iterations);
+    job->rec = rec;
+    job->dataset = mr_dataset_find(core, rec->dataset_id);
+    if (job->dataset == NULL || !mr_stamp_parse(rec->id, &job->id.at)) {
+        mr_error_set(err, MR_EDATALOSS, "job '%s' has id '%s' and dataset '%s', which does not exist", rec->name, rec->id,
+                     rec->dataset_id);
+        mr_job_free(job);
+        return NULL;
+    }
+    mr_job_slot(rec, slot, sizeof slot);
+    job->slot = mr_strdup(slot);
+    if (job->slot == NULL) {
+        mr_core_nomem(core);
+        mr_error_nomem(err);
+        mr_job_free(job);
+        return NULL;
+    }
+    job->dataset->jobs++;
+    TAILQ_INSERT_TAIL(&core->job_list, job, link);
+    mr_core_index(core, &core->jobs, job->slot, job);
+    mr_core_index(core, &core->jobs_by_id, rec->id, job);
+    return job;
+}
+
+void mr_job_put(mr_core *core, struct mr_job *job)
+{
+    char key[MR_KEY_SIZE];
+
+    job_key(job, key, sizeof key);
+    mr_core_put(core, key, &job->rec->base);
+}
+
+void mr_job_forget(mr_core *core, struct mr_job *job)
+{
+    struct mr_dataset_entry *dataset = job->dataset;
+    char key[MR_KEY_SIZE];
+
+    mr_core_trace(core, "job %s: forgotten", mr_job_label(job));
+    job_key(job, key, sizeof key);
+    mr_core_delete(core, key); /* first: iterations without a job are left-overs to whoever loads them */
+    while (!TAILQ_EMPTY(&job->iterations)) {
+        mr_iteration_forget(core, TAILQ_FIRST(&job->iterations), true /* with_job */);
+    }
+    mr_map_remove(&core->jobs, job->slot);
+    mr_map_remove(&core->jobs_by_id, job->rec->id);
+    TAILQ_REMOVE(&core->job_list, job, link);
+    dataset->jobs--;
+    mr_dataset_use(core, dataset);
+    mr_job_free(job);
+}
+
+/* ---------------------------------------------------------------- Open */
+
+static const char *mode_name(Millrace__ProcessingMode mode)
+{
+    return mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC ? "DYNAMIC" : "OFF";
+}
+
+static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_error *err)
+{
+    static const Millrace__JobSpec nothing = MILLRACE__JOB_SPEC__INIT;
+    const Millrace__JobSpec *spec = in->job != NULL ? in->job : &nothing;
+    int rc = mr_name_check("job name", spec->name, MR_NAME_BYTES_MAX, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (!mr_id_is_valid(in->client)) {
+        return mr_error_set(err, MR_EINVAL, "a client id is 32 hex digits");
+    }
+    if (spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_OFF &&
+        spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return mr_error_set(err, MR_EINVAL, "processing mode %d is not known to this dispatcher", (int)spec->mode);
+    }
+    /* Never served as a weaker one: refused. */
+    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
+        return mr_error_set(err, MR_EINVAL, "guarantee %d is not known to this dispatcher", (int)spec->guarantee);
+    }
+    *wish = (struct wish){spec->name, in->dataset_id, spec->mode, spec->guarantee, "AUTO"};
+    if (strcasecmp(spec->target_workers, "ANY") == 0) {
+        wish->target = "ANY";
+    } else if (spec->target_workers[0] != '\0' && strcasecmp(spec->target_workers, "AUTO") != 0) {
+        return mr_error_set(err, MR_EINVAL, "target workers are AUTO or ANY");
+    }
+    return MR_OK;
+}
+
+/* Whoever joins must mean the same job: the message lists what exists and what was requested. */
+static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_error *err)
+{
+    const Millrace__JobRecord *rec = job->rec;
+    const char *what = NULL;
+
+    if (rec->mode != wish->mode) {
+        what = "processing mode";
+    } else if (rec->guarantee != wish->guarantee) {
+        what = "guarantee";
+    } else if (strcmp(rec->target_workers, wish->target) != 0) {
+        what = "target workers";
+    } else if (strcmp(rec->dataset_id, wish->dataset_id) != 0) {
+        what = "dataset";
+    } else {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL,
+                        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
+                        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers, rec->dataset_id,
+                        mode_name(wish->mode), wish->target, wish->dataset_id);
+}
+
+static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const struct wish *wish, struct mr_job **ret,
+                    mr_error *err)
+{
+    struct mr_job *job = NULL;
+
+    if (in->job_id[0] != '\0') {
+        job = mr_job_by_id(core, in->job_id);
+        if (job == NULL) {
+            /* Never a new job by accident: its repetitions would be run again. */
+            return mr_error_set(err, MR_ENOTFOUND, "job %.40s ('%.80s') is gone", in->job_id, wish->name);
+        }
+    } else if (wish->name[0] != '\0') {
+        char slot[MR_KEY_SIZE];
+
+        mr_name_encode(wish->name, slot, sizeof slot);
+        job = mr_map_get(&core->jobs, slot);
+    } else {
+        char slot[MR_ID_HEX + 2];
+
+        snprintf(slot, sizeof slot, "~%s", in->client);
+        job = mr_map_get(&core->jobs, slot);
+    }
+    if (job != NULL) {
+        int rc = compare_wish(job, wish, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    *ret = job;
+    return MR_OK;
+}
+
+/* May the job be created? */
+static int check_creation(const mr_core *core, const struct wish *wish, mr_error *err)
+{
+    const struct mr_dataset_entry *dataset = mr_dataset_find(core, wish->dataset_id);
+
+    if (dataset == NULL) {
+        return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", wish->dataset_id);
+    }
+    if (wish->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && dataset->rec->unsplittable[0] != '\0') {
+        return mr_error_set(err, MR_EUNIMPL, "dataset '%s' cannot be split for DYNAMIC sharding: %s", wish->dataset_id,
+                            dataset->rec->unsplittable);
+    }
+    if (core->jobs.count >= MR_CORE_JOBS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already", core->jobs.count);
+    }
+    return MR_OK;
+}
+
+static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t repetition)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH (it, &job->iterations, in_job) {
+        if (it->rec->repetition == repetition) {
+            return it;
+        }
+    }
+    return NULL;
+}
+
+/* May an iteration be created in @job (NULL: in a new one)? */
+static int check_room(const mr_core *core, const struct mr_job *job, mr_error *err)
+{
+    if (core->iterations.count >= MR_CORE_ITERATIONS_MAX || core->clients.count >= MR_CORE_CLIENTS_MAX ||
+        core->tasks + core->live_workers > MR_CORE_TASKS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu iterations, %zu clients and %zu tasks are the most that is served",
+                            core->iterations.count, core->clients.count, core->tasks);
+    }
+    if (job != NULL && job->niterations >= MR_JOB_ITERATIONS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that have not ended in order",
+                            mr_job_label(job), job->niterations);
+    }
+    return MR_OK;
+}
+
+static struct mr_job *create_job(mr_core *core, const struct wish *wish, const char *client)
+{
+    Millrace__JobRecord *rec = mr_core_new_record(core, &millrace__job_record__descriptor);
+    char id[MR_STAMP_SIZE];
+    mr_error err;
+
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_stamp_print(mr_core_stamp(core), id);
+    mr_core_set(core, &rec->id, id);
+    mr_core_set(core, &rec->name, wish->name);
+    mr_core_set(core, &rec->client, wish->name[0] == '\0' ? client : "");
+    mr_core_set(core, &rec->dataset_id, wish->dataset_id);
+    mr_core_set(core, &rec->target_workers, wish->target);
+    rec->mode = wish->mode;
+    rec->guarantee = wish->guarantee;
+    rec->created_ms = (uint64_t)core->wall_ms;
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return NULL;
+    }
+    struct mr_job *job = mr_job_add(core, rec, &err);
+
+    if (job != NULL) {
+        mr_dataset_use(core, job->dataset);
+        mr_job_put(core, job);
+        mr_core_trace(core, "job %s: created, %s", mr_job_label(job), mode_name(wish->mode));
+    }
+    return job;
+}
+
+/* Everything that can refuse Open; *job and *it stay NULL if they are to be created. */
+static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct wish *wish, struct mr_job **job,
+                      struct mr_iteration **it, bool *finished, mr_error *err)
+{
+    const struct mr_client *client;
+    int rc = check_wish(in, wish, err);
+
+    if (rc == MR_OK) {
+        rc = find_job(core, in, wish, job, err);
+    }
+    if (rc == MR_OK && *job == NULL) {
+        rc = check_creation(core, wish, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (*job != NULL) {
+        *it = find_repetition(*job, in->repetition);
+        if (in->repetition < (*job)->rec->ended_below || (*it != NULL && (*it)->rec->finished)) {
+            *finished = true; /* whatever became of its record: an ended repetition is never run again */
+            return MR_OK;
+        }
+    }
+    client = mr_map_get(&core->clients, in->client);
+    if (client != NULL && client->rec->released && in->job_id[0] == '\0' && client->iteration == *it &&
+        client->repetition == in->repetition) {
+        /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
+        return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);
+    }
+    return *it == NULL ? check_room(core, *job, err) : MR_OK;
+}
+
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
+{
+    struct mr_iteration *it = NULL;
+    struct mr_job *job = NULL;
+    struct wish wish = {0};
+    bool finished = false;
+    mr_error err;
+    int rc = judge_open(core, in, &wish, &job, &it, &finished, &err);
+
+    if (rc < 0) {
+        mr_core_refuse(core, &millrace__open_reply__descriptor, &err);
+        return;
+    }
+    if (job == NULL) {
+        job = create_job(core, &wish, in->client);
+    }
+    if (job != NULL && !finished) {
+        if (it == NULL) {
+            it = mr_iteration_create(core, job, in->repetition, core->in->seed);
+        }
+        if (it != NULL) {
+            mr_client_attach(core, in->client, it);
+        }
+    }
+
+    Millrace__OpenReply *reply = mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
+
+    if (reply != NULL) {
+        mr_core_set(core, &reply->job_id, job->rec->id);
+        mr_core_set(core, &reply->iteration_id, it != NULL ? it->rec->id : "");
+        reply->finished = finished;
+    }
+}

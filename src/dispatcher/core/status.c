@@ -1,0 +1,274 @@
+/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as capabilities are cut short. */
+#include "dispatcher/core/internal.h"
+
+#include "json/pbjson.h"
+
+#include <string.h>
+
+#define SHORT_ID 8
+
+static void set_short(mr_core *core, char **slot, const char *id)
+{
+    char text[SHORT_ID + 1];
+    size_t n = strnlen(id, SHORT_ID);
+
+    memcpy(text, id, n);
+    text[n] = '\0';
+    mr_core_set(core, slot, text);
+}
+
+/* An array of @n messages, filled as far as memory goes; the caller counts them. */
+static void *array(mr_core *core, size_t n)
+{
+    void *list = mr_calloc(n, sizeof(void *));
+
+    if (list == NULL) {
+        mr_core_nomem(core);
+    }
+    return list;
+}
+
+static void set_strings(mr_core *core, char ***list, size_t *count, const char *const *from, size_t n)
+{
+    *list = array(core, n);
+    for (size_t i = 0; *list != NULL && i < n; i++) {
+        (*list)[i] = (char *)protobuf_c_empty_string;
+        *count = i + 1;
+        mr_core_set(core, &(*list)[i], from[i]);
+    }
+}
+
+static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_worker *worker)
+{
+    Millrace__WorkerStatus *status = mr_core_new_record(core, &millrace__worker_status__descriptor);
+    const struct mr_task *task;
+
+    if (status == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &status->address, worker->rec->address);
+    mr_core_set(core, &status->version, worker->rec->version);
+    set_short(core, &status->worker, worker->rec->incarnation);
+    set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
+    status->lost = !mr_worker_is_live(worker);
+    status->silent_ms = (uint64_t)(core->now - worker->seen);
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        status->tasks += task->state == MR_TASK_OPEN ? 1 : 0;
+    }
+    return status;
+}
+
+static Millrace__DatasetStatus *dataset_status(mr_core *core, const struct mr_dataset_entry *dataset)
+{
+    Millrace__DatasetStatus *status = mr_core_new_record(core, &millrace__dataset_status__descriptor);
+
+    if (status == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &status->id, dataset->rec->id);
+    mr_core_set(core, &status->fingerprint, dataset->rec->fingerprint);
+    mr_core_set(core, &status->summary, dataset->rec->summary);
+    status->cardinality = dataset->rec->cardinality;
+    status->definition_size = dataset->rec->definition_size;
+    return status;
+}
+
+static void list_reporters(mr_core *core, const struct mr_task *task, Millrace__TaskStatus *status)
+{
+    const struct mr_client *client;
+
+    status->unreachable_by = array(core, task->iteration->live_clients);
+    if (status->unreachable_by == NULL) {
+        return;
+    }
+    TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+        for (size_t i = 0; !client->rec->released && i < client->nunreachable; i++) {
+            if (strcmp(client->unreachable[i].incarnation, task->worker->rec->incarnation) == 0) {
+                char **slot = &status->unreachable_by[status->n_unreachable_by++];
+
+                *slot = (char *)protobuf_c_empty_string;
+                set_short(core, slot, client->rec->client);
+                break;
+            }
+        }
+    }
+}
+
+static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *task)
+{
+    Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
+    bool failed = task->rec != NULL && task->rec->code < 0;
+
+    if (status == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &status->task_id, task->id);
+    mr_core_set(core, &status->worker_address, task->worker->rec->address);
+    mr_core_set(core, &status->state, failed ? "failed" : mr_task_state_name(task->state));
+    status->produced = task->produced;
+    status->delivered = task->delivered;
+    status->splits = mr_task_granted(task);
+    list_reporters(core, task, status);
+    return status;
+}
+
+static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_iteration *it, size_t i)
+{
+    Millrace__ProviderStatus *status = mr_core_new_record(core, &millrace__provider_status__descriptor);
+    const Millrace__CursorRecord *cursor = it->cursors[i].rec;
+
+    if (status == NULL) {
+        return NULL;
+    }
+    status->splits = it->rec->providers[i]->splits;
+    if (cursor != NULL) {
+        status->repetition = cursor->repetition;
+        status->next = cursor->next;
+        status->dropped = cursor->dropped;
+    }
+    return status;
+}
+
+static Millrace__IterationStatus *iteration_status(mr_core *core, const struct mr_iteration *it)
+{
+    Millrace__IterationStatus *status = mr_core_new_record(core, &millrace__iteration_status__descriptor);
+    const struct mr_task *task;
+    size_t n = 0;
+
+    if (status == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &status->id, it->rec->id);
+    status->repetition = it->rec->repetition;
+    status->finished = it->rec->finished;
+    status->clients = it->live_clients;
+    status->end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    if (status->end != NULL) {
+        status->end->lost_splits = it->rec->lost_splits;
+        status->end->lost_workers = it->rec->lost_workers;
+        status->end->error_code = it->rec->end != NULL ? it->rec->end->error_code : 0;
+        mr_core_set(core, &status->end->error, it->rec->end != NULL ? it->rec->end->error : "");
+    }
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        n++;
+    }
+    status->tasks = array(core, n);
+    status->providers = array(core, it->rec->n_providers);
+    if (core->failed != 0) {
+        return status;
+    }
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        Millrace__TaskStatus *one = task_status(core, task);
+
+        if (one != NULL) {
+            status->tasks[status->n_tasks++] = one;
+        }
+    }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        Millrace__ProviderStatus *one = provider_status(core, it, i);
+
+        if (one != NULL) {
+            status->providers[status->n_providers++] = one;
+        }
+    }
+    return status;
+}
+
+static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
+{
+    Millrace__JobStatus *status = mr_core_new_record(core, &millrace__job_status__descriptor);
+    const struct mr_iteration *it;
+
+    if (status == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &status->id, job->rec->id);
+    mr_core_set(core, &status->name, job->rec->name);
+    mr_core_set(core, &status->dataset_id, job->rec->dataset_id);
+    mr_core_set(core, &status->target_workers, job->rec->target_workers);
+    status->mode = job->rec->mode;
+    status->ended_below = job->rec->ended_below;
+    status->iterations = array(core, job->niterations);
+    if (status->iterations == NULL) {
+        return status;
+    }
+    TAILQ_FOREACH (it, &job->iterations, in_job) {
+        Millrace__IterationStatus *one = iteration_status(core, it);
+
+        if (one != NULL) {
+            status->iterations[status->n_iterations++] = one;
+        }
+    }
+    return status;
+}
+
+static void list_objects(mr_core *core, Millrace__Status *status)
+{
+    const struct mr_dataset_entry *dataset;
+    const struct mr_worker *worker;
+    const struct mr_job *job;
+
+    status->workers = array(core, core->lives);
+    status->datasets = array(core, core->datasets.count);
+    status->jobs = array(core, core->jobs.count);
+    if (core->failed != 0) {
+        return;
+    }
+    TAILQ_FOREACH (worker, &core->worker_list, link) {
+        Millrace__WorkerStatus *one = worker_status(core, worker);
+
+        if (one != NULL) {
+            status->workers[status->n_workers++] = one;
+        }
+    }
+    TAILQ_FOREACH (dataset, &core->dataset_list, link) {
+        Millrace__DatasetStatus *one = dataset_status(core, dataset);
+
+        if (one != NULL) {
+            status->datasets[status->n_datasets++] = one;
+        }
+    }
+    TAILQ_FOREACH (job, &core->job_list, link) {
+        Millrace__JobStatus *one = job_status(core, job);
+
+        if (one != NULL) {
+            status->jobs[status->n_jobs++] = one;
+        }
+    }
+}
+
+void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
+{
+    Millrace__Status *status = mr_core_new_record(core, &millrace__status__descriptor);
+    Millrace__StatusReply *reply;
+    char *json = NULL;
+    mr_error err;
+
+    if (status == NULL) {
+        return;
+    }
+    mr_core_set(core, &status->cluster, about->cluster);
+    mr_core_set(core, &status->incarnation, about->incarnation);
+    mr_core_set(core, &status->leader, about->leader);
+    mr_core_set(core, &status->version, about->version);
+    status->epoch = core->config.epoch;
+    set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers, about->ndispatchers);
+    list_objects(core, status);
+    if (core->failed == 0) {
+        int rc = mr_pbjson_write(&status->base, &json, NULL, &err);
+
+        if (rc < 0) {
+            mr_core_fail(core, rc, &err);
+        }
+    }
+    mr_record_free(status);
+    if (core->failed != 0) {
+        return;
+    }
+    reply = mr_core_reply(core, &millrace__status_reply__descriptor, true /* fenced: it may deny */);
+    if (reply == NULL) {
+        mr_free(json);
+        return;
+    }
+    reply->json = json;
+}

@@ -1,0 +1,205 @@
+/*
+ * Tasks are derived: each open iteration has one for each worker that lived while it was open. A record exists for what
+ * cannot be derived, that a task ended or was closed. Ids are the same under every leader.
+ *
+ *     open ──(it says so)──► ended
+ *       ╰──(its worker is lost, or no client reaches it)──► lost
+ */
+#include "dispatcher/core/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    unsigned successors; /* bits */
+} states[] = {
+    [MR_TASK_OPEN] = {"open", 1u << MR_TASK_ENDED | 1u << MR_TASK_LOST},
+    [MR_TASK_ENDED] = {"ended", 0},
+    [MR_TASK_LOST] = {"lost", 0},
+};
+
+const char *mr_task_state_name(enum mr_task_state state)
+{
+    return states[state].name;
+}
+
+void mr_task_key(const struct mr_task *task, char *out, size_t size)
+{
+    snprintf(out, size, "tasks/%s", task->id);
+}
+
+void mr_task_free(struct mr_task *task)
+{
+    if (task == NULL) {
+        return;
+    }
+    for (size_t i = 0; task->grants != NULL && i < task->iteration->rec->n_providers; i++) {
+        mr_record_free(task->grants[i]);
+    }
+    mr_free(task->grants);
+    mr_record_free(task->rec);
+    mr_free(task);
+}
+
+struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker)
+{
+    struct mr_task *task = mr_calloc(1, sizeof *task);
+
+    if (task == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    task->iteration = it;
+    task->worker = worker;
+    task->state = MR_TASK_OPEN;
+    snprintf(task->id, sizeof task->id, "%s/%s", it->rec->id, worker->ref);
+    if (it->rec->n_providers > 0) {
+        task->grants = mr_calloc(it->rec->n_providers, sizeof *task->grants);
+        if (task->grants == NULL) {
+            mr_core_nomem(core);
+            mr_task_free(task);
+            return NULL;
+        }
+    }
+    TAILQ_INSERT_TAIL(&it->tasks, task, in_iteration);
+    TAILQ_INSERT_TAIL(&worker->tasks, task, in_worker);
+    it->open_tasks++;
+    core->tasks++;
+    mr_core_index(core, &core->tasks_by_id, task->id, task);
+    mr_iteration_touch(core, it);
+    return task;
+}
+
+struct mr_task *mr_task_find(const mr_core *core, const char *id)
+{
+    return mr_map_get(&core->tasks_by_id, id);
+}
+
+uint64_t mr_task_granted(const struct mr_task *task)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
+        sum += task->grants[i] != NULL ? task->grants[i]->granted : 0;
+    }
+    return sum;
+}
+
+void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
+{
+    struct mr_iteration *it = task->iteration;
+
+    MR_ASSERT((states[task->state].successors & 1u << to) != 0);
+    task->state = to;
+    it->open_tasks--;
+    it->ended_tasks += to == MR_TASK_ENDED ? 1 : 0;
+    mr_iteration_touch(core, it);
+    mr_worker_touch(core, task->worker);
+    mr_iteration_unsettle(core, it);
+    mr_core_trace(core, "task %s: %s", task->id, states[to].name);
+}
+
+static bool give_record(mr_core *core, struct mr_task *task)
+{
+    MR_ASSERT(task->rec == NULL);
+    task->rec = mr_core_new_record(core, &millrace__task_record__descriptor);
+    return task->rec != NULL;
+}
+
+static void put_task(mr_core *core, const struct mr_task *task)
+{
+    char key[MR_KEY_SIZE];
+
+    mr_task_key(task, key, sizeof key);
+    mr_core_put(core, key, &task->rec->base);
+}
+
+void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
+{
+    if (!give_record(core, task)) {
+        return;
+    }
+    task->rec->lost = true;
+    mr_task_move(core, task, MR_TASK_LOST);
+    put_task(core, task);
+    mr_iteration_settle(core, task->iteration);
+}
+
+void mr_task_remove(mr_core *core, struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+    char key[MR_KEY_SIZE];
+
+    if (task->rec != NULL) {
+        mr_task_key(task, key, sizeof key);
+        mr_core_leave_over(core, key);
+    }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        if (task->grants[i] != NULL) {
+            mr_grant_key(task, i, key, sizeof key);
+            mr_core_leave_over(core, key);
+        }
+    }
+    it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
+    it->ended_tasks -= task->state == MR_TASK_ENDED ? 1 : 0;
+    core->tasks--;
+    mr_map_remove(&core->tasks_by_id, task->id);
+    TAILQ_REMOVE(&it->tasks, task, in_iteration);
+    TAILQ_REMOVE(&task->worker->tasks, task, in_worker);
+    mr_task_free(task);
+}
+
+/* ---------------------------------------------------------------- TaskEnded */
+
+/* What a worker says went wrong is shown to people and stored: keep it to text of a line. */
+static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *message)
+{
+    char text[MR_ERROR_MESSAGE_SIZE];
+    size_t n = strnlen(message, sizeof text - 1);
+
+    memcpy(text, message, n);
+    text[n] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        text[i] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
+    }
+    while (!mr_utf8_is_valid(text)) { /* at worst what was cut in the middle goes */
+        text[--n] = '\0';
+    }
+    mr_core_set(core, &rec->message, text);
+}
+
+void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
+{
+    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    struct mr_task *task = mr_task_find(core, in->task_id);
+    mr_error err;
+
+    if (worker == NULL) {
+        mr_error_set(&err, MR_ENOTFOUND, "worker %.8s is not registered", in->incarnation);
+        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
+        return;
+    }
+    mr_worker_seen(core, worker);
+    if (task != NULL && task->worker != worker) {
+        mr_error_set(&err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
+        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
+        return;
+    }
+    /* A task that is gone or closed needs no end any more: the worker may drop it. */
+    if (task != NULL && task->state == MR_TASK_OPEN && give_record(core, task)) {
+        int code = in->code <= 0 ? in->code : MR_EUNKNOWN;
+
+        task->rec->ended = true;
+        task->rec->code = code;
+        set_message(core, task->rec, in->message);
+        mr_task_move(core, task, MR_TASK_ENDED);
+        put_task(core, task);
+        if (code < 0) {
+            mr_iteration_fail(core, task->iteration, code, task->rec->message);
+        } else {
+            mr_iteration_settle(core, task->iteration);
+        }
+    }
+    mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);
+}

@@ -1,0 +1,242 @@
+/*
+ * Task lists, complete each time: for the clients of an iteration and for a worker. They are composed in the step that
+ * changes them and never later, since the state may by then rest on changes that are not committed.
+ */
+#include "dispatcher/core/internal.h"
+
+void mr_iteration_touch(mr_core *core, struct mr_iteration *it)
+{
+    if (!it->is_touched) {
+        it->is_touched = true;
+        it->version++;
+        TAILQ_INSERT_TAIL(&core->touched_iterations, it, touched);
+    }
+}
+
+void mr_iteration_untouch(mr_core *core, struct mr_iteration *it)
+{
+    if (it->is_touched) {
+        it->is_touched = false;
+        TAILQ_REMOVE(&core->touched_iterations, it, touched);
+    }
+}
+
+void mr_worker_touch(mr_core *core, struct mr_worker *worker)
+{
+    if (!worker->is_touched) {
+        worker->is_touched = true;
+        worker->version++;
+        TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
+    }
+}
+
+void mr_worker_untouch(mr_core *core, struct mr_worker *worker)
+{
+    if (worker->is_touched) {
+        worker->is_touched = false;
+        TAILQ_REMOVE(&core->touched_workers, worker, touched);
+    }
+}
+
+void mr_iteration_touch_workers(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        mr_worker_touch(core, task->worker);
+    }
+}
+
+/* ---------------------------------------------------------------- for clients */
+
+static Millrace__TaskInfo *task_info(mr_core *core, const struct mr_task *task)
+{
+    Millrace__TaskInfo *info = mr_core_new_record(core, &millrace__task_info__descriptor);
+
+    if (info != NULL) {
+        mr_core_set(core, &info->task_id, task->id);
+        mr_core_set(core, &info->worker_address, task->worker->rec->address);
+        mr_core_set(core, &info->worker_incarnation, task->worker->rec->incarnation);
+        info->attempt = task->worker->rec->life;
+        info->ended = task->state == MR_TASK_ENDED;
+        info->lost = task->state == MR_TASK_LOST;
+    }
+    return info;
+}
+
+static Millrace__IterationEnd *copy_end(mr_core *core, const Millrace__IterationEnd *end)
+{
+    Millrace__IterationEnd *copy = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+
+    if (copy != NULL) {
+        copy->lost_splits = end->lost_splits;
+        copy->lost_workers = end->lost_workers;
+        copy->error_code = end->error_code;
+        mr_core_set(core, &copy->error, end->error);
+    }
+    return copy;
+}
+
+void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update)
+{
+    const struct mr_task *task;
+    size_t n = 0;
+
+    update->version = it->version;
+    update->finished = it->rec->finished;
+    if (it->rec->finished && it->rec->end != NULL) {
+        update->end = copy_end(core, it->rec->end);
+    }
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        n++;
+    }
+    update->tasks = mr_calloc(n, sizeof *update->tasks);
+    if (update->tasks == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+        Millrace__TaskInfo *info = task_info(core, task);
+
+        if (info == NULL) {
+            return;
+        }
+        update->tasks[update->n_tasks++] = info;
+    }
+}
+
+/* ---------------------------------------------------------------- for workers */
+
+static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millrace__TaskAssignment *assignment)
+{
+    assignment->providers = mr_calloc(it->rec->n_providers, sizeof *assignment->providers);
+    if (assignment->providers == NULL) {
+        mr_core_nomem(core);
+        return false;
+    }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        Millrace__ProviderInfo *info = mr_core_new_record(core, &millrace__provider_info__descriptor);
+
+        if (info == NULL) {
+            return false;
+        }
+        info->splits = it->rec->providers[i]->splits;
+        assignment->providers[assignment->n_providers++] = info;
+    }
+    return true;
+}
+
+static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_task *task)
+{
+    Millrace__TaskAssignment *assignment = mr_core_new_record(core, &millrace__task_assignment__descriptor);
+    const struct mr_iteration *it = task->iteration;
+    const struct mr_job *job = it->job;
+
+    if (assignment == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &assignment->task_id, task->id);
+    mr_core_set(core, &assignment->iteration_id, it->rec->id);
+    mr_core_set(core, &assignment->job_id, job->rec->id);
+    mr_core_set(core, &assignment->dataset_id, job->rec->dataset_id);
+    mr_core_set(core, &assignment->fingerprint, job->dataset->rec->fingerprint);
+    assignment->mode = job->rec->mode;
+    assignment->seed = it->rec->seed;
+    assignment->repetition = it->rec->repetition;
+    assignment->attempt = task->worker->rec->life;
+    if (it->rec->n_providers > 0) {
+        assign_providers(core, it, assignment);
+    }
+    return assignment;
+}
+
+/* Clients that have left the iterations of this worker's tasks. */
+static void list_released(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
+{
+    const struct mr_client *client;
+    const struct mr_task *task;
+    size_t n = 0;
+
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+            n += client->rec->released ? 1 : 0;
+        }
+    }
+    n = n < MR_RELEASED_LISTED_MAX ? n : MR_RELEASED_LISTED_MAX;
+    update->released_clients = mr_calloc(n, sizeof *update->released_clients);
+    if (update->released_clients == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+            if (client->rec->released && update->n_released_clients < n) {
+                char **slot = &update->released_clients[update->n_released_clients++];
+
+                *slot = (char *)protobuf_c_empty_string;
+                mr_core_set(core, slot, client->rec->client);
+            }
+        }
+    }
+}
+
+void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
+{
+    const struct mr_task *task;
+    size_t n = 0;
+
+    update->version = worker->version;
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        n += task->state == MR_TASK_OPEN ? 1 : 0;
+    }
+    update->tasks = mr_calloc(n, sizeof *update->tasks);
+    if (update->tasks == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        if (task->state != MR_TASK_OPEN) {
+            continue;
+        }
+        Millrace__TaskAssignment *assignment = assignment_of(core, task);
+
+        if (assignment == NULL) {
+            return;
+        }
+        update->tasks[update->n_tasks++] = assignment;
+    }
+    list_released(core, worker, update);
+}
+
+/* ---------------------------------------------------------------- at the end of a step */
+
+void mr_core_push_touched(mr_core *core)
+{
+    struct mr_iteration *it;
+    struct mr_worker *worker;
+
+    while (core->failed == 0 && (it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
+        mr_iteration_untouch(core, it);
+        if (it->live_clients == 0) {
+            continue; /* Who attaches later watches, and gets the list then. */
+        }
+        Millrace__ClientUpdate *update = mr_core_new_record(core, &millrace__client_update__descriptor);
+
+        if (update != NULL) {
+            mr_client_update_fill(core, it, update);
+            mr_core_push(core, MR_EFFECT_PUSH_ITERATION, it->rec->id, &update->base);
+        }
+    }
+    while (core->failed == 0 && (worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
+        mr_worker_untouch(core, worker);
+        if (!mr_worker_is_live(worker)) {
+            continue;
+        }
+        Millrace__WorkerUpdate *update = mr_core_new_record(core, &millrace__worker_update__descriptor);
+
+        if (update != NULL) {
+            mr_worker_update_fill(core, worker, update);
+            mr_core_push(core, MR_EFFECT_PUSH_WORKER, worker->rec->incarnation, &update->base);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+/*
+ * Workers, by life: from the registration of a process until it is silent for too long or superseded by another process at
+ * its address. One record a life, written at both ends and never by a heartbeat. A process that was lost and comes back begins
+ * another life under the same incarnation, with fresh tasks, since its old ones were given up.
+ *
+ * The end of a life is one put, whatever the number of its tasks: that they are lost is a comparison of stamps.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool mr_worker_is_live(const struct mr_worker *worker)
+{
+    return !mr_stamp_is_set(worker->lost);
+}
+
+struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation)
+{
+    struct mr_worker *worker = mr_map_get(&core->workers, incarnation);
+
+    return worker != NULL && mr_worker_is_live(worker) ? worker : NULL;
+}
+
+void mr_worker_free(struct mr_worker *worker)
+{
+    if (worker != NULL) {
+        mr_record_free(worker->rec);
+        mr_free(worker);
+    }
+}
+
+static void put_worker(mr_core *core, const struct mr_worker *worker)
+{
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "workers/%s", worker->ref);
+    mr_core_put(core, key, &worker->rec->base);
+}
+
+struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err)
+{
+    struct mr_worker *worker = mr_calloc(1, sizeof *worker);
+
+    if (worker == NULL) {
+        mr_record_free(rec);
+        mr_core_nomem(core);
+        mr_error_nomem(err);
+        return NULL;
+    }
+    TAILQ_INIT(&worker->tasks);
+    worker->rec = rec;
+    worker->deadline = MR_NEVER;
+    if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 || !mr_stamp_parse(rec->registered, &worker->registered) ||
+        (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost))) {
+        mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', lost '%.40s'", rec->incarnation,
+                     rec->life, rec->registered, rec->lost);
+        mr_worker_free(worker);
+        return NULL;
+    }
+    snprintf(worker->ref, sizeof worker->ref, "%s.%u", rec->incarnation, rec->life);
+    TAILQ_INSERT_TAIL(&core->worker_list, worker, link);
+    core->lives++;
+    mr_core_index(core, &core->workers_by_ref, worker->ref, worker);
+
+    const struct mr_worker *newest = mr_map_get(&core->workers, rec->incarnation);
+
+    if (newest == NULL || newest->rec->life < rec->life) {
+        mr_core_index(core, &core->workers, rec->incarnation, worker);
+    }
+    if (mr_worker_is_live(worker)) {
+        core->live_workers++;
+        mr_core_index(core, &core->workers_by_address, rec->address, worker);
+    }
+    return worker;
+}
+
+void mr_worker_seen(mr_core *core, struct mr_worker *worker)
+{
+    int64_t deadline = mr_time_add(core->now, core->config.worker_timeout_ms);
+
+    worker->seen = core->now;
+    worker->graced = false;
+    if (deadline > worker->deadline || worker->deadline == MR_NEVER) {
+        worker->deadline = deadline;
+    }
+}
+
+void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded)
+{
+    struct mr_task *task;
+    char stamp[MR_STAMP_SIZE];
+
+    MR_ASSERT(mr_worker_is_live(worker));
+    worker->lost = mr_core_stamp(core);
+    worker->lost_at = core->now;
+    mr_stamp_print(worker->lost, stamp);
+    mr_core_set(core, &worker->rec->lost, stamp);
+    worker->rec->superseded = superseded;
+    worker->rec->lost_ms = (uint64_t)core->wall_ms;
+    put_worker(core, worker);
+    core->live_workers--;
+    mr_map_remove(&core->workers_by_address, worker->rec->address);
+
+    mr_core_trace(core, "worker %s at %s: %s", worker->ref, worker->rec->address, superseded ? "superseded" : "lost");
+    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+        if (task->state == MR_TASK_OPEN) {
+            mr_task_move(core, task, MR_TASK_LOST);
+        }
+    }
+    mr_core_end_stream(core, MR_EFFECT_END_WORKER, worker->rec->incarnation, superseded ? MR_EPRECOND : MR_ENOTFOUND,
+                       superseded ? "superseded: another process registered at this address"
+                                  : "lost: nothing was heard of this worker for too long");
+}
+
+void mr_worker_forget(mr_core *core, struct mr_worker *worker)
+{
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(!mr_worker_is_live(worker));
+    while (!TAILQ_EMPTY(&worker->tasks)) {
+        struct mr_task *task = TAILQ_FIRST(&worker->tasks);
+
+        mr_iteration_touch(core, task->iteration);
+        mr_task_remove(core, task);
+    }
+    snprintf(key, sizeof key, "workers/%s", worker->ref);
+    mr_core_delete(core, key);
+    mr_worker_untouch(core, worker);
+    mr_map_remove(&core->workers_by_ref, worker->ref);
+    if (mr_map_get(&core->workers, worker->rec->incarnation) == worker) {
+        mr_map_remove(&core->workers, worker->rec->incarnation);
+    }
+    TAILQ_REMOVE(&core->worker_list, worker, link);
+    core->lives--;
+    mr_worker_free(worker);
+}
+
+/* ---------------------------------------------------------------- registration */
+
+static int check_registration(const mr_core *core, const Millrace__RegisterWorkerRequest *in, mr_error *err)
+{
+    int rc;
+
+    if (!mr_id_is_valid(in->incarnation)) {
+        return mr_error_set(err, MR_EINVAL, "a worker incarnation is 32 hex digits");
+    }
+    if (in->address[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "a worker needs an address");
+    }
+    rc = mr_name_check("worker address", in->address, MR_ADDRESS_BYTES_MAX, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (in->n_tags > MR_CORE_TAGS_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu tags; at most %d are allowed", in->n_tags, MR_CORE_TAGS_MAX);
+    }
+    for (size_t i = 0; i < in->n_tags; i++) {
+        if (in->tags[i][0] == '\0') {
+            return mr_error_set(err, MR_EPRECOND, "tag %zu of worker %s is empty", i, in->address);
+        }
+        rc = mr_name_check("worker tag", in->tags[i], MR_NAME_BYTES_MAX, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return in->header != NULL ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err) : MR_OK;
+}
+
+/* What stands against a new life of this process. */
+static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
+                          const struct mr_worker *there, mr_error *err)
+{
+    if (last != NULL && (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
+        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
+    }
+    if (core->lives >= MR_CORE_WORKERS_MAX ||
+        core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served",
+                            core->lives, core->tasks);
+    }
+    return MR_OK;
+}
+
+static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace__RegisterWorkerRequest *in)
+{
+    rec->tags = mr_calloc(in->n_tags, sizeof *rec->tags);
+    if (rec->tags == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    for (size_t i = 0; i < in->n_tags; i++) {
+        rec->tags[i] = (char *)protobuf_c_empty_string;
+        rec->n_tags++;
+        mr_core_set(core, &rec->tags[i], in->tags[i]);
+    }
+}
+
+static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in, uint32_t life)
+{
+    Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
+    struct mr_iteration *it;
+    char stamp[MR_STAMP_SIZE];
+    mr_error err;
+
+    if (rec == NULL) {
+        return;
+    }
+    mr_stamp_print(mr_core_stamp(core), stamp);
+    mr_core_set(core, &rec->incarnation, in->incarnation);
+    mr_core_set(core, &rec->address, in->address);
+    mr_core_set(core, &rec->version, in->header != NULL ? in->header->version : "");
+    mr_core_set(core, &rec->registered, stamp);
+    set_tags(core, rec, in);
+    rec->life = life;
+    rec->registered_ms = (uint64_t)core->wall_ms;
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return;
+    }
+    struct mr_worker *worker = mr_worker_add(core, rec, &err);
+
+    if (worker == NULL) {
+        return;
+    }
+    mr_core_trace(core, "worker %s at %s: registered", worker->ref, rec->address);
+    mr_worker_seen(core, worker);
+    put_worker(core, worker);
+    TAILQ_FOREACH (it, &core->iteration_list, link) {
+        if (!it->rec->finished) {
+            mr_task_add(core, it, worker);
+        }
+    }
+}
+
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in)
+{
+    struct mr_worker *last = NULL, *there = NULL;
+    mr_error err;
+    int rc = check_registration(core, in, &err);
+
+    if (rc == MR_OK) {
+        last = mr_map_get(&core->workers, in->incarnation);
+        there = mr_map_get(&core->workers_by_address, in->address);
+    }
+    if (rc == MR_OK && last != NULL && mr_worker_is_live(last)) {
+        if (strcmp(last->rec->address, in->address) != 0) {
+            rc = mr_error_set(&err, MR_EINVAL, "worker %.8s is registered at %.80s and cannot move to %.80s", in->incarnation,
+                              last->rec->address, in->address);
+        } else {
+            mr_worker_seen(core, last); /* A repeated call, or a new leader: nothing to write. */
+        }
+    } else if (rc == MR_OK) {
+        rc = check_new_life(core, in, last, there, &err);
+        if (rc == MR_OK) {
+            if (there != NULL) {
+                mr_worker_lose(core, there, true /* superseded */);
+            }
+            begin_life(core, in, last != NULL ? last->rec->life + 1 : 1);
+        }
+    }
+
+    if (rc < 0) {
+        mr_core_refuse(core, &millrace__register_worker_reply__descriptor, &err);
+        return;
+    }
+    Millrace__RegisterWorkerReply *reply =
+        mr_core_reply(core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
+
+    if (reply != NULL) {
+        reply->heartbeat_ms = (uint32_t)core->config.heartbeat_ms;
+    }
+}
+
+/* ---------------------------------------------------------------- afterwards */
+
+static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc, const char *incarnation)
+{
+    const struct mr_worker *last = mr_map_get(&core->workers, incarnation);
+    mr_error err;
+
+    if (last != NULL && last->rec->superseded) {
+        mr_error_set(&err, MR_EPRECOND, "superseded: another process registered at %s", last->rec->address);
+    } else {
+        mr_error_set(&err, MR_ENOTFOUND, "worker %.8s is not registered%s", incarnation,
+                     last != NULL ? ": it was lost" : "");
+    }
+    mr_core_refuse(core, desc, &err);
+}
+
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in)
+{
+    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+
+    if (worker == NULL) {
+        refuse_unknown(core, &millrace__worker_update__descriptor, in->incarnation);
+        return;
+    }
+    mr_worker_seen(core, worker);
+    Millrace__WorkerUpdate *update = mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
+
+    if (update != NULL) {
+        mr_worker_update_fill(core, worker, update);
+    }
+}
+
+void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
+{
+    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+
+    if (worker == NULL) {
+        refuse_unknown(core, &millrace__worker_heartbeat_reply__descriptor, in->incarnation);
+        return;
+    }
+    mr_worker_seen(core, worker);
+    for (size_t i = 0; i < in->n_tasks; i++) {
+        struct mr_task *task = mr_task_find(core, in->tasks[i]->task_id);
+
+        if (task != NULL && task->worker == worker) {
+            task->produced = in->tasks[i]->produced;
+            task->delivered = in->tasks[i]->delivered;
+        }
+    }
+    Millrace__WorkerHeartbeatReply *reply =
+        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);
+
+    if (reply != NULL) {
+        reply->version = worker->version;
+    }
+}
