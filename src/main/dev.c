@@ -1,0 +1,354 @@
+/*
+ * millrace dev: a whole cluster on this machine. The servers are this same executable, started as children; the etcd is
+ * a private one, or named with --etcd-endpoints.
+ *
+ * Happy path: etcd, dispatchers, workers, each waited for; then the service string on stdout. Failures: a server that
+ * ends is reported and started again at its old address, with back-off. Close: workers, dispatchers, etcd, in that
+ * order, so that each part can still say good-bye to the next.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "main/child.h"
+#include "main/commands.h"
+#include "main/private_etcd.h"
+#include "main/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SERVERS_MAX 64 /* of each kind */
+#define READY_MS 60000
+#define TEND_MS 500
+#define STEADY_MS 10000 /* alive that long: a later death starts with a short wait again */
+#define WORKER_STOP_MS 5000
+#define DISPATCHER_STOP_MS 10000
+#define ADDRESS_BYTES 64
+#define LIST_BYTES (SERVERS_MAX * ADDRESS_BYTES)
+
+struct dev_values {
+    int64_t dispatchers;
+    int64_t workers;
+    int64_t port;
+    const char *etcd_endpoints;
+    const char *work_dir;
+    const char *cluster;
+    int64_t lease_ttl;
+    struct run_options run;
+};
+
+struct server {
+    bool is_worker;
+    int number; /* from 1, for people */
+    pid_t pid;  /* 0: not running */
+    char address[ADDRESS_BYTES];
+    int64_t started_ms;
+    int64_t restart_at_ms; /* while not running */
+    uint32_t restarts;
+};
+
+struct dev {
+    const struct dev_values *v;
+    struct run run;
+    struct private_etcd *etcd;
+    char etcd_endpoints[512];
+    char service[LIST_BYTES]; /* addresses of all dispatchers */
+    struct server servers[2 * SERVERS_MAX];
+    size_t n;
+};
+
+#define AT(field) offsetof(struct dev_values, field)
+
+static const struct opt own_options[] = {
+    {"dispatchers", OPT_INT, AT(dispatchers), "N", "3", 1, SERVERS_MAX, NULL, "replicas; one leads", 0},
+    {"workers", OPT_INT, AT(workers), "N", "2", 0, SERVERS_MAX, NULL, "", 0},
+    {"port", OPT_INT, AT(port), "PORT", "0", 0, 65000, NULL,
+     "of the first dispatcher, the others take the next ones;\n0: free ports", 0},
+    {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
+     "host:port,... of an etcd to use; without it a private one", 0},
+    {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
+     "home of the private etcd: a restart with the same directory\nrecovers; without it a temporary directory", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "dev", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
+    {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
+     "how long a silent leader stays leader", 0},
+};
+
+const struct opt_program *dev_program(void)
+{
+    static struct opt shared[RUN_SHARED_OPTIONS];
+    static struct opt_program program = {
+        .name = "dev",
+        .summary = "a whole cluster on this machine, until Ctrl-C",
+        .examples = "  millrace dev                                  # an etcd, three dispatchers, two workers\n"
+                    "  millrace dev --dispatchers 1 --workers 1 --port 5050\n"
+                    "  millrace dev --work-dir ~/.cache/millrace     # jobs and datasets outlive a restart\n",
+        .opts = own_options,
+        .n_opts = sizeof own_options / sizeof own_options[0],
+        .more = shared,
+        .n_more = RUN_SHARED_OPTIONS,
+    };
+
+    run_shared_options(AT(run), shared);
+    return &program;
+}
+
+static const char *kind_of(const struct server *s)
+{
+    return s->is_worker ? "worker" : "dispatcher";
+}
+
+/* The child's {"address":...} line, or MR_EUNAVAIL if it ended without one. */
+static int read_ready(struct server *s, int fd, mr_error *err)
+{
+    int64_t deadline = mr_now_ms() + READY_MS;
+    char line[1024];
+    size_t len = 0;
+
+    while (len < sizeof line - 1 && memchr(line, '\n', len) == NULL) {
+        ssize_t n;
+
+        if (run_stop_pending()) {
+            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
+        }
+        if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 100 /* ms, to look for signals */) <= 0) {
+            if (mr_now_ms() < deadline) {
+                continue;
+            }
+            return mr_error_set(err, MR_EDEADLINE, "%s %d does not serve after %d s", kind_of(s), s->number,
+                                READY_MS / 1000);
+        }
+        n = read(fd, line + len, sizeof line - 1 - len);
+        if (n == 0) {
+            return mr_error_set(err, MR_EUNAVAIL, "%s %d ended before it served", kind_of(s), s->number);
+        }
+        if (n < 0 && errno != EINTR) {
+            return mr_error_errno(err, errno, "waiting for %s %d", kind_of(s), s->number);
+        }
+        len += n > 0 ? (size_t)n : 0;
+    }
+    json_t *doc = json_loadb(line, len, 0, NULL);
+    const char *address = json_string_value(json_object_get(doc, "address"));
+    int rc = MR_OK;
+    if (address == NULL || strlen(address) >= sizeof s->address) {
+        rc = mr_error_set(err, MR_EINTERNAL, "%s %d says no address", kind_of(s), s->number);
+    } else {
+        (void)snprintf(s->address, sizeof s->address, "%s", address);
+    }
+    json_decref(doc);
+    return rc;
+}
+
+/* Start the child and wait until it serves. */
+static int start_server(struct dev *dev, struct server *s, mr_error *err)
+{
+    char owner[24];
+    char ready[24];
+    char ttl[32];
+    int fds[2];
+    int rc;
+
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        return mr_error_errno(err, errno, "a pipe");
+    }
+    (void)snprintf(owner, sizeof owner, "%d", (int)getpid());
+    (void)snprintf(ready, sizeof ready, "%d", fds[1]);
+    (void)snprintf(ttl, sizeof ttl, "%" PRId64 "ms", dev->v->lease_ttl);
+    const char *argv[24] = {"millrace",     kind_of(s),
+                            "--listen",     s->address,
+                            "--owner-pid",  owner,
+                            "--ready-fd",   ready,
+                            "--log-level",  dev->v->run.log_level,
+                            "--log-format", dev->v->run.log_format,
+                            "--cluster",    dev->v->cluster};
+    const char *const dispatcher_args[] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl, NULL};
+    const char *const worker_args[] = {"--dispatcher", dev->service, NULL};
+    const char *const *more = s->is_worker ? worker_args : dispatcher_args;
+    for (size_t i = 0; more[i] != NULL; i++) {
+        argv[14 + i] = more[i];
+    }
+    struct child_spec spec = {.program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
+
+    s->started_ms = mr_now_ms();
+    rc = child_start(&spec, &s->pid, err);
+    close(fds[1]);
+    if (rc == MR_OK) {
+        rc = read_ready(s, fds[0], err);
+        if (rc < 0) {
+            child_stop(s->pid, 0 /* grace */);
+            s->pid = 0;
+        }
+    }
+    close(fds[0]);
+    return rc;
+}
+
+static int add_server(struct dev *dev, bool is_worker, int number, mr_error *err)
+{
+    struct server *s = &dev->servers[dev->n];
+
+    *s = (struct server){.is_worker = is_worker, .number = number};
+    int64_t port = is_worker || dev->v->port == 0 ? 0 : dev->v->port + number - 1;
+    (void)snprintf(s->address, sizeof s->address, "127.0.0.1:%d", (int)port);
+    int rc = start_server(dev, s, err);
+    if (rc == MR_OK) {
+        dev->n++; /* only those that run are stopped */
+    }
+    return rc;
+}
+
+static int start_all(struct dev *dev, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (dev->v->etcd_endpoints == NULL) {
+        rc = private_etcd_start(dev->v->work_dir, &dev->etcd, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    (void)snprintf(dev->etcd_endpoints, sizeof dev->etcd_endpoints, "%s",
+                   dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints);
+    for (int i = 1; rc == MR_OK && i <= dev->v->dispatchers; i++) {
+        rc = add_server(dev, false /* is_worker */, i, err);
+    }
+    for (size_t i = 0, len = 0; rc == MR_OK && i < dev->n; i++) {
+        len += (size_t)snprintf(dev->service + len, sizeof dev->service - len, "%s%s", i == 0 ? "" : ",",
+                                dev->servers[i].address);
+    }
+    for (int i = 1; rc == MR_OK && i <= dev->v->workers; i++) {
+        rc = add_server(dev, true /* is_worker */, i, err);
+    }
+    return rc;
+}
+
+static void stop_all(struct dev *dev)
+{
+    for (size_t i = dev->n; i > 0; i--) { /* workers were started last */
+        struct server *s = &dev->servers[i - 1];
+
+        child_stop(s->pid, s->is_worker ? WORKER_STOP_MS : DISPATCHER_STOP_MS);
+    }
+    private_etcd_free(dev->etcd);
+}
+
+static void print_service(const struct dev *dev)
+{
+    if (dev->etcd != NULL) {
+        printf("etcd          %s   %s%s\n", dev->etcd_endpoints, private_etcd_directory(dev->etcd),
+               private_etcd_is_temporary(dev->etcd) ? " (temporary)" : "");
+    } else {
+        printf("etcd          %s\n", dev->etcd_endpoints);
+    }
+    for (size_t i = 0; i < dev->n; i++) {
+        const struct server *s = &dev->servers[i];
+
+        printf("%-10s %-2d %s   pid %d\n", kind_of(s), s->number, s->address, (int)s->pid);
+    }
+    printf("\nservice: grpc://%s\n\n"
+           "    millrace status --service %s\n"
+           "    etcdctl --endpoints %s get --prefix /millrace/%s/      # ETCDCTL_API=3\n"
+           "    python3 -c 'import millrace as mr\n"
+           "ds = mr.Dataset.range(10).apply(mr.service.distribute(\"parallel_epochs\", \"grpc://%s\"))\n"
+           "print(list(ds.as_numpy_iterator()))'\n\n"
+           "Ctrl-C stops everything.\n",
+           dev->service, dev->servers[0].address, dev->etcd_endpoints, dev->v->cluster, dev->service);
+    (void)fflush(stdout);
+}
+
+static void note_death(struct server *s, int status)
+{
+    int64_t now = mr_now_ms();
+    char why[64];
+
+    s->pid = 0;
+    s->restarts = now - s->started_ms > STEADY_MS ? 0 : s->restarts + 1;
+    int64_t wait = mr_backoff_ms(s->restarts, 200 /* base */, 10000 /* max */, mr_random_u64());
+    s->restart_at_ms = now + wait;
+    child_describe(status, why, sizeof why);
+    mr_log(MR_LOG_ERROR, "a server ended; starting it again", "server", "%s", kind_of(s), "number", "%d", s->number,
+           "address", "%s", s->address, "reason", "%s", why, "wait_ms", "%lld", (long long)wait, NULL);
+}
+
+static void tend(struct dev *dev)
+{
+    if (dev->etcd != NULL) {
+        private_etcd_tend(dev->etcd);
+    }
+    for (size_t i = 0; i < dev->n; i++) {
+        struct server *s = &dev->servers[i];
+        mr_error err = {0};
+        int status;
+
+        if (s->pid > 0 && child_ended(s->pid, &status)) {
+            note_death(s, status);
+        }
+        if (s->pid == 0 && mr_now_ms() >= s->restart_at_ms) {
+            if (start_server(dev, s, &err) == MR_OK) {
+                mr_log(MR_LOG_INFO, "the server serves again", "server", "%s", kind_of(s), "number", "%d", s->number,
+                       "address", "%s", s->address, NULL);
+            } else {
+                s->restarts++;
+                s->restart_at_ms =
+                    mr_now_ms() + mr_backoff_ms(s->restarts, 200 /* base */, 10000 /* max */, mr_random_u64());
+                mr_log(MR_LOG_ERROR, "starting the server again did not work", "server", "%s", kind_of(s), "number",
+                       "%d", s->number, "error", "%s", err.message, NULL);
+            }
+        }
+    }
+}
+
+static int run_dev(const struct dev_values *v, mr_error *err)
+{
+    struct dev *dev = mr_calloc(1, sizeof *dev);
+    int rc;
+
+    if (dev == NULL) {
+        return mr_error_nomem(err);
+    }
+    dev->v = v;
+    rc = run_prepare(&v->run, "dev", &dev->run, err);
+    if (rc == MR_OK) {
+        rc = start_all(dev, err);
+        if (rc == MR_OK) {
+            print_service(dev);
+            rc = run_ready(&v->run, dev->service, dev->etcd != NULL ? dev->etcd_endpoints : NULL, err);
+        }
+        while (rc == MR_OK && run_wait(&dev->run, TEND_MS) != RUN_STOP) {
+            tend(dev);
+        }
+        run_stopping(&dev->run);
+        stop_all(dev);
+    }
+    mr_free(dev);
+    return rc;
+}
+
+int command_dev(int argc, char **argv)
+{
+    struct dev_values v = {0};
+    mr_error err = {0};
+    int rc = opt_parse(dev_program(), argc, argv, &v, &err);
+
+    if (rc == OPT_DONE) {
+        return 0;
+    }
+    if (rc == OPT_RUN && v.etcd_endpoints != NULL && v.work_dir != NULL) {
+        rc = mr_error_set(&err, MR_EINVAL,
+                          "--work-dir is the home of a private etcd, and --etcd-endpoints names another");
+    }
+    if (rc == OPT_RUN) {
+        rc = run_dev(&v, &err);
+    }
+    return rc < 0 ? run_fail("dev", &err) : 0;
+}

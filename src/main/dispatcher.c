@@ -1,0 +1,156 @@
+/* millrace dispatcher: one replica of the control plane, with an etcd of its own if none was named. */
+#include "dispatcher/dispatcher.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "main/commands.h"
+#include "main/private_etcd.h"
+#include "main/run.h"
+
+#include <stddef.h>
+
+#define HEALTH_MS 1000
+
+struct dispatcher_values {
+    const char *listen;
+    const char *advertise;
+    const char *etcd_endpoints;
+    const char *work_dir;
+    const char *cluster;
+    int64_t lease_ttl;
+    int64_t heartbeat;
+    int64_t worker_timeout;
+    int64_t client_timeout;
+    int64_t job_gc_timeout;
+    int64_t dataset_retention;
+    struct run_options run;
+};
+
+#define AT(field) offsetof(struct dispatcher_values, field)
+
+static const struct opt own_options[] = {
+    {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:5050", 0, 0, NULL,
+     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
+    {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
+     "what workers, clients and the other dispatchers are told;\nwithout it the address that it listens on", 0},
+    {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
+     "host:port,... of etcd, the home of the state; without it\na private etcd is started", 0},
+    {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
+     "home of the private etcd: a restart with the same directory\nrecovers; without it a temporary directory", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
+    {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
+     "how long a silent leader stays leader", 0},
+    {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", "1s", 10, 60000, NULL,
+     "how often workers and clients report", 0},
+    {"worker-timeout", OPT_DURATION, AT(worker_timeout), "DURATION", "10s", 100, 86400000, NULL,
+     "a worker that is silent so long is lost", 0},
+    {"client-timeout", OPT_DURATION, AT(client_timeout), "DURATION", "2m", 100, 86400000, NULL,
+     "a client that is silent so long is gone", 0},
+    {"job-gc-timeout", OPT_DURATION, AT(job_gc_timeout), "DURATION", "5m", 100, INT64_C(30) * 86400000, NULL,
+     "an iteration without clients is removed after that", 0},
+    {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000, INT64_C(365) * 86400000, NULL,
+     "a dataset that nothing uses is removed after that", 0},
+};
+
+const struct opt_program *dispatcher_program(void)
+{
+    static struct opt shared[RUN_SHARED_OPTIONS];
+    static struct opt_program program = {
+        .name = "dispatcher",
+        .summary = "one replica of the control plane",
+        .examples =
+            "  millrace dispatcher                                # with an etcd of its own, on 127.0.0.1:5050\n"
+            "  millrace dispatcher --work-dir /var/lib/millrace   # the same, and a restart recovers\n"
+            "  millrace dispatcher --listen 0.0.0.0:5050 --advertise-address $(hostname):5050 \\\n"
+            "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several replicas\n",
+        .opts = own_options,
+        .n_opts = sizeof own_options / sizeof own_options[0],
+        .more = shared,
+        .n_more = RUN_SHARED_OPTIONS,
+    };
+
+    run_shared_options(AT(run), shared);
+    return &program;
+}
+
+/* Until something ends it. MR_OK: it was asked to; otherwise why it cannot go on. */
+static int serve(struct run *run, mr_dispatcher *d, struct private_etcd *etcd, mr_error *err)
+{
+    for (;;) {
+        enum run_event event = run_wait(run, HEALTH_MS);
+        int rc;
+
+        if (event == RUN_STOP) {
+            return MR_OK;
+        }
+        if (etcd != NULL) {
+            private_etcd_tend(etcd);
+        }
+        rc = mr_dispatcher_health(d, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
+static int run_dispatcher(const struct dispatcher_values *v, mr_error *err)
+{
+    struct run run;
+    struct private_etcd *etcd = NULL;
+    mr_dispatcher *d = NULL;
+    int rc = run_prepare(&v->run, "dispatcher", &run, err);
+
+    if (rc == MR_OK && v->etcd_endpoints == NULL) {
+        rc = private_etcd_start(v->work_dir, &etcd, err);
+    }
+    if (rc < 0) {
+        goto out;
+    }
+    struct mr_dispatcher_options opts = {
+        .listen = v->listen,
+        .advertise = v->advertise,
+        .etcd_endpoints = etcd != NULL ? private_etcd_endpoint(etcd) : v->etcd_endpoints,
+        .cluster = v->cluster,
+        .lease_ttl_ms = v->lease_ttl,
+        .heartbeat_ms = v->heartbeat,
+        .worker_timeout_ms = v->worker_timeout,
+        .client_timeout_ms = v->client_timeout,
+        .job_gc_timeout_ms = v->job_gc_timeout,
+        .dataset_retention_ms = v->dataset_retention,
+    };
+    rc = mr_dispatcher_start(&opts, &d, err);
+    if (rc < 0) {
+        goto out;
+    }
+    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_dispatcher_address(d), "cluster", "%s", v->cluster, "etcd", "%s",
+           opts.etcd_endpoints, NULL);
+    rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? private_etcd_endpoint(etcd) : NULL, err);
+    if (rc == MR_OK) {
+        rc = serve(&run, d, etcd, err);
+    }
+    run_stopping(&run);
+
+out:
+    mr_dispatcher_free(d);
+    private_etcd_free(etcd); /* after the dispatcher has said good-bye to it */
+    return rc;
+}
+
+int command_dispatcher(int argc, char **argv)
+{
+    struct dispatcher_values v = {0};
+    mr_error err = {0};
+    int rc = opt_parse(dispatcher_program(), argc, argv, &v, &err);
+
+    if (rc == OPT_DONE) {
+        return 0;
+    }
+    if (rc == OPT_RUN && v.etcd_endpoints != NULL && v.work_dir != NULL) {
+        rc = mr_error_set(&err, MR_EINVAL,
+                          "--work-dir is the home of a private etcd, and --etcd-endpoints names another");
+    }
+    if (rc == OPT_RUN) {
+        rc = run_dispatcher(&v, &err);
+    }
+    return rc < 0 ? run_fail("dispatcher", &err) : 0;
+}

@@ -1,0 +1,374 @@
+#include "main/options.h"
+
+#include "base/error.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_MAX 64
+#define WORD_MAX 40
+
+struct unit {
+    const char *name;
+    double factor;
+};
+
+static const struct unit durations[] = {{"ms", 1}, {"s", 1000}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+
+static const struct unit sizes[] = {{"B", 1},         {"kB", 1e3},         {"MB", 1e6},
+                                    {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
+                                    {"MiB", 1048576}, {"GiB", 1073741824}, {"TiB", 1099511627776}};
+
+static size_t all_count(const struct opt_program *p)
+{
+    return p->n_opts + p->n_more;
+}
+
+static const struct opt *opt_at(const struct opt_program *p, size_t i)
+{
+    return i < p->n_opts ? &p->opts[i] : &p->more[i - p->n_opts];
+}
+
+/* Edits that turn @a into @b; words are cut at WORD_MAX. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[WORD_MAX + 1];
+    size_t n = strnlen(a, WORD_MAX);
+    size_t m = strnlen(b, WORD_MAX);
+
+    for (size_t j = 0; j <= m; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
+            size_t least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+
+            diagonal = row[j];
+            row[j] = replaced < least ? replaced : least;
+        }
+    }
+    return row[m];
+}
+
+const char *opt_nearest(const char *wrong, const char *const *names, size_t n)
+{
+    const char *best = NULL;
+    size_t least = strlen(wrong) / 3 + 2; /* beyond that it is a guess */
+
+    for (size_t i = 0; i < n; i++) {
+        size_t d = edit_distance(wrong, names[i]);
+
+        if (d < least) {
+            least = d;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+static int parse_with_unit(const struct opt *o, const char *text, const struct unit *units, size_t n,
+                           const char *example, int64_t *ret, mr_error *err)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end == text || !(number >= 0) || number > 1e15) {
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a number and a unit are expected, as in %s", o->name, text,
+                            example);
+    }
+    if (number == 0 && *end == '\0') {
+        *ret = 0;
+        return MR_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (strcasecmp(end, units[i].name) == 0) {
+            double v = number * units[i].factor;
+
+            if (v > 9e18) {
+                break;
+            }
+            *ret = (int64_t)v;
+            return MR_OK;
+        }
+    }
+    return mr_error_set(err, MR_EINVAL, "--%s '%s': %s, as in %s", o->name, text,
+                        *end == '\0' ? "the unit is missing" : "no such unit or far too much", example);
+}
+
+static int parse_int(const struct opt *o, const char *text, int64_t *ret, mr_error *err)
+{
+    char *end;
+    long long v = strtoll(text, &end, 10);
+
+    if (end == text || *end != '\0') {
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a whole number is expected", o->name, text);
+    }
+    *ret = v;
+    return MR_OK;
+}
+
+/* A bound as one would type it. */
+static void format_number(const struct opt *o, int64_t v, char *out, size_t size)
+{
+    if (o->type == OPT_DURATION && v != 0 && v % 1000 == 0) {
+        (void)snprintf(out, size, "%" PRId64 "s", v / 1000);
+    } else if (o->type == OPT_DURATION) {
+        (void)snprintf(out, size, "%" PRId64 "ms", v);
+    } else if (o->type == OPT_SIZE && v != 0 && v % 1048576 == 0) {
+        (void)snprintf(out, size, "%" PRId64 "MiB", v / 1048576);
+    } else {
+        (void)snprintf(out, size, "%" PRId64, v);
+    }
+}
+
+static int check_bounds(const struct opt *o, const char *text, int64_t v, mr_error *err)
+{
+    char min[32];
+    char max[32];
+
+    if ((o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max)) {
+        return MR_OK;
+    }
+    format_number(o, o->min, min, sizeof min);
+    format_number(o, o->max, max, sizeof max);
+    return mr_error_set(err, MR_EINVAL, "--%s %s: must be from %s to %s", o->name, text, min, max);
+}
+
+static int set_choice(const struct opt *o, const char *text, const char **ret, mr_error *err)
+{
+    size_t n = strlen(text);
+
+    for (const char *c = o->choices; *c != '\0';) {
+        size_t len = strcspn(c, "|");
+
+        if (len == n && memcmp(c, text, n) == 0) {
+            *ret = text;
+            return MR_OK;
+        }
+        c += len + (c[len] == '|' ? 1 : 0);
+    }
+    return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, text, o->choices);
+}
+
+/* @in_ms: the option was given as --name-ms. */
+static int set_value(const struct opt *o, const char *text, bool in_ms, void *into, mr_error *err)
+{
+    void *at = (char *)into + o->offset;
+    int64_t v = 0;
+    int rc = MR_OK;
+
+    switch (o->type) {
+    case OPT_STRING:
+        *(const char **)at = text;
+        return MR_OK;
+    case OPT_CHOICE:
+        return set_choice(o, text, at, err);
+    case OPT_FLAG:
+        if (strcmp(text, "true") != 0 && strcmp(text, "1") != 0 && strcmp(text, "false") != 0 &&
+            strcmp(text, "0") != 0) {
+            return mr_error_set(err, MR_EINVAL, "--%s '%s': true or false is expected", o->name, text);
+        }
+        *(bool *)at = text[0] == 't' || text[0] == '1';
+        return MR_OK;
+    case OPT_INT:
+        rc = parse_int(o, text, &v, err);
+        break;
+    case OPT_DURATION:
+        rc = in_ms
+                 ? parse_int(o, text, &v, err)
+                 : parse_with_unit(o, text, durations, sizeof durations / sizeof durations[0], "10s or 250ms", &v, err);
+        break;
+    case OPT_SIZE:
+        rc = parse_with_unit(o, text, sizes, sizeof sizes / sizeof sizes[0], "64MiB or 1GB", &v, err);
+        break;
+    }
+    if (rc == MR_OK) {
+        rc = check_bounds(o, text, v, err);
+    }
+    if (rc == MR_OK) {
+        *(int64_t *)at = v;
+    }
+    return rc;
+}
+
+static const char *from_environment(const struct opt_program *p, const struct opt *o, char *name, size_t size)
+{
+    const char *value = NULL;
+
+    for (int shared = 0; shared <= 1 && value == NULL; shared++) {
+        if (shared == 1 && (o->flags & OPT_SHARED) == 0) {
+            break;
+        }
+        (void)snprintf(name, size, shared == 1 ? "MILLRACE_%s" : "MILLRACE_%s_%s", shared == 1 ? o->name : p->name,
+                       o->name);
+        for (char *c = name; *c != '\0'; c++) {
+            *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        }
+        value = getenv(name);
+    }
+    return value;
+}
+
+static int fill_in(const struct opt_program *p, void *into, mr_error *err)
+{
+    for (size_t i = 0; i < all_count(p); i++) {
+        const struct opt *o = opt_at(p, i);
+        char name[128];
+        const char *value = (o->flags & OPT_NO_ENV) == 0 ? from_environment(p, o, name, sizeof name) : NULL;
+        int rc = MR_OK;
+
+        if (value != NULL) {
+            rc = set_value(o, value, false /* in_ms */, into, err);
+            if (rc < 0) {
+                mr_error_wrap(err, "the variable %s", name);
+            }
+        } else if (o->deflt != NULL) {
+            rc = set_value(o, o->deflt, false /* in_ms */, into, err);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return MR_OK;
+}
+
+static const struct opt *find(const struct opt_program *p, const char *name, size_t n, bool *in_ms)
+{
+    for (size_t i = 0; i < all_count(p); i++) {
+        const struct opt *o = opt_at(p, i);
+        size_t len = strlen(o->name);
+
+        *in_ms = o->type == OPT_DURATION && n == len + 3 && memcmp(name + len, "-ms", 3) == 0;
+        if ((n == len || *in_ms) && memcmp(name, o->name, len) == 0) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+static int unknown(const struct opt_program *p, const char *name, mr_error *err)
+{
+    const char *names[NAMES_MAX];
+    size_t n = all_count(p) < NAMES_MAX ? all_count(p) : NAMES_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        names[i] = opt_at(p, i)->name;
+    }
+    const char *nearest = opt_nearest(name, names, n);
+    if (nearest != NULL) {
+        return mr_error_set(err, MR_EINVAL, "no option --%s; did you mean --%s?", name, nearest);
+    }
+    return mr_error_set(err, MR_EINVAL, "no option --%s", name);
+}
+
+/* One option from @argv[*i] on, which begins with two dashes. */
+static int parse_one(const struct opt_program *p, int argc, char *const *argv, int *i, void *into, mr_error *err)
+{
+    const char *name = argv[*i] + 2;
+    const char *equals = strchr(name, '=');
+    size_t n = equals == NULL ? strlen(name) : (size_t)(equals - name);
+    bool in_ms;
+    const struct opt *o = find(p, name, n, &in_ms);
+    const char *value;
+
+    if (o == NULL) {
+        char word[WORD_MAX];
+
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < WORD_MAX ? n : WORD_MAX - 1), name);
+        return unknown(p, word, err);
+    }
+    if (equals != NULL) {
+        value = equals + 1;
+    } else if (o->type == OPT_FLAG) {
+        value = "true";
+    } else if (*i + 1 < argc) {
+        value = argv[++*i];
+    } else {
+        return mr_error_set(err, MR_EINVAL, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+    }
+    return set_value(o, value, in_ms, into, err);
+}
+
+int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *into, mr_error *err)
+{
+    int rc;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            opt_print_help(p);
+            return OPT_DONE;
+        }
+    }
+    rc = fill_in(p, into, err);
+    for (int i = 1; rc == MR_OK && i < argc; i++) {
+        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0') {
+            rc = parse_one(p, argc, argv, &i, into, err);
+        } else if (strcmp(argv[i], "--") != 0) {
+            rc = mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes options only", argv[i],
+                              p->name);
+        }
+    }
+    return rc;
+}
+
+static void print_option(const struct opt *o)
+{
+    char left[64];
+    char min[32];
+    char max[32];
+
+    (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->type == OPT_FLAG ? "" : " ",
+                   o->type == OPT_FLAG     ? ""
+                   : o->type == OPT_CHOICE ? o->choices
+                                           : o->value);
+    printf("  %-34s ", left);
+    if (strlen(left) > 34) {
+        printf("\n  %-34s ", "");
+    }
+    for (const char *line = o->help; *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+
+        printf("%.*s", (int)n, line);
+        line += n;
+        if (*line == '\n') {
+            printf("\n  %-34s ", "");
+            line++;
+        }
+    }
+    if (o->deflt != NULL) {
+        printf(" [%s]", o->deflt);
+    }
+    if (o->min != 0 || o->max != 0) {
+        format_number(o, o->min, min, sizeof min);
+        if (o->max == INT64_MAX || o->max == INT32_MAX) {
+            printf(" (at least %s)", min);
+        } else {
+            format_number(o, o->max, max, sizeof max);
+            printf(" (%s to %s)", min, max);
+        }
+    }
+    printf("\n");
+}
+
+void opt_print_help(const struct opt_program *p)
+{
+    printf("millrace %s: %s\n\nExamples:\n%s\nOptions:\n", p->name, p->summary, p->examples);
+    for (size_t i = 0; i < all_count(p); i++) {
+        print_option(opt_at(p, i));
+    }
+    printf("  %-34s this text\n\n", "-h, --help");
+    printf("Durations are written 250ms, 10s, 5m, 1h, 1d; sizes 64MiB, 1GB. Each option is also a variable:\n");
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s", p->name);
+    for (char *c = name; *c != '\0'; c++) {
+        *c = (char)toupper((unsigned char)*c);
+    }
+    printf("--some-option of this program is MILLRACE_%s_SOME_OPTION. Flags win over variables.\n", name);
+}

@@ -1,0 +1,215 @@
+#include "main/run.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sync.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STOP_SECONDS_MAX 60
+
+static const struct opt shared[RUN_SHARED_OPTIONS] = {
+    {"log-level", OPT_CHOICE, offsetof(struct run_options, log_level), "LEVEL", "info", 0, 0,
+     "debug|info|warn|error|off", "what is worth a line on stderr", OPT_SHARED},
+    {"log-format", OPT_CHOICE, offsetof(struct run_options, log_format), "FORMAT", "auto", 0, 0, "auto|text|json",
+     "auto: text on a terminal, JSON otherwise", OPT_SHARED},
+    {"owner-pid", OPT_INT, offsetof(struct run_options, owner_pid), "PID", NULL, 1, INT32_MAX, NULL,
+     "end when that process ends", OPT_NO_ENV},
+    {"ready-fd", OPT_INT, offsetof(struct run_options, ready_fd), "FD", NULL, 1, INT32_MAX, NULL,
+     "write {\"address\":\"host:port\",\"pid\":...} to that descriptor once it serves", OPT_NO_ENV},
+};
+
+void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS])
+{
+    memcpy(table, shared, sizeof shared);
+    for (size_t i = 0; i < RUN_SHARED_OPTIONS; i++) {
+        table[i].offset += offset;
+    }
+}
+
+static int start_log(const struct run_options *opts, const char *component, mr_error *err)
+{
+    enum mr_log_level level;
+    bool text =
+        strcmp(opts->log_format, "text") == 0 || (strcmp(opts->log_format, "auto") == 0 && isatty(STDERR_FILENO));
+    int rc = mr_log_level_parse(opts->log_level, &level, err);
+
+    if (rc == MR_OK) {
+        mr_log_init(level, text ? MR_LOG_TEXT : MR_LOG_JSON, component);
+    }
+    return rc;
+}
+
+static int watch_owner(int64_t pid, int *ret, mr_error *err)
+{
+    int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+
+    if (fd < 0 && errno == ESRCH) {
+        return mr_error_set(err, MR_EPRECOND, "the owner, process %lld, is gone already", (long long)pid);
+    }
+    if (fd < 0) {
+        return mr_error_errno(err, errno, "watching the owner, process %lld", (long long)pid);
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    *ret = fd;
+    return MR_OK;
+}
+
+int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err)
+{
+    struct run run = {.signal_fd = -1, .owner_fd = -1};
+    sigset_t set;
+    int rc;
+
+    /* glibc returns the top of the heap to the kernel after each large message otherwise, and faults it in again. */
+    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
+    (void)mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
+    rc = start_log(opts, component, err);
+    if (rc < 0) {
+        return rc;
+    }
+    (void)signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGCHLD);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    run.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (run.signal_fd < 0) {
+        return mr_error_errno(err, errno, "signals");
+    }
+    if (opts->owner_pid != 0) {
+        rc = watch_owner(opts->owner_pid, &run.owner_fd, err);
+    }
+    if (rc == MR_OK) {
+        *ret = run;
+    }
+    return rc;
+}
+
+int run_ready(const struct run_options *opts, const char *address, const char *etcd, mr_error *err)
+{
+    char line[1024];
+    int n;
+
+    if (opts->ready_fd == 0) {
+        return MR_OK;
+    }
+    n = snprintf(line, sizeof line, "{\"address\":\"%s\",\"pid\":%d%s%s%s}\n", address, (int)getpid(),
+                 etcd == NULL ? "" : ",\"etcd\":\"", etcd == NULL ? "" : etcd, etcd == NULL ? "" : "\"");
+    if (n < 0 || n >= (int)sizeof line || write((int)opts->ready_fd, line, (size_t)n) != n) {
+        return mr_error_errno(err, errno, "writing to --ready-fd %d", (int)opts->ready_fd);
+    }
+    close((int)opts->ready_fd);
+    return MR_OK;
+}
+
+/* RUN_TIME: nothing that concerns us. */
+static enum run_event read_signals(struct run *run)
+{
+    struct signalfd_siginfo info;
+    enum run_event event = RUN_TIME;
+
+    while (read(run->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGCHLD) {
+            event = event == RUN_STOP ? RUN_STOP : RUN_CHILD;
+        } else {
+            mr_log(MR_LOG_INFO, "stopping", "signal", "%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", NULL);
+            event = RUN_STOP;
+        }
+    }
+    return event;
+}
+
+enum run_event run_wait(struct run *run, int timeout_ms)
+{
+    struct pollfd fds[] = {{.fd = run->signal_fd, .events = POLLIN}, {.fd = run->owner_fd, .events = POLLIN}};
+    int n = poll(fds, 2 /* a negative descriptor is passed over */, timeout_ms);
+
+    if (n <= 0) {
+        return RUN_TIME;
+    }
+    if (fds[1].revents != 0) {
+        mr_log(MR_LOG_INFO, "stopping: the owner has ended", NULL);
+        return RUN_STOP;
+    }
+    return read_signals(run);
+}
+
+bool run_stop_pending(void)
+{
+    sigset_t set;
+
+    return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+}
+
+static void *end_at_once(void *arg)
+{
+    struct timespec limit = {.tv_sec = STOP_SECONDS_MAX};
+    sigset_t set;
+    int sig;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sig = sigtimedwait(&set, NULL, &limit);
+    mr_log(MR_LOG_WARN, sig > 0 ? "a second signal: ending at once" : "stopping takes too long: ending at once", NULL);
+    _exit(sig > 0 ? 128 + sig : 1);
+}
+
+void run_stopping(struct run *run)
+{
+    pthread_t thread;
+    mr_error err;
+
+    if (mr_thread_start(&thread, "stop-watch", end_at_once, NULL, &err) == MR_OK) {
+        (void)pthread_detach(thread);
+    } else {
+        mr_log(MR_LOG_WARN, "a second signal will not be heard", "error", "%s", err.message, NULL);
+    }
+}
+
+int run_exit_status(const mr_error *err)
+{
+    switch (err->code) {
+    case MR_OK:
+        return 0;
+    case MR_EINVAL:
+        return 2;
+    case MR_ENOTFOUND:
+        return 3;
+    case MR_EUNAVAIL:
+        return 4;
+    case MR_EPERM:
+    case MR_EUNAUTH:
+        return 5;
+    case MR_EPRECOND:
+        return 6;
+    case MR_EDEADLINE:
+        return 124;
+    case MR_ECANCELED:
+        return 130;
+    default:
+        return 1;
+    }
+}
+
+int run_fail(const char *program, const mr_error *err)
+{
+    fprintf(stderr, "millrace %s: %s\n", program, err->message);
+    if (err->code == MR_EINVAL) {
+        fprintf(stderr, "See: millrace help %s\n", program);
+    }
+    return run_exit_status(err);
+}

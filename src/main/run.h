@@ -1,0 +1,61 @@
+/*
+ * What every server program does: log, tell its parent that it serves, wait for an end, end.
+ *
+ * The ends: SIGTERM or SIGINT (orderly; a second one ends the process at once), the death of the owner (--owner-pid:
+ * seen through a pidfd, which is tied to the process, unlike a death signal, which is tied to one of its threads, and
+ * unlike a pipe, whose other end the owner's own children may hold open).
+ *
+ * Threads: all functions belong to the main thread. run_prepare() comes before any other thread exists.
+ */
+#ifndef MR_MAIN_RUN_H
+#define MR_MAIN_RUN_H
+
+#include "main/options.h"
+
+#include <millrace/base.h>
+
+/* The values of run_shared_options. */
+struct run_options {
+    const char *log_level;
+    const char *log_format;
+    int64_t owner_pid;
+    int64_t ready_fd;
+};
+
+#define RUN_SHARED_OPTIONS 4
+
+/* Fills in the table of shared options for a structure in which the values are at @offset. */
+void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);
+
+struct run {
+    int signal_fd;
+    int owner_fd; /* -1: no owner */
+};
+
+/* Logging, signals, the owner. MR_EPRECOND if the owner is gone already. */
+int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err);
+
+/*
+ * Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it. @etcd (the private one) may be
+ * NULL.
+ */
+int run_ready(const struct run_options *opts, const char *address, const char *etcd, mr_error *err);
+
+enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
+
+/* Wait at most @timeout_ms (-1: for ever) for a child's end or the end of this program. */
+enum run_event run_wait(struct run *run, int timeout_ms);
+
+/* Whether SIGTERM or SIGINT has come and was not read by run_wait() yet: for waits while starting. */
+bool run_stop_pending(void);
+
+/* From now on a signal ends the process at once, as does a stop that takes longer than a minute. */
+void run_stopping(struct run *run);
+
+/* 0 or what scripts expect for this failure: 2 usage, 3 not found, 4 unreachable, ... */
+int run_exit_status(const mr_error *err);
+
+/* "millrace NAME: message" on stderr; returns the exit status. */
+int run_fail(const char *program, const mr_error *err);
+
+#endif

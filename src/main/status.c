@@ -1,0 +1,75 @@
+/* millrace status: what a cluster is doing, as tables for people or as one JSON document for programs. */
+#include "base/buf.h"
+#include "base/error.h"
+#include "main/commands.h"
+#include "main/options.h"
+#include "main/run.h"
+#include "main/table.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <millrace/service.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct status_values {
+    const char *service;
+    bool json;
+    int64_t timeout;
+};
+
+#define AT(field) offsetof(struct status_values, field)
+
+static const struct opt own_options[] = {
+    {"service", OPT_STRING, AT(service), "LIST", "localhost:5050", 0, 0, NULL,
+     "host:port,... of the dispatchers; grpc:// in front is fine", OPT_SHARED},
+    {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
+    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL, "for the whole call", 0},
+};
+
+const struct opt_program *status_program(void)
+{
+    static const struct opt_program program = {
+        .name = "status",
+        .summary = "what a cluster is doing",
+        .examples = "  millrace status\n"
+                    "  millrace status --service a:5050,b:5050,c:5050 --json | jq .workers\n",
+        .opts = own_options,
+        .n_opts = sizeof own_options / sizeof own_options[0],
+    };
+
+    return &program;
+}
+
+static int show(const struct status_values *v, mr_error *err)
+{
+    struct mr_buf out = MR_BUF_INIT;
+    char *json = NULL;
+    int rc = mr_service_status(v->service, (int)v->timeout, &json, err);
+
+    if (rc == MR_OK && v->json) {
+        mr_buf_printf(&out, "%s\n", json);
+    } else if (rc == MR_OK) {
+        rc = table_render(json, &out, err);
+    }
+    if (rc == MR_OK && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
+        rc = mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
+    }
+    mr_buf_free(&out);
+    mr_free(json);
+    return rc;
+}
+
+int command_status(int argc, char **argv)
+{
+    struct status_values v = {0};
+    mr_error err = {0};
+    int rc = opt_parse(status_program(), argc, argv, &v, &err);
+
+    if (rc == OPT_DONE) {
+        return 0;
+    }
+    if (rc == OPT_RUN) {
+        rc = show(&v, &err);
+    }
+    return rc < 0 ? run_fail("status", &err) : 0;
+}

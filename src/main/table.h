@@ -1,0 +1,17 @@
+/*
+ * A JSON document as text for people: scalars as "name: value", lists of objects as aligned tables, in the document's
+ * order. It knows nothing of what the document means, so that it shows whatever a newer dispatcher reports.
+ *
+ * Threads: pure.
+ */
+#ifndef MR_MAIN_TABLE_H
+#define MR_MAIN_TABLE_H
+
+#include "base/buf.h"
+
+#include <millrace/base.h>
+
+/* MR_EINVAL if @json is not an object. */
+int table_render(const char *json, struct mr_buf *out, mr_error *err);
+
+#endif

@@ -1,0 +1,145 @@
+/* millrace worker: executes datasets and serves their elements. */
+#include "worker/worker.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "main/commands.h"
+#include "main/run.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stddef.h>
+#include <string.h>
+
+#define TAGS_MAX 64
+#define STOP_GRACE_MS 2000
+
+struct worker_values {
+    const char *dispatchers;
+    const char *listen;
+    const char *advertise;
+    const char *tags;
+    int64_t heartbeat;
+    int64_t dispatcher_timeout;
+    int64_t memory_budget;
+    int64_t threads;
+    const char *cluster;
+    struct run_options run;
+};
+
+#define AT(field) offsetof(struct worker_values, field)
+
+static const struct opt own_options[] = {
+    {"dispatcher", OPT_STRING, AT(dispatchers), "LIST", NULL, 0, 0, NULL, "host:port,... of all dispatchers; needed",
+     0},
+    {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:0", 0, 0, NULL,
+     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
+    {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
+     "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on", 0},
+    {"tags", OPT_STRING, AT(tags), "A,B,...", NULL, 0, 0, NULL, "words about this worker, for status and placement", 0},
+    {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", NULL, 10, 60000, NULL,
+     "how often it reports; without it what the dispatcher says", 0},
+    {"dispatcher-timeout", OPT_DURATION, AT(dispatcher_timeout), "DURATION", "1h", 1, INT64_C(30) * 86400000, NULL,
+     "how long a task waits for splits while no dispatcher answers", 0},
+    {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
+     "for pipelines and their buffers; without it half of what\nthis process may use", 0},
+    {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", NULL, 0, 0, NULL,
+     "refuse dispatchers of another cluster; without it the first\nthat answers decides", 0},
+};
+
+const struct opt_program *worker_program(void)
+{
+    static struct opt shared[RUN_SHARED_OPTIONS];
+    static struct opt_program program = {
+        .name = "worker",
+        .summary = "executes datasets and serves their elements",
+        .examples = "  millrace worker --dispatcher localhost:5050\n"
+                    "  millrace worker --dispatcher a:5050,b:5050,c:5050 --listen 0.0.0.0:0 \\\n"
+                    "      --advertise-address $(hostname):%port%        # on a machine of its own\n",
+        .opts = own_options,
+        .n_opts = sizeof own_options / sizeof own_options[0],
+        .more = shared,
+        .n_more = RUN_SHARED_OPTIONS,
+    };
+
+    run_shared_options(AT(run), shared);
+    return &program;
+}
+
+/* Cut @list at its commas, in place; returns the number of words. */
+static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
+{
+    char *save = NULL;
+
+    *n = 0;
+    for (char *word = strtok_r(list, ",", &save); word != NULL; word = strtok_r(NULL, ",", &save)) {
+        if (*n == TAGS_MAX) {
+            return mr_error_set(err, MR_EINVAL, "--tags: more than %d", TAGS_MAX);
+        }
+        tags[(*n)++] = word;
+    }
+    return MR_OK;
+}
+
+static int run_worker(const struct worker_values *v, mr_error *err)
+{
+    const char *tags[TAGS_MAX];
+    size_t n_tags = 0;
+    char *list = mr_strdup(v->tags == NULL ? "" : v->tags);
+    mr_worker *w = NULL;
+    struct run run;
+    int rc = list == NULL ? mr_error_nomem(err) : split_tags(list, tags, &n_tags, err);
+
+    if (rc == MR_OK) {
+        rc = run_prepare(&v->run, "worker", &run, err);
+    }
+    if (rc < 0) {
+        goto out;
+    }
+    struct mr_worker_options opts = {
+        .dispatchers = v->dispatchers,
+        .listen = v->listen,
+        .advertise = v->advertise,
+        .tags = tags,
+        .ntags = n_tags,
+        .heartbeat_ms = (uint32_t)v->heartbeat,
+        .dispatcher_timeout_ms = (uint64_t)v->dispatcher_timeout,
+        .memory_budget_bytes = (uint64_t)v->memory_budget,
+        .threads = (uint32_t)v->threads,
+        .cluster = v->cluster,
+    };
+    rc = mr_worker_start(&opts, &w, err);
+    if (rc < 0) {
+        goto out;
+    }
+    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
+    rc = run_ready(&v->run, mr_worker_address(w), NULL, err);
+    while (rc == MR_OK && run_wait(&run, -1 /* for ever */) != RUN_STOP) {
+    }
+    run_stopping(&run);
+    mr_worker_stop(w, STOP_GRACE_MS);
+
+out:
+    mr_worker_free(w);
+    mr_free(list);
+    return rc;
+}
+
+int command_worker(int argc, char **argv)
+{
+    struct worker_values v = {0};
+    mr_error err = {0};
+    int rc = opt_parse(worker_program(), argc, argv, &v, &err);
+
+    if (rc == OPT_DONE) {
+        return 0;
+    }
+    if (rc == OPT_RUN && v.dispatchers == NULL) {
+        rc = mr_error_set(&err, MR_EINVAL, "--dispatcher is needed: host:port of a dispatcher, or of several");
+    }
+    if (rc == OPT_RUN) {
+        rc = run_worker(&v, &err);
+    }
+    return rc < 0 ? run_fail("worker", &err) : 0;
+}

@@ -1,0 +1,70 @@
+/* JSON as text for people. */
+#include "main/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+/* cmocka wants the headers above first. */
+#include <cmocka.h>
+
+static void check(const char *json, const char *expected)
+{
+    struct mr_buf out = MR_BUF_INIT;
+    mr_error err = {0};
+
+    if (table_render(json, &out, &err) < 0) {
+        fail_msg("%s", err.message);
+    }
+    assert_string_equal((char *)out.data, expected);
+    mr_buf_free(&out);
+}
+
+static void scalars_then_tables(void **state)
+{
+    check(
+        "{\"cluster\":\"dev\",\"workers\":[{\"address\":\"a:1\",\"tasks\":12},{\"address\":\"long:2\",\"lost\":true}],"
+        "\"epoch\":\"7\"}",
+        "cluster: dev\n"
+        "epoch: 7\n"
+        "\n"
+        "workers (2)\n"
+        "  address  tasks  lost\n"
+        "  a:1      12     \n"
+        "  long:2          true\n");
+}
+
+static void lists_and_nested_objects(void **state)
+{
+    check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}", "empty: \n"
+                                                                                     "names: [\"a\",\"b\"]\n"
+                                                                                     "\n"
+                                                                                     "leader\n"
+                                                                                     "  address: a:1\n");
+}
+
+static void control_characters_do_not_reach_the_terminal(void **state)
+{
+    check("{\"name\":\"a\\u001b[31m\\nb\"}", "name: a?[31m?b\n");
+}
+
+static void what_is_no_object_is_refused(void **state)
+{
+    struct mr_buf out = MR_BUF_INIT;
+    mr_error err = {0};
+
+    assert_int_equal(table_render("[1]", &out, &err), MR_EINVAL);
+    assert_int_equal(table_render("{", &out, &err), MR_EINVAL);
+    mr_buf_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scalars_then_tables),
+        cmocka_unit_test(lists_and_nested_objects),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(what_is_no_object_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
