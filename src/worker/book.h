@@ -1,0 +1,99 @@
+/*
+ * The book of one task: which elements are ready, who was sent what, what of it arrived. It decides who gets the next
+ * message and what is in it; sending is somebody else's business.
+ *
+ * Elements are given first come, first served to the sessions that wait. When k sessions wait, each gets a k-th of what
+ * is ready, so that the first to ask does not get a whole small epoch. A session is (client, number); its elements are
+ * numbered from 0. What was sent is kept until the client says that it arrived, so that a broken connection loses and
+ * doubles nothing: the client comes back with the index of the first element it lacks.
+ *
+ * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that did
+ * not arrive yet: until then those may come back and be given to this one.
+ *
+ * Pure: no I/O, no clock, no lock. One owner at a time.
+ */
+#ifndef MR_WORKER_BOOK_H
+#define MR_WORKER_BOOK_H
+
+#include "element/block.h"
+
+typedef struct mr_book mr_book;
+typedef struct mr_book_session mr_book_session;
+
+struct mr_book_limits {
+    size_t message_bytes;    /* a message is full at this size */
+    size_t unreceived_bytes; /* a session that keeps so much unacknowledged is sent nothing */
+    uint32_t sessions;       /* at once */
+};
+
+int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err);
+void mr_book_free(mr_book *book); /* with all sessions; NULL is fine */
+
+/* ---- production ---- */
+
+/* Takes the block in any case, also when it fails (out of memory). */
+int mr_book_add(mr_book *book, mr_block *block, mr_error *err);
+/* The pipeline is over: MR_OK at its end, or negative with a message. Only the first call counts. */
+void mr_book_finish(mr_book *book, int code, const char *message);
+/* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is ready. */
+uint32_t mr_book_demand(const mr_book *book);
+
+/* ---- sessions ---- */
+
+/*
+ * Open or come back to session @number of @client. @resume_from: elements below it arrived. A higher number than before
+ * closes the earlier session; what of it did not arrive for certain counts as lost. MR_EABORTED: the session cannot be
+ * resumed from there; MR_EEXHAUSTED: too many sessions. @owner is what mr_book_next() gives back, never looked at.
+ * *@ret is lent until it is closed.
+ */
+int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,
+                 mr_book_session **ret, mr_error *err);
+/* Its connection is gone: nothing is sent until it is opened again. */
+void mr_book_disconnect(mr_book_session *s);
+void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */
+/* MR_EINVAL: acknowledges what was never sent. */
+int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
+                   uint64_t returned, mr_error *err);
+/* The client goes: what did not arrive is ready for others again. @s is gone afterwards. */
+void mr_book_close(mr_book *book, mr_book_session *s);
+/* The session of @client, or NULL. */
+mr_book_session *mr_book_find(const mr_book *book, const char *client);
+/* The next session after @s (NULL: the first). */
+mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s);
+
+/* ---- sending ---- */
+
+struct mr_book_message {
+    mr_book_session *session;
+    void *owner;
+    uint64_t number; /* of the session */
+    uint64_t first;
+    uint32_t elements;
+    mr_block **blocks; /* references; freed by mr_book_message_free() */
+    size_t n;
+    bool end;
+    int code;            /* with end: how the pipeline ended */
+    const char *message; /* lent: valid as long as the book */
+};
+/*
+ * What to send next, and to whom: MR_OK, MR_END (nothing at the moment) or an error. The session is busy until
+ * mr_book_sent(), mr_book_open() or mr_book_disconnect().
+ */
+int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err);
+void mr_book_message_free(struct mr_book_message *m);
+void mr_book_sent(mr_book_session *s);
+
+/* The pipeline is over and every element arrived somewhere. */
+bool mr_book_settled(const mr_book *book);
+
+struct mr_book_counts {
+    uint64_t produced;
+    uint64_t received; /* acknowledged by clients */
+    uint64_t returned; /* given to applications */
+    uint64_t lost;     /* sent to a session that was replaced, perhaps never seen */
+    uint32_t sessions;
+    uint64_t buffered_bytes; /* ready, or sent and not acknowledged */
+};
+void mr_book_counts(const mr_book *book, struct mr_book_counts *ret);
+
+#endif
