@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -27,9 +28,9 @@ def installed_prefix(scratch):
     if not (ROOT / "CMakeLists.txt").exists():
         raise SystemExit("millrace: this is not the source tree, so there is nothing to build the C library from; set "
                          "MILLRACE_PREBUILT to the prefix of an installation, or to 'none'")
-    dependencies = ROOT / "scripts" / "dependencies.sh"
+    dependencies = ROOT / "scripts" / "deps.sh"
     if dependencies.exists():
-        subprocess.run([str(dependencies)], check=True)
+        subprocess.run([str(dependencies)], check=True, env={**os.environ, "PYTHON": sys.executable})
     build, prefix = scratch / "cmake", scratch / "prefix"
     subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DMR_BUILD_TESTS=OFF",
                     f"-DCMAKE_INSTALL_PREFIX={prefix}"], check=True)

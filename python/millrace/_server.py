@@ -1,8 +1,8 @@
 """The `millrace` program as a child process: started, awaited, stopped, killed.
 
 A child has its own session, so that the terminal's Ctrl-C does not take it away before its users are done. It watches the
-process that started it (--owner-pid) and ends with it, a SIGKILL included. It says that it serves, or why it does not, in
-one line of JSON on the descriptor --ready-fd.
+process that started it (--owner-pid) and ends with it, a SIGKILL included. It says where it serves in one line of JSON on
+the descriptor --ready-fd. Its log goes to this process's stderr: warnings, unless MILLRACE_LOG_LEVEL says otherwise.
 """
 
 import json
@@ -15,6 +15,11 @@ from . import _ffi, errors
 
 _STOP_GRACE_S = 30
 
+# What the program's exit status says (millrace --help).
+_BY_STATUS = {2: errors.InvalidArgumentError, 3: errors.NotFoundError, 4: errors.UnavailableError,
+              5: errors.PermissionDeniedError, 6: errors.FailedPreconditionError, 124: errors.DeadlineExceededError,
+              130: errors.CancelledError}
+
 
 class Child:
     """One run of the program."""
@@ -25,6 +30,8 @@ class Child:
         ready, child_end = os.pipe()
         try:
             argv = [program, subcommand, *flags, f"--owner-pid={os.getpid()}", f"--ready-fd={child_end}"]
+            if "MILLRACE_LOG_LEVEL" not in os.environ:
+                argv.append("--log-level=warn")
             try:
                 self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(child_end,),
                                                  start_new_session=True)
@@ -59,10 +66,9 @@ class Child:
             raise errors.InternalError(f"{self.what} said {line!r} where its address was expected") from None
         if "address" in said:
             return said["address"]
-        if "error" in said:
-            raise errors.from_code(int(said.get("code", 2)), said["error"])
         status = self._process.wait(_STOP_GRACE_S)
-        raise errors.UnavailableError(f"{self.what} ended with status {status} before it served: see its messages on stderr")
+        raise _BY_STATUS.get(status, errors.UnknownError)(
+            f"{self.what} ended with status {status} before it served; its message is on stderr")
 
     @property
     def pid(self):

@@ -258,6 +258,7 @@ class DispatcherConfig:
     /millrace/<cluster>/, or a private one that lives with the server, in @work_dir or in a temporary directory.
 
     A server started with the config of an earlier one (same etcd and cluster, same port) is a restart of it.
+    @job_gc_check_interval_ms is accepted and does nothing: what is due is done when it is due.
     """
 
     port: int = 0
@@ -322,7 +323,7 @@ class DispatchServer(_server.Server):
 
     def _flags(self):
         config = self._config
-        flags = [f"--listen=localhost:{config.port}"]
+        flags = [f"--listen=127.0.0.1:{config.port}"]
         if config.etcd_endpoints:
             endpoints = config.etcd_endpoints
             flags.append("--etcd-endpoints=" + (endpoints if isinstance(endpoints, str) else ",".join(endpoints)))
@@ -333,8 +334,7 @@ class DispatchServer(_server.Server):
         if config.lease_ttl_s is not None:
             flags.append(f"--lease-ttl={round(config.lease_ttl_s * 1000)}ms")
         for flag, value in (("client-timeout", config.client_timeout_ms), ("worker-timeout", config.worker_timeout_ms),
-                            ("job-gc-timeout", config.job_gc_timeout_ms),
-                            ("job-gc-check-interval", config.job_gc_check_interval_ms)):
+                            ("job-gc-timeout", config.job_gc_timeout_ms)):
             if value is not None:
                 flags.append(f"--{flag}={value}ms")
         return flags
@@ -363,11 +363,11 @@ class WorkerServer(_server.Server):
 
     def _flags(self):
         config = self._config
-        flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=localhost:{config.port}"]
+        flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=127.0.0.1:{config.port}"]
         if config.worker_address:
-            flags.append(f"--advertise={config.worker_address}")
+            flags.append(f"--advertise-address={config.worker_address}")
         if config.heartbeat_interval_ms is not None:
-            flags.append(f"--heartbeat-ms={config.heartbeat_interval_ms}")
+            flags.append(f"--heartbeat={config.heartbeat_interval_ms}ms")
         if config.dispatcher_timeout_ms is not None:
             flags.append(f"--dispatcher-timeout={config.dispatcher_timeout_ms}ms")
         if config.worker_tags:

@@ -1,0 +1,178 @@
+"""
+What the end-to-end tests share: a private etcd for the session, clusters of real processes on it, a clock for waiting.
+
+The library and the program come from MILLRACE_LIBRARY and MILLRACE_PROGRAM. Everything that is started here ends with this
+process, even when it is killed.
+"""
+
+import ctypes
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+
+import pytest
+
+import millrace as mr
+from millrace import _ffi
+
+sys.path.insert(0, os.path.dirname(__file__))
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def wait_until(condition, what, timeout_s=30):
+    """Wait for a condition; its value. The limit is generous: it only bounds a failing test."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {timeout_s} s in vain until {what}")
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def pid_gone(pid):
+    """Whether process @pid has ended (a zombie has)."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+class Etcd:
+    def __init__(self, directory):
+        port, peer = free_port(), free_port()
+        self.endpoint = f"127.0.0.1:{port}"
+        self._log = open(directory / "etcd.log", "wb")
+        self.process = subprocess.Popen(
+            ["etcd", "--name", "test", "--data-dir", str(directory / "data"),
+             "--listen-client-urls", f"http://{self.endpoint}", "--advertise-client-urls", f"http://{self.endpoint}",
+             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+             "--initial-cluster", f"test=http://127.0.0.1:{peer}", "--heartbeat-interval", "50",
+             "--election-timeout", "250"],
+            stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, preexec_fn=_die_with_parent,
+            start_new_session=True)
+        wait_until(self._healthy, "etcd serves")
+
+    def _healthy(self):
+        try:
+            with urllib.request.urlopen(f"http://{self.endpoint}/health", timeout=1) as answer:
+                return json.load(answer)["health"] == "true"
+        except OSError:
+            return False
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory):
+    if shutil.which("etcd") is None:
+        pytest.skip("SKIPPED ALOUD: there is no etcd here; the service is not tested")
+    server = Etcd(tmp_path_factory.mktemp("etcd"))
+    yield server
+    server.stop()
+
+
+class Cluster:
+    """Dispatchers and workers of one cluster name, as children of this process."""
+
+    def __init__(self, etcd, **dispatcher):
+        self.name = "t-" + uuid.uuid4().hex[:12]
+        self._config = mr.service.DispatcherConfig(etcd_endpoints=etcd.endpoint, cluster=self.name, **dispatcher)
+        self.dispatchers = []
+        self.workers = []
+
+    def start_dispatcher(self):
+        server = mr.service.DispatchServer(self._config)
+        self.dispatchers.append(server)
+        return server
+
+    @property
+    def addresses(self):
+        return ",".join(d.address for d in self.dispatchers)
+
+    @property
+    def service(self):
+        return "grpc://" + self.addresses
+
+    def restart_dispatcher(self, i=0, kill=True):
+        """The same address, cluster and etcd: a restart. By SIGKILL unless @kill is False."""
+        old = self.dispatchers[i]
+        old.kill() if kill else old.stop()
+        port = int(old.address.rsplit(":", 1)[1])
+        self.dispatchers[i] = mr.service.DispatchServer(dataclasses.replace(old.config, port=port))
+
+    def start_worker(self, **config):
+        config.setdefault("heartbeat_interval_ms", 200)
+        server = mr.service.WorkerServer(mr.service.WorkerConfig(self.addresses, **config))
+        self.workers.append(server)
+        return server
+
+    def restart_worker(self, i=0, kill=True):
+        """The same address, another process."""
+        old = self.workers[i]
+        old.kill() if kill else old.stop()
+        port = int(old.address.rsplit(":", 1)[1])
+        self.workers[i] = mr.service.WorkerServer(dataclasses.replace(old.config, port=port))
+
+    def status(self):
+        return json.loads(mr.service.status(self.service))
+
+    def distribute(self, mode="parallel_epochs", **arguments):
+        return mr.service.distribute(mode, self.service, **arguments)
+
+    def close(self):
+        for server in self.workers + self.dispatchers:
+            server.kill()
+
+
+@pytest.fixture
+def make_cluster(etcd):
+    """make_cluster(workers=1, dispatchers=1): a running Cluster."""
+    made = []
+
+    def make(workers=1, dispatchers=1, **dispatcher):
+        cluster = Cluster(etcd, **dispatcher)
+        made.append(cluster)
+        for _ in range(dispatchers):
+            cluster.start_dispatcher()
+        for _ in range(workers):
+            cluster.start_worker()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    """One dispatcher, one worker."""
+    return make_cluster()
+
+
+def pytest_report_header(config):
+    return f"{mr.version()}, program {os.environ.get('MILLRACE_PROGRAM') or _ffi.program_path()}"

@@ -1,0 +1,24 @@
+# The Python package and the service, end to end: pytest against the library and the program of this build tree.
+find_program(MR_PYTHON NAMES python3 HINTS /usr/bin NO_DEFAULT_PATH)
+if(NOT MR_PYTHON)
+  find_program(MR_PYTHON NAMES python3 REQUIRED)
+endif()
+
+# mr_pytest(<name> <files or directories...>): one ctest entry.
+function(mr_pytest name)
+  add_test(NAME ${name}
+    COMMAND ${MR_PYTHON} -m pytest -q -p no:cacheprovider ${ARGN}
+    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "e2e" TIMEOUT 600
+    ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:mr_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>")
+endfunction()
+
+# The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.
+if(TARGET mr_shared AND TARGET millrace)
+  mr_pytest(e2e_compat ${CMAKE_SOURCE_DIR}/tests/compat)
+  mr_pytest(e2e_local ${MR_TEST_DIR}/test_ffi.py ${MR_TEST_DIR}/test_tensors.py ${MR_TEST_DIR}/test_datasets.py
+    ${MR_TEST_DIR}/test_iterators.py ${MR_TEST_DIR}/test_files.py)
+  foreach(area basics jobs failures)
+    mr_pytest(e2e_service_${area} ${MR_TEST_DIR}/test_service_${area}.py)
+  endforeach()
+endif()

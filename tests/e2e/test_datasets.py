@@ -1,0 +1,326 @@
+"""Pipelines that run here, in the C engine: sources, transformations, structures, specs, pickles."""
+
+import collections
+import dataclasses
+import multiprocessing
+import pickle
+import typing
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+Dataset = mr.Dataset
+
+
+def values(ds):
+    return [x.tolist() if isinstance(x, np.ndarray) else x for x in ds]
+
+
+# ---- sources ----
+
+
+def test_the_first_example():
+    ds = Dataset.range(10).map(lambda x: x * x).batch(2)
+    assert ds.element_spec == mr.TensorSpec([None], mr.int64)
+    assert ds.cardinality() == 5
+    assert values(ds) == [[0, 1], [4, 9], [16, 25], [36, 49], [64, 81]]
+
+
+@pytest.mark.parametrize("args", [(0,), (5,), (2, 5), (5, 2), (10, 0, -3), (1, 10, 4)])
+def test_range(args):
+    ds = Dataset.range(*args)
+    assert values(ds) == list(range(*args)) and len(ds) == len(range(*args))
+    assert all(type(x) is np.int64 for x in ds)
+    assert Dataset.range(3, output_type=mr.float32).element_spec.dtype == mr.float32
+
+
+def test_from_tensors_and_slices():
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    assert values(Dataset.from_tensors(x)) == [x.tolist()]
+    assert values(Dataset.from_tensor_slices(x)) == x.tolist()
+    rows = list(Dataset.from_tensor_slices({"x": x, "y": (["a", "b", "c"], [True, False, True])}))
+    assert rows[1]["y"] == (b"b", False) and rows[1]["x"].tolist() == [2, 3]
+    assert values(Dataset.from_tensor_slices([])) == []
+    nested = Dataset.from_tensor_slices(np.array([["a", "bc"], ["", "d"]]))
+    assert [list(r) for r in nested] == [[b"a", b"bc"], [b"", b"d"]]
+    with pytest.raises(ValueError, match="differ"):
+        Dataset.from_tensor_slices(([1, 2], [3]))
+    with pytest.raises(ValueError, match="scalar"):
+        Dataset.from_tensor_slices(3)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+                                   "float16", "float32", "float64"])
+def test_every_dtype_comes_back_as_it_went_in(dtype):
+    x = np.arange(6).reshape(3, 2).astype(dtype)
+    for got, row in zip(Dataset.from_tensor_slices(x), x, strict=True):
+        assert got.dtype == row.dtype
+        np.testing.assert_array_equal(got, row)
+    assert type(next(iter(Dataset.from_tensor_slices(x[:, 1])))) is x.dtype.type
+
+
+# ---- transformations ----
+
+
+def test_map_filter_take_skip_repeat_concatenate():
+    ds = Dataset.range(10)
+    assert values(ds.filter(lambda x: x % 3 == 0)) == [0, 3, 6, 9]
+    assert values(ds.take(3)) == [0, 1, 2] and values(ds.take(-1)) == list(range(10)) and values(ds.take(99)) == list(range(10))
+    assert values(ds.skip(8)) == [8, 9] and values(ds.skip(-1)) == []
+    assert values(ds.take(2).repeat(3)) == [0, 1] * 3
+    assert values(ds.take(2).repeat().take(5)) == [0, 1, 0, 1, 0]
+    assert values(ds.take(2).concatenate(ds.skip(8))) == [0, 1, 8, 9]
+    assert ds.repeat().cardinality() == mr.INFINITE_CARDINALITY
+    assert ds.filter(lambda x: x > 3).cardinality() == mr.UNKNOWN_CARDINALITY
+
+
+def test_batch_keeps_or_drops_the_rest():
+    ds = Dataset.range(7)
+    assert values(ds.batch(3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert values(ds.batch(3, drop_remainder=True)) == [[0, 1, 2], [3, 4, 5]]
+    assert ds.batch(3).element_spec.shape == (None,) and ds.batch(3, drop_remainder=True).element_spec.shape == (3,)
+    assert len(ds.batch(3)) == 3 and len(ds.batch(3, drop_remainder=True)) == 2
+    assert [b.tolist() for b in ds.take(6).batch(2).batch(2)] == [[[0, 1], [2, 3]], [[4, 5]]]
+
+
+def test_batches_of_strings_and_of_unequal_shapes():
+    assert [list(b) for b in Dataset.from_tensor_slices(["a", "bb", ""]).batch(2)] == [[b"a", b"bb"], [b""]]
+    ragged = Dataset.range(1, 4).map(lambda n: mr.range(n))
+    assert values(ragged) == [[0], [0, 1], [0, 1, 2]]
+    assert ragged.element_spec.shape == (None,)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="batch"):
+        list(ragged.batch(3))
+
+
+def test_zip_takes_a_structure():
+    a, b = Dataset.range(3), Dataset.range(10, 20)
+    assert values(Dataset.zip(a, b)) == [(0, 10), (1, 11), (2, 12)]
+    assert values(Dataset.zip((a, b))) == values(Dataset.zip(datasets=(a, b))) == values(Dataset.zip(a, b))
+    assert values(Dataset.zip({"x": a, "y": (b, a)})) == [{"x": i, "y": (10 + i, i)} for i in range(3)]
+    assert len(Dataset.zip(a, b)) == 3
+    with pytest.raises(TypeError):
+        Dataset.zip([a, b])
+
+
+def test_flat_map_and_interleave():
+    assert values(Dataset.range(4).flat_map(lambda x: Dataset.range(x))) == [0, 0, 1, 0, 1, 2]
+    ds = Dataset.range(1, 5).interleave(lambda x: Dataset.from_tensors(x).repeat(3), cycle_length=2, block_length=2)
+    assert values(ds) == [1, 1, 2, 2, 1, 2, 3, 3, 4, 4, 3, 4]
+    parallel = Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=mr.AUTOTUNE)
+    assert values(parallel) == values(Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3))
+    loose = Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=3, deterministic=False)
+    assert sorted(values(loose)) == sorted(values(parallel))
+    assert values(Dataset.from_tensor_slices([[1, 2], [3, 4]]).flat_map(Dataset.from_tensor_slices)) == [1, 2, 3, 4]
+    with pytest.raises(TypeError, match="Dataset"):
+        Dataset.range(3).flat_map(lambda x: x)
+
+
+def test_every_argument_may_be_a_value_of_the_function_around():
+    ds = Dataset.range(1, 3).flat_map(lambda n: Dataset.range(n, 5 * n, n).skip(n).take(2).repeat(n).batch(n))
+    assert values(ds) == [[2], [3], [6, 8], [6, 8]]
+
+
+def test_the_default_cycle_length_of_interleave_is_16_everywhere():
+    ds = Dataset.range(20).interleave(lambda x: Dataset.from_tensors(x).repeat(2))
+    assert values(ds)[:18] == list(range(16)) + [0, 1]
+
+
+def test_parallel_map_keeps_the_order():
+    ds = Dataset.range(5000)
+    assert values(ds.map(lambda x: x * 3, num_parallel_calls=4)) == [3 * i for i in range(5000)]
+    loose = ds.map(lambda x: x * 3, num_parallel_calls=mr.AUTOTUNE, deterministic=False)
+    assert sorted(values(loose)) == [3 * i for i in range(5000)]
+    with pytest.raises(ValueError):
+        ds.map(lambda x: x, num_parallel_calls=0)
+
+
+def test_shuffle_is_a_permutation_and_a_function_of_its_seed():
+    ds = Dataset.range(1000)
+    shuffled = ds.shuffle(100, seed=3)
+    first, second = values(shuffled), values(shuffled)
+    assert sorted(first) == sorted(second) == list(range(1000)) and first != list(range(1000))
+    assert first != second  # reshuffled in each pass
+    assert values(ds.shuffle(100, seed=3)) == first
+    still = ds.shuffle(100, seed=3, reshuffle_each_iteration=False)
+    assert values(still) == values(still)
+    assert values(ds.shuffle(100, seed=4)) != first
+    assert values(ds.shuffle(1)) == list(range(1000))
+    assert all(x < i + 100 for i, x in enumerate(first))  # no element comes before the buffer can hold it
+    assert values(ds.shuffle(10).repeat(2)).count(7) == 2
+
+
+def test_prefetch_changes_nothing():
+    assert values(Dataset.range(1000).prefetch(10)) == list(range(1000))
+    assert values(Dataset.range(1000).prefetch(mr.AUTOTUNE).batch(7).prefetch(1))[-1] == list(range(994, 1000))
+
+
+def test_apply_options_and_conflicts():
+    double = Dataset.range(4).apply(lambda ds: ds.map(lambda x: 2 * x))
+    assert values(double) == [0, 2, 4, 6]
+    options = mr.Options()
+    options.deterministic = True
+    options.threading.private_threadpool_size = 1
+    ds = double.with_options(options)
+    assert ds.options().deterministic is True and ds.map(lambda x: x).options().threading.private_threadpool_size == 1
+    assert values(ds) == [0, 2, 4, 6]
+    other = mr.Options()
+    other.deterministic = False
+    with pytest.raises(ValueError, match="deterministic"):
+        ds.with_options(other)
+    with pytest.raises(ValueError, match="deterministic"):
+        Dataset.zip(ds, Dataset.range(3).with_options(other))
+    with pytest.raises(AttributeError, match="determinstic"):
+        options.determinstic = True
+    with pytest.raises(TypeError):
+        double.apply(lambda ds: 3)
+
+
+def test_get_single_element_and_len():
+    assert Dataset.from_tensors(7).get_single_element() == 7
+    for ds in (Dataset.range(0), Dataset.range(2)):
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            ds.get_single_element()
+    assert len(Dataset.range(5)) == 5
+    for ds in (Dataset.range(5).repeat(), Dataset.range(5).filter(lambda x: x > 1)):
+        with pytest.raises(TypeError):
+            len(ds)
+        assert bool(ds)
+
+
+def test_what_is_not_built_says_so_and_what_to_use():
+    with pytest.raises(mr.errors.UnimplementedError, match="unbatch.*flat_map"):
+        Dataset.range(3).unbatch()
+    with pytest.raises(mr.errors.UnimplementedError, match="from_tensor_slices"):
+        Dataset.from_generator(lambda: iter([]), output_types=None)
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda ds: ds.batch(0), lambda ds: ds.batch(-1), lambda ds: ds.shuffle(0), lambda ds: ds.interleave(
+        lambda x: Dataset.range(x), cycle_length=0), lambda ds: Dataset.range(0, 1, 0)])
+def test_arguments_out_of_range_are_refused_when_built(wrong):
+    with pytest.raises((mr.errors.InvalidArgumentError, ValueError)):
+        wrong(Dataset.range(3))
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda ds: ds.batch("2"), lambda ds: ds.take(1.5), lambda ds: ds.batch(2, drop_remainder=3), lambda ds: ds.map(3),
+    lambda ds: ds.concatenate(3), lambda ds: ds.with_options(3), lambda ds: Dataset(3)])
+def test_arguments_of_the_wrong_kind_are_type_errors(wrong):
+    with pytest.raises(TypeError):
+        wrong(Dataset.range(3))
+
+
+def test_predicates_and_specs_that_do_not_fit():
+    with pytest.raises(mr.errors.InvalidArgumentError, match="filter"):
+        Dataset.range(3).filter(lambda x: x)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="concatenate"):
+        Dataset.range(3).concatenate(Dataset.from_tensors("a"))
+
+
+# ---- structures ----
+
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+@dataclasses.dataclass
+class Sample:
+    image: typing.Any
+    label: typing.Any
+
+
+def test_structures_come_back_as_they_went_in():
+    ds = Dataset.range(2).map(lambda i: {"p": Point(i, (i + 1, i + 2)), "a": [i, i]})
+    element = list(ds)[1]
+    assert list(element) == ["a", "p"]  # sorted by key
+    assert isinstance(element["p"], Point) and element["p"].y == (2, 3) and element["a"].tolist() == [1, 1]
+    record = list(Dataset.range(2).map(lambda i: Sample(image=i, label=-i)))[1]
+    assert isinstance(record, Sample) and record.label == -1
+    assert values(Dataset.range(2).map(lambda i: (i,))) == [(0,), (1,)]
+
+
+def test_tuples_are_unpacked_into_arguments_and_dicts_are_not():
+    ds = Dataset.zip(Dataset.range(3), Dataset.range(3, 6))
+    assert values(ds.map(lambda a, b: a + b)) == [3, 5, 7]
+    assert values(ds.map(lambda a, b: {"a": a, "b": b}).map(lambda d: d["a"] * d["b"])) == [0, 4, 10]
+    assert values(ds.map(lambda a, b: Point(a, b)).map(lambda x, y: y - x)) == [3, 3, 3]
+    assert values(Dataset.zip(ds, ds).map(lambda p, q: p[0] + q[1])) == [3, 5, 7]
+
+
+def test_element_specs_nest_like_the_elements():
+    ds = Dataset.range(2).map(lambda i: {"a": (i, mr.cast(i, mr.float32)), "b": "s"})
+    assert ds.element_spec == {"a": (mr.TensorSpec([], mr.int64), mr.TensorSpec([], mr.float32)),
+                               "b": mr.TensorSpec([], mr.string)}
+    assert mr.TensorSpec([2, None], mr.int32) == mr.TensorSpec((2, None), np.int32)
+    assert mr.TensorSpec([2], mr.int32) != mr.TensorSpec([None], mr.int32)
+    assert mr.TensorSpec([2, None], mr.int32).is_compatible_with(np.zeros((2, 5), np.int32))
+    assert mr.int64 == np.int64 and np.dtype("int64") == mr.int64.as_numpy_dtype and mr.string != mr.int64
+
+
+def test_odd_keys_are_refused():
+    for key, error in (("!namedtuple", ValueError), (3, TypeError)):
+        with pytest.raises(error):
+            Dataset.from_tensors({key: 1})
+
+
+# ---- as bytes ----
+
+
+def pipeline():
+    return (Dataset.range(20).map(lambda x: {"a": x * x, "b": mr.strings.as_string(x)}).filter(lambda d: d["a"] % 2 == 0)
+            .shuffle(5, seed=1).batch(3))
+
+
+def test_equal_pipelines_have_equal_fingerprints():
+    assert pipeline().fingerprint() == pipeline().fingerprint()
+    assert len(pipeline().fingerprint()) == 16
+    assert Dataset.range(3).fingerprint() != Dataset.range(4).fingerprint()
+    assert pipeline().fingerprint() == pickle.loads(pickle.dumps(pipeline())).fingerprint()
+
+
+def _read_in_child(ds, out):
+    out.put([(b["a"].tolist(), list(b["b"])) for b in ds])
+
+
+def test_datasets_pickle_also_into_spawned_processes():
+    ds = pipeline()
+    expected = [(b["a"].tolist(), list(b["b"])) for b in pipeline()]
+    again = pickle.loads(pickle.dumps(ds))
+    assert [(b["a"].tolist(), list(b["b"])) for b in again] == expected
+    assert again.element_spec == ds.element_spec
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=_read_in_child, args=(ds, queue))
+    child.start()
+    assert queue.get(timeout=60) == expected
+    child.join()
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(iter(ds))
+
+
+def test_options_pickle_with_the_dataset():
+    options = mr.Options()
+    options.threading.private_threadpool_size = 2
+    ds = pickle.loads(pickle.dumps(Dataset.range(3).with_options(options)))
+    assert ds.options().threading.private_threadpool_size == 2 and values(ds) == [0, 1, 2]
+
+
+def test_a_definition_above_the_limit_is_refused_with_its_size():
+    big = np.zeros(5 << 20, np.int64)  # 40 MiB
+    with pytest.raises((mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"):
+        Dataset.from_tensors(big)._serialize()
+    assert values(Dataset.range(3)) == [0, 1, 2]
+
+
+def test_damaged_definitions_are_refused():
+    from millrace.dataset import _parse
+    good = pipeline()._serialize()
+    for n in range(0, len(good), 7):
+        bad = good[:n] + bytes([good[n] ^ 0x55]) + good[n + 1:]
+        try:
+            _parse(bad)
+        except mr.errors.MillraceError:
+            pass
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        _parse(good[:len(good) // 2])

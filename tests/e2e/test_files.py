@@ -1,0 +1,189 @@
+"""TFRecord files and tf.Example: written here, read by the engine; what is damaged names its place."""
+
+import struct
+
+import numpy as np
+import pytest
+
+import millrace as mr
+from millrace._crc32c import crc32c, masked_crc32c
+from millrace.train import BytesList, Example, Feature, Features, FloatList, Int64List
+
+Dataset = mr.Dataset
+
+
+def write(path, records, options=None):
+    with mr.io.TFRecordWriter(str(path), options) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
+
+
+def records(n, size=20):
+    return [b"%d:" % i + bytes([i % 256]) * (i * size % 997) for i in range(n)]
+
+
+def test_crc32c_is_castagnolis():
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(b"") == 0
+    data = np.random.default_rng(1).bytes(50001)  # long: computed in lanes
+    register = crc32c(data[:16000])
+    assert register != crc32c(data)
+    table_driven = 0xFFFFFFFF
+    for byte in data:
+        table_driven ^= byte
+        for _ in range(8):
+            table_driven = table_driven >> 1 ^ (0x82F63B78 if table_driven & 1 else 0)
+    assert crc32c(data) == table_driven ^ 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_what_is_written_is_read(tmp_path, compression):
+    expected = records(300)
+    path = write(tmp_path / "x.tfrecord", expected, compression)
+    assert list(mr.TFRecordDataset(path, compression)) == expected
+    assert list(mr.TFRecordDataset([path, path], compression_type=compression)) == 2 * expected
+    assert list(tmp_path.iterdir()) == [tmp_path / "x.tfrecord"]
+
+
+def test_many_files_in_parallel(tmp_path):
+    paths = [write(tmp_path / f"{i}.tfrecord", [b"%d-%d" % (i, k) for k in range(5)]) for i in range(4)]
+    everything = sorted(b"%d-%d" % (i, k) for i in range(4) for k in range(5))
+    assert sorted(mr.TFRecordDataset(paths, num_parallel_reads=2)) == everything
+    ds = Dataset.from_tensor_slices(paths).interleave(mr.TFRecordDataset, cycle_length=2, block_length=5)
+    assert list(ds) == [b"%d-%d" % (i, k) for i in range(4) for k in range(5)]
+    assert sorted(mr.TFRecordDataset(Dataset.list_files(str(tmp_path / "*.tfrecord")))) == everything
+
+
+def test_list_files_expands_when_called_and_shuffles_by_default(tmp_path):
+    for i in range(20):
+        (tmp_path / f"{i:02}.txt").write_text("")
+    pattern = str(tmp_path / "*.txt")
+    shuffled, ordered = Dataset.list_files(pattern, seed=1), Dataset.list_files(pattern, shuffle=False)
+    (tmp_path / "99.txt").write_text("")
+    names = [str(tmp_path / f"{i:02}.txt").encode() for i in range(20)]
+    assert list(ordered) == names
+    assert sorted(shuffled) == names and list(shuffled) != names
+    with pytest.raises(mr.errors.InvalidArgumentError, match="nothing-here"):
+        Dataset.list_files(str(tmp_path / "nothing-here-*"))
+
+
+def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
+    with pytest.raises(TypeError):
+        with mr.io.TFRecordWriter(str(tmp_path / "x")) as writer:
+            writer.write(b"fine")
+            writer.write("not bytes")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["length", "length crc", "data", "data crc"])
+def test_corrupt_records_name_file_record_and_offset(tmp_path, where):
+    expected = records(5)
+    path = write(tmp_path / "broken.tfrecord", expected)
+    raw = bytearray(open(path, "rb").read())
+    start = sum(16 + len(r) for r in expected[:3])
+    at = {"length": 0, "length crc": 8, "data": 12, "data crc": 12 + len(expected[3])}[where]
+    raw[start + at] ^= 0x40
+    open(path, "wb").write(raw)
+    it = iter(mr.TFRecordDataset(path))
+    assert [next(it) for _ in range(3)] == expected[:3]
+    with pytest.raises(mr.errors.DataLossError, match="broken.tfrecord") as caught:
+        next(it)
+    assert str(start) in str(caught.value) or str(start + at) in str(caught.value)
+
+
+def test_a_truncated_file_is_data_loss(tmp_path):
+    path = write(tmp_path / "cut.tfrecord", records(3))
+    raw = open(path, "rb").read()
+    open(path, "wb").write(raw[:-3])
+    with pytest.raises(mr.errors.DataLossError, match="cut.tfrecord"):
+        list(mr.TFRecordDataset(path))
+
+
+def test_an_absurd_length_allocates_nothing(tmp_path):
+    length = struct.pack("<Q", 1 << 60)
+    path = tmp_path / "huge.tfrecord"
+    path.write_bytes(length + struct.pack("<I", masked_crc32c(length)) + b"xx")
+    with pytest.raises((mr.errors.DataLossError, mr.errors.ResourceExhaustedError), match="huge.tfrecord"):
+        list(mr.TFRecordDataset(str(path)))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(mr.errors.NotFoundError, match="missing.tfrecord"):
+        list(mr.TFRecordDataset(str(tmp_path / "missing.tfrecord")))
+
+
+def example(i):
+    return Example(features=Features(feature={
+        "id": Feature(int64_list=Int64List(value=[i])),
+        "xy": Feature(float_list=FloatList(value=[i / 2, -i])),
+        "name": Feature(bytes_list=BytesList(value=[b"n%d" % i])),
+    }))
+
+
+def test_examples_round_trip():
+    message = example(-3)
+    data = message.SerializeToString()
+    again = Example.FromString(data)
+    assert again == message
+    assert again.features.feature["id"].int64_list.value == [-3]
+    assert again.features.feature["xy"].float_list.value == [-1.5, 3.0]
+    assert again.features.feature["xy"].WhichOneof("kind") == "float_list"
+    for n in range(1, len(data)):
+        try:
+            Example.FromString(data[:n])
+        except (ValueError, struct.error, UnicodeDecodeError):
+            pass
+
+
+FEATURES = {"id": mr.io.FixedLenFeature([], mr.int64), "xy": mr.io.FixedLenFeature([2], mr.float32),
+            "name": mr.io.FixedLenFeature([], mr.string),
+            "weight": mr.io.FixedLenFeature([], mr.float32, default_value=1.5)}
+
+
+def test_parse_single_example_and_parse_example(tmp_path):
+    path = write(tmp_path / "e.tfrecord", [example(i).SerializeToString() for i in range(5)])
+    ds = mr.TFRecordDataset(path).map(lambda s: mr.io.parse_single_example(s, FEATURES))
+    assert ds.element_spec == {"id": mr.TensorSpec([], mr.int64), "xy": mr.TensorSpec([2], mr.float32),
+                               "name": mr.TensorSpec([], mr.string), "weight": mr.TensorSpec([], mr.float32)}
+    rows = list(ds)
+    assert [r["id"] for r in rows] == list(range(5)) and rows[3]["xy"].tolist() == [1.5, -3] and rows[2]["name"] == b"n2"
+    assert rows[0]["weight"] == 1.5
+    batched = list(mr.TFRecordDataset(path).batch(5).map(lambda s: mr.io.parse_example(s, FEATURES)))
+    assert batched[0]["id"].tolist() == list(range(5)) and batched[0]["xy"].shape == (5, 2)
+    assert list(batched[0]["name"]) == [b"n%d" % i for i in range(5)]
+
+
+@pytest.mark.parametrize("features,word", [
+    ({"absent": mr.io.FixedLenFeature([], mr.int64)}, "absent"), ({"id": mr.io.FixedLenFeature([], mr.float32)}, "id"),
+    ({"xy": mr.io.FixedLenFeature([3], mr.float32)}, "xy")])
+def test_examples_that_do_not_fit_name_the_feature(features, word):
+    ds = Dataset.from_tensors(example(1).SerializeToString()).map(lambda s: mr.io.parse_single_example(s, features))
+    with pytest.raises(mr.errors.InvalidArgumentError, match=word):
+        list(ds)
+
+
+def test_what_is_no_example_is_refused():
+    ds = Dataset.from_tensors(b"\xff\xff\xff").map(lambda s: mr.io.parse_single_example(s, FEATURES))
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        list(ds)
+
+
+def test_features_that_cannot_be_are_refused_at_once():
+    parse = lambda f: Dataset.from_tensors(b"").map(lambda s: mr.io.parse_single_example(s, f))  # noqa: E731
+    with pytest.raises(ValueError, match="int64, float32 and string"):
+        parse({"a": mr.io.FixedLenFeature([], mr.int32)})
+    with pytest.raises(TypeError):
+        parse({"a": mr.TensorSpec([], mr.int64)})
+    with pytest.raises(ValueError):
+        parse({})
+    with pytest.raises(mr.errors.UnimplementedError):
+        parse({"a": mr.io.VarLenFeature(mr.int64)})
+
+
+def test_sequences_of_any_length():
+    features = {"v": mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True)}
+    messages = [Example(features=Features(feature={"v": Feature(int64_list=Int64List(value=range(n)))})).SerializeToString()
+                for n in range(3)]
+    ds = Dataset.from_tensor_slices(messages).map(lambda s: mr.io.parse_single_example(s, features)["v"])
+    assert [r.tolist() for r in ds] == [[], [0], [0, 1]]

@@ -1,0 +1,267 @@
+"""Iterating: views that stay valid, positions that can be kept, errors, Ctrl-C, fork."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+Dataset = mr.Dataset
+
+
+def test_for_and_as_numpy_iterator_give_the_same_objects():
+    ds = Dataset.range(3).map(lambda x: (x, mr.strings.as_string(x), [x, x]))
+    for a, b in zip(ds, ds.as_numpy_iterator(), strict=True):
+        assert [type(v) for v in a] == [type(v) for v in b] == [np.int64, bytes, np.ndarray]
+        assert a[0] == b[0] and a[1] == b[1] and a[2].tolist() == b[2].tolist()
+    it = iter(ds)
+    assert iter(it) is it
+
+
+def test_arrays_are_read_only_views_that_outlive_everything_else():
+    ds = Dataset.range(2000).map(lambda x: mr.fill([64], x)).batch(4)
+    kept = list(ds.as_numpy_iterator())
+    del ds
+    gc.collect()
+    noise = [list(Dataset.range(5000).map(lambda x: mr.fill([64], -x))) for _ in range(3)]
+    for i, array in enumerate(kept):
+        assert not array.flags.writeable and not array.flags.owndata
+        assert array.tolist() == [[4 * i + k] * 64 for k in range(4)]
+        with pytest.raises(ValueError):
+            array[0, 0] = 1
+    del noise
+
+
+def test_a_view_of_a_view_keeps_the_block_alive():
+    view = next(iter(Dataset.from_tensors(np.arange(1 << 16)).map(lambda x: x + 1)))[100:200][::2]
+    gc.collect()
+    assert view[0] == 101 and view.sum() == sum(range(101, 201, 2))
+
+
+def test_blocks_are_released_with_their_last_view():
+    from millrace import _block
+    born = []
+    original = _block._Block.__init__
+
+    def counting(self, ptr):
+        original(self, ptr)
+        born.append(weakref.ref(self))
+
+    _block._Block.__init__ = counting
+    try:
+        kept = list(Dataset.range(10000).map(lambda x: mr.fill([16], x)))
+        assert any(r() is not None for r in born)
+        del kept
+        gc.collect()
+        assert all(r() is None for r in born)
+    finally:
+        _block._Block.__init__ = original
+
+
+def test_iterators_are_independent_and_end_for_good():
+    ds = Dataset.range(3)
+    a, b = iter(ds), iter(ds)
+    assert [next(a), next(b), next(a)] == [0, 0, 1]
+    assert list(a) == [2] and list(a) == [] and list(b) == [1, 2]
+
+
+def test_closing_an_iterator():
+    with iter(Dataset.range(10**12)) as it:
+        assert next(it) == 0
+        kept = next(it)
+    assert kept == 1
+    with pytest.raises(mr.errors.FailedPreconditionError):
+        next(it)
+
+
+def test_errors_come_after_the_rows_before_them_and_name_the_operator():
+    it = iter(Dataset.range(10).map(lambda x: mr.gather([7, 8, 9], x)))
+    assert [next(it) for _ in range(3)] == [7, 8, 9]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="(?s)map.*gather"):
+        next(it)
+
+
+# ---- positions ----
+
+
+def long_pipeline():
+    return (Dataset.range(500).shuffle(50, seed=9).map(lambda x: (x, mr.strings.as_string(x), mr.range(x % 5)))
+            .interleave(lambda x, s, r: Dataset.from_tensors((x, s, r)).repeat(2), cycle_length=4).prefetch(3))
+
+
+def plain(elements):
+    return [(int(x), s, r.tolist()) for x, s, r in elements]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 17, 500, 999, 1000])
+def test_a_state_continues_where_it_was_taken(cut):
+    everything = plain(long_pipeline())
+    it = iter(long_pipeline())
+    head = plain(next(it) for _ in range(cut))
+    state = it.get_state()
+    assert isinstance(state, bytes)
+    rest = plain(it)  # taking the state disturbs nothing
+    assert head + rest == everything
+    again = iter(long_pipeline())
+    again.set_state(state)
+    assert plain(again) == rest
+
+
+def test_states_can_be_taken_again_and_again():
+    expected = plain(long_pipeline())
+    got, state = [], None
+    for _ in range(40):
+        it = iter(long_pipeline())
+        if state is not None:
+            it.set_state(state)
+        got += plain(x for _, x in zip(range(25), it))
+        state = it.get_state()
+    assert got == expected
+
+
+def test_the_state_of_an_ended_iterator_is_its_end():
+    it = iter(Dataset.range(3))
+    assert list(it) == [0, 1, 2]
+    again = iter(Dataset.range(3))
+    again.set_state(it.get_state())
+    assert list(again) == []
+
+
+def test_damaged_and_foreign_states_are_refused():
+    it = iter(Dataset.range(100))
+    next(it)
+    state = it.get_state()
+    for bad in (b"", b"nonsense", state[:-1], state[:20], state + b"x"):
+        with pytest.raises(mr.errors.InvalidArgumentError):
+            iter(Dataset.range(100)).set_state(bad)
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        iter(Dataset.range(100).map(lambda x: x + 1)).set_state(state)
+    with pytest.raises(mr.errors.FailedPreconditionError):
+        it.set_state(state)
+
+
+# ---- being interrupted ----
+
+
+def test_ctrl_c_works_in_a_blocked_read(tmp_path):
+    """SIGINT to a process that waits for a service that is not there."""
+    script = tmp_path / "reader.py"
+    script.write_text(textwrap.dedent("""
+        import sys
+        import millrace as mr
+        ds = mr.Dataset.range(10).apply(mr.service.distribute("parallel_epochs", "grpc://127.0.0.1:1"))
+        it = iter(ds)
+        print("reading", flush=True)
+        try:
+            next(it)
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+            sys.exit(7)
+    """))
+    child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "reading\n"
+    time.sleep(0.3)  # give it the chance to block; the test holds either way
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == "interrupted\n"
+    assert child.wait(20) == 7
+
+
+def test_signal_handlers_run_while_a_read_computes_for_long():
+    ticks = []
+    old = signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    try:
+        it = iter(Dataset.range(10**12).filter(lambda x: x < 0).take(1))
+        stop = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        previous = signal.signal(signal.SIGUSR1, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        stop.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                next(it)
+        finally:
+            signal.signal(signal.SIGUSR1, previous)
+        assert ticks
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
+# ---- fork ----
+
+
+def in_child(function):
+    """What @function returns in a forked child (a short string), or its exception."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = str(function())
+        except BaseException as e:
+            text = f"{type(e).__name__}: {e}"
+        os.write(write_end, text.encode())
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end) as f:
+        text = f.read()
+    assert os.waitpid(pid, 0)[1] == 0
+    return text
+
+
+def test_a_child_iterates_datasets_of_its_parent():
+    ds = Dataset.range(100).map(lambda x: x * 2, num_parallel_calls=2).batch(10).prefetch(2)
+    assert in_child(lambda: sum(int(b.sum()) for b in ds)) == "9900"
+    assert sum(int(b.sum()) for b in ds) == 9900
+    # Also when the parent has used it before, and has nothing open.
+    assert in_child(lambda: sum(int(b.sum()) for b in ds)) == "9900"
+
+
+def test_an_iterator_is_refused_in_a_child_and_goes_on_in_the_parent():
+    ds = Dataset.range(1000).prefetch(4)
+    it = iter(ds)
+    kept = next(it)
+    assert "FailedPreconditionError" in in_child(lambda: next(it)) and "fork" in in_child(lambda: next(it))
+    assert "fork" in in_child(lambda: it.get_state())
+    assert in_child(lambda: (gc.collect(), kept)[1]) == "0"  # what the parent opened is not released there
+    assert list(it) == list(range(1, 1000))
+
+
+def _worker(ds, index, queue):
+    queue.put((index, [int(x) for x in ds]))
+
+
+def test_a_dataloader_style_pool_of_forked_workers():
+    ds = Dataset.range(50).shuffle(10, seed=1)
+    expected = [int(x) for x in ds]
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=_worker, args=(ds, i, queue)) for i in range(2)]
+    for child in children:
+        child.start()
+    got = dict(queue.get(timeout=60) for _ in children)
+    for child in children:
+        child.join()
+    assert len(got[0]) == len(got[1]) == len(expected)
+    assert sorted(got[0]) == sorted(got[1]) == list(range(50))
+
+
+def test_python_ends_cleanly_with_iterators_and_arrays_alive():
+    source = """
+        import millrace as mr
+        keep = [iter(mr.Dataset.range(10**9).prefetch(8)) for _ in range(3)]
+        arrays = [next(iter(mr.Dataset.range(99).batch(9))) for _ in range(9)]
+        for it in keep: next(it)
+        import sys; sys.modules["keep"] = (keep, arrays)
+        print("end")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")

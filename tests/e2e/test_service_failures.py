@@ -1,0 +1,350 @@
+"""Dispatchers and workers that stop, restart, come late or never; what is said, and that nothing is lost or hangs."""
+
+import collections
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import millrace as mr
+from conftest import free_port, pid_gone, wait_until
+
+Dataset = mr.Dataset
+
+
+def values(ds):
+    return [int(x) for x in ds]
+
+
+# ---- dispatchers ----
+
+
+def test_reading_goes_on_without_a_dispatcher(cluster):
+    it = iter(Dataset.range(100).apply(cluster.distribute()))
+    assert next(it) == 0
+    cluster.dispatchers[0].kill()
+    assert [int(x) for x in itertools.islice(it, 99)] == list(range(1, 100))
+
+
+def test_a_dispatcher_restarts_before_within_and_between_passes(cluster):
+    ds = Dataset.range(100).apply(cluster.distribute())
+    cluster.restart_dispatcher()
+    assert values(ds) == list(range(100))
+    cluster.restart_dispatcher()
+    it = iter(ds)
+    head = [int(x) for x in itertools.islice(it, 50)]
+    cluster.restart_dispatcher()
+    assert head + [int(x) for x in it] == list(range(100))
+    cluster.restart_dispatcher(kill=False)
+    assert values(ds) == list(range(100))
+
+
+def test_dynamic_reading_survives_a_dispatcher_restart(cluster):
+    it = iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch")))
+    head = [int(x) for x in itertools.islice(it, 50)]
+    cluster.restart_dispatcher()
+    assert head + [int(x) for x in it] == list(range(100))
+
+
+def test_registrations_survive_restarts(cluster):
+    sizes = [10] * 10 + [10, 11, 12, 13, 14]
+    made = []
+    for i, n in enumerate(sizes):
+        made.append(Dataset.range(n).map(lambda x: x + i).apply(cluster.distribute(job_name=f"job{i}")))
+        iter(made[-1]).close()
+        if i % 5 == 4:
+            cluster.restart_dispatcher()
+    for i, (ds, n) in enumerate(zip(made, sizes)):
+        assert sorted(values(ds)) == [x + i for x in range(n)]
+
+
+def test_ids_survive_a_restart(cluster):
+    mr.service.register_dataset(cluster.service, Dataset.range(10), dataset_id="kept")
+    cluster.restart_dispatcher()
+    assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, "kept")) == list(range(10))
+
+
+def test_dispatcher_and_worker_restart(cluster):
+    ds = Dataset.range(100).apply(cluster.distribute())
+    for _ in range(2):
+        cluster.restart_dispatcher()
+        cluster.restart_worker()
+        assert values(ds) == list(range(100))
+
+
+def test_another_dispatcher_takes_over_and_readers_follow(make_cluster):
+    cluster = make_cluster(workers=2, dispatchers=3)
+    it = iter(Dataset.range(2000).apply(cluster.distribute("distributed_epoch", job_name="f")))
+    got = [int(x) for x in itertools.islice(it, 200)]
+    leader = cluster.status()["leader"]
+    address = leader if isinstance(leader, str) else leader["address"]
+    next(d for d in cluster.dispatchers if d.address == address).kill()
+    got += [int(x) for x in it]
+    assert sorted(got) == list(range(2000))
+    assert values(Dataset.range(10).apply(cluster.distribute())) and cluster.status()
+
+
+def test_a_private_etcd_in_work_dir_recovers(tmp_path):
+    config = mr.service.DispatcherConfig(port=free_port(), work_dir=str(tmp_path / "state"), fault_tolerant_mode=True)
+    with mr.service.DispatchServer(config) as first:
+        mr.service.register_dataset(first.target, Dataset.range(10), dataset_id="kept")
+    with mr.service.DispatchServer(config) as second:
+        assert second.address == first.address
+        with mr.service.WorkerServer(mr.service.WorkerConfig(second.address)):
+            assert values(mr.service.from_dataset_id("parallel_epochs", second.target, "kept")) == list(range(10))
+        second.kill()
+    with mr.service.DispatchServer(config) as third:
+        ds = mr.service.from_dataset_id("parallel_epochs", third.target, "kept")
+        assert ds.element_spec == mr.TensorSpec([], mr.int64)
+
+
+# ---- workers ----
+
+
+def test_a_client_waits_for_servers_that_come_later(etcd):
+    port = free_port()
+    started = []
+
+    def start():
+        started.append(mr.service.DispatchServer(mr.service.DispatcherConfig(
+            port=port, etcd_endpoints=etcd.endpoint, cluster=f"late-{port}")))
+        started.append(mr.service.WorkerServer(mr.service.WorkerConfig(f"127.0.0.1:{port}")))
+
+    timer = threading.Timer(0.5, start)
+    timer.start()
+    try:
+        ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", f"grpc://127.0.0.1:{port}"))
+        assert values(ds) == list(range(10))
+    finally:
+        timer.join()
+        for server in reversed(started):
+            server.kill()
+
+
+def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
+    it = iter(Dataset.range(100).apply(cluster.distribute()))
+    head = [int(x) for x in itertools.islice(it, 50)]
+    cluster.start_worker()
+    got = collections.Counter(head + [int(x) for x in it])
+    assert got == collections.Counter({i: 2 for i in range(100)})
+
+
+def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=1000)
+    it = iter(Dataset.range(3000).apply(cluster.distribute("distributed_epoch")))
+    got = [int(x) for x in itertools.islice(it, 10)]
+    cluster.workers[0].kill()
+    got += [int(x) for x in it]  # ends
+    assert len(got) == len(set(got)) and set(got) <= set(range(3000))  # at most once
+
+
+# ---- bad input ----
+
+
+def test_no_dispatcher_is_unavailable_and_named():
+    address = f"127.0.0.1:{free_port()}"
+    ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", address, connect_timeout_ms=1000))
+    with pytest.raises(mr.errors.UnavailableError, match=address):
+        next(iter(ds))
+    with pytest.raises(mr.errors.UnavailableError, match=address):
+        mr.service.register_dataset(address, Dataset.range(1), timeout_ms=500)
+    with pytest.raises(mr.errors.UnavailableError, match=address):
+        mr.service.from_dataset_id("parallel_epochs", address, "id", connect_timeout_ms=500)
+
+
+def test_waiting_for_a_dispatcher_is_said_after_three_seconds(tmp_path):
+    address = f"127.0.0.1:{free_port()}"
+    source = f"""
+        import millrace as mr
+        ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", "{address}", connect_timeout_ms=5000))
+        try:
+            next(iter(ds))
+        except mr.errors.UnavailableError:
+            print("unavailable")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "unavailable\n" and address in done.stderr
+
+
+def test_a_corrupt_file_on_a_worker_names_file_and_offset(cluster, tmp_path):
+    path = tmp_path / "broken.tfrecord"
+    with mr.io.TFRecordWriter(str(path)) as writer:
+        for i in range(10):
+            writer.write(b"x" * 100)
+    raw = bytearray(path.read_bytes())
+    raw[5 * 116 + 50] ^= 1
+    path.write_bytes(raw)
+    ds = mr.TFRecordDataset(str(path)).apply(cluster.distribute())
+    got = []
+    with pytest.raises(mr.errors.DataLossError, match="broken.tfrecord.*580"):
+        for x in ds:
+            got.append(x)
+    assert len(got) == 5
+    assert values(Dataset.range(3).apply(cluster.distribute())) == [0, 1, 2]
+
+
+def test_a_file_that_the_worker_does_not_see_is_named(cluster, tmp_path):
+    ds = mr.TFRecordDataset(str(tmp_path / "missing.tfrecord")).apply(cluster.distribute())
+    with pytest.raises(mr.errors.NotFoundError, match="missing.tfrecord"):
+        list(ds)
+
+
+def test_a_definition_above_the_limit_is_refused(cluster):
+    import numpy as np
+    with pytest.raises((mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"):
+        list(Dataset.from_tensors(np.zeros(5 << 20, np.int64)).apply(cluster.distribute()))
+    assert values(Dataset.range(3).apply(cluster.distribute())) == [0, 1, 2]
+
+
+def test_closing_a_reader_early_disturbs_nobody(cluster):
+    for _ in range(5):
+        with iter(Dataset.range(10**9).apply(cluster.distribute())) as it:
+            assert next(it) == 0
+    assert values(Dataset.range(3).apply(cluster.distribute())) == [0, 1, 2]
+
+
+# ---- processes ----
+
+
+def children_of(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                if int(f.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+        except (OSError, IndexError):  # not a process, or gone meanwhile
+            pass
+    return found
+
+
+@pytest.mark.parametrize("end", ["SIGKILL", "exit"])
+def test_servers_and_the_private_etcd_end_with_their_owner(end):
+    source = """
+        import sys, time
+        import millrace as mr
+        d = mr.service.DispatchServer()
+        w = mr.service.WorkerServer(mr.service.WorkerConfig(d.address))
+        print(d.pid, w.pid, flush=True)
+        sys.stdin.read(1)
+        import os; os._exit(0)
+    """
+    owner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             text=True)
+    pids = [int(p) for p in owner.stdout.readline().split()]
+    everything = pids + children_of(pids[0])  # the private etcd is a child of the dispatcher
+    assert len(everything) == 3 and not any(pid_gone(p) for p in everything)
+    if end == "SIGKILL":
+        owner.kill()
+    else:
+        owner.stdin.write("x")
+        owner.stdin.close()
+    owner.wait()
+    wait_until(lambda: all(pid_gone(p) for p in everything), "all servers are gone")
+
+
+def test_killing_a_dispatcher_takes_its_private_etcd_along():
+    server = mr.service.DispatchServer()
+    etcd = children_of(server.pid)
+    assert len(etcd) == 1
+    server.kill()
+    wait_until(lambda: pid_gone(etcd[0]), "the private etcd is gone")
+
+
+def test_ctrl_c_on_the_terminal_does_not_reach_the_servers(cluster):
+    assert os.getsid(cluster.workers[0].pid) != os.getsid(0)
+    assert os.getsid(cluster.dispatchers[0].pid) == cluster.dispatchers[0].pid
+
+
+def test_the_life_of_a_server(etcd):
+    config = mr.service.DispatcherConfig(etcd_endpoints=[etcd.endpoint], cluster="life")
+    server = mr.service.DispatchServer(config, start=False)
+    with pytest.raises(mr.errors.FailedPreconditionError):
+        server.address
+    server.start()
+    assert server.running and server.pid and server.target == "grpc://" + server.address
+    first = server.pid
+    server.stop()
+    assert not server.running
+    server.join()
+    with server:
+        assert server.pid != first
+    assert not server.running
+
+
+def test_a_server_that_cannot_start_says_so(etcd):
+    with mr.service.DispatchServer(mr.service.DispatcherConfig(etcd_endpoints=etcd.endpoint, cluster="busy")) as server:
+        port = int(server.address.rsplit(":", 1)[1])
+        with pytest.raises(mr.errors.MillraceError, match="dispatcher"):
+            mr.service.DispatchServer(mr.service.DispatcherConfig(port=port, etcd_endpoints=etcd.endpoint, cluster="busy"))
+
+
+def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
+    script = tmp_path / "reader.py"
+    script.write_text(textwrap.dedent(f"""
+        import itertools, sys
+        import millrace as mr
+        ds = mr.Dataset.range(10**9).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
+        it = iter(ds)
+        next(it)
+        print("reading", flush=True)
+        try:
+            for x in it: pass
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    """))
+    child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "reading\n"
+    os.kill(cluster.workers[0].pid, signal.SIGSTOP)
+    try:
+        time.sleep(0.5)  # let it run dry; the test holds either way
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "interrupted\n"
+        assert child.wait(30) == 0
+    finally:
+        os.kill(cluster.workers[0].pid, signal.SIGCONT)
+
+
+# ---- fork ----
+
+
+def test_a_forked_pool_reads_from_the_service_when_nothing_is_open(make_cluster):
+    import multiprocessing
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(200).apply(cluster.distribute("distributed_epoch", job_name="pool"))
+    assert sorted(values(Dataset.range(20).apply(cluster.distribute("distributed_epoch")))) == list(range(20))  # used, closed
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    children = [context.Process(target=lambda: queue.put(values(ds))) for _ in range(2)]
+    for child in children:
+        child.start()
+    got = [queue.get(timeout=60) for _ in children]
+    for child in children:
+        child.join()
+    assert sorted(got[0] + got[1]) == list(range(200))
+
+
+def test_a_fork_while_a_service_read_is_open(cluster):
+    it = iter(Dataset.range(1000).apply(cluster.distribute()))
+    next(it)
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            next(it)
+            text = "read on"
+        except mr.errors.FailedPreconditionError as e:
+            text = str(e)
+        os.write(write_end, text.encode())
+        os._exit(0)
+    os.close(write_end)
+    with os.fdopen(read_end) as f:
+        assert "fork" in f.read()
+    os.waitpid(pid, 0)
+    assert [int(x) for x in it] == list(range(1, 1000))

@@ -1,0 +1,151 @@
+"""Jobs: names, sharing, repetitions; DYNAMIC sharding."""
+
+import collections
+import itertools
+
+import pytest
+
+import millrace as mr
+
+Dataset = mr.Dataset
+
+
+def values(ds):
+    return [int(x) for x in ds]
+
+
+def copies(values, n):
+    return collections.Counter({v: n for v in values})
+
+
+def alternate(*readers):
+    """All elements of several iterators, taken in turn."""
+    out, alive = [], list(readers)
+    while alive:
+        for reader in list(alive):
+            try:
+                out.append(int(next(reader)))
+            except StopIteration:
+                alive.remove(reader)
+    return out
+
+
+# ---- names ----
+
+
+def test_readers_of_one_job_share_its_elements(cluster):
+    ds = Dataset.range(1000).shuffle(100)
+    readers = [iter(ds.apply(cluster.distribute(job_name="shared"))) for _ in range(2)]
+    head = [int(next(readers[i % 2])) for i in range(100)]
+    assert sorted(head + alternate(*readers)) == list(range(1000))
+
+
+def test_jobs_of_different_names_are_independent(cluster):
+    for name in ("one", "two"):
+        assert values(Dataset.range(10).apply(cluster.distribute(job_name=name))) == list(range(10))
+
+
+def test_shared_jobs_repeat_together(cluster):
+    readers = [iter(Dataset.range(100).apply(cluster.distribute(job_name="r")).repeat(3)) for _ in range(2)]
+    head = [int(x) for r in readers for x in itertools.islice(r, 20)]
+    assert collections.Counter(head + alternate(*readers)) == copies(range(100), 3)
+
+
+def test_one_object_with_a_name_can_be_read_again_and_again(cluster):
+    ds = Dataset.range(10).apply(cluster.distribute(job_name="again"))
+    for _ in range(5):
+        assert values(ds) == list(range(10))
+
+
+def test_a_job_has_one_processing_mode(cluster):
+    a = Dataset.range(100).apply(cluster.distribute("parallel_epochs", job_name="mode"))
+    b = Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="mode"))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="(?i)mode"):
+        list(Dataset.zip(a, b))
+
+
+@pytest.mark.parametrize("names", [("x", "y"), (None, None)])
+def test_jobs_of_different_modes_side_by_side(cluster, names):
+    a = Dataset.range(100).apply(cluster.distribute("parallel_epochs", job_name=names[0]))
+    b = Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name=names[1]))
+    pairs = list(Dataset.zip(a, b))
+    assert len(pairs) == 100
+    assert sorted(int(x) for x, _ in pairs) == sorted(int(y) for _, y in pairs) == list(range(100))
+
+
+# ---- DYNAMIC ----
+
+
+@pytest.mark.parametrize("name", [None, "job"])
+def test_dynamic_gives_each_element_once_over_all_workers(make_cluster, name):
+    cluster = make_cluster(workers=2)
+    assert sorted(values(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name=name)))) == list(range(100))
+
+
+def test_dynamic_with_repeat_before_the_service(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(20).repeat(5).apply(cluster.distribute("distributed_epoch"))
+    assert collections.Counter(values(ds)) == copies(range(20), 5)
+
+
+def test_dynamic_with_repeat_in_the_client(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(20).apply(cluster.distribute("distributed_epoch")).repeat(5)
+    assert collections.Counter(values(ds)) == copies(range(20), 5)
+
+
+def test_dynamic_without_an_end(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(20).repeat().apply(cluster.distribute("distributed_epoch"))
+    seen = collections.Counter(int(x) for x in itertools.islice(ds, 1000))
+    assert all(seen[v] > 25 for v in range(20))
+
+
+def test_dynamic_keeps_the_pairs_of_a_zip(cluster):
+    ds = Dataset.zip(Dataset.range(10), Dataset.range(10)).apply(cluster.distribute("distributed_epoch"))
+    assert [(int(a), int(b)) for a, b in ds] == [(i, i) for i in range(10)]
+
+
+def test_a_zip_is_one_source_also_with_several_workers(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.zip(Dataset.range(50), Dataset.range(100, 200)).apply(cluster.distribute("distributed_epoch"))
+    assert sorted((int(a), int(b)) for a, b in ds) == [(i, 100 + i) for i in range(50)]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_dynamic_over_a_concatenation(make_cluster, workers):
+    cluster = make_cluster(workers=workers)
+    got = values(Dataset.range(100).concatenate(Dataset.range(100, 200)).apply(cluster.distribute("distributed_epoch")))
+    assert (got if workers == 1 else sorted(got)) == list(range(200))
+
+
+def test_dynamic_with_shuffle_and_repeat(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(20).shuffle(20).repeat(5).apply(cluster.distribute("distributed_epoch"))
+    assert collections.Counter(values(ds)) == copies(range(20), 5)
+
+
+def test_dynamic_over_files(make_cluster, tmp_path):
+    for i in range(5):
+        with mr.io.TFRecordWriter(str(tmp_path / f"{i}.tfrecord")) as writer:
+            for k in range(5):
+                writer.write(b"%d" % (5 * i + k))
+    cluster = make_cluster(workers=3)
+    ds = Dataset.list_files(str(tmp_path / "*.tfrecord"), shuffle=True).interleave(mr.TFRecordDataset)
+    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(range(25))
+    ds = mr.TFRecordDataset(sorted(str(p) for p in tmp_path.iterdir()))
+    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(range(25))
+
+
+def test_the_old_names_of_the_modes(make_cluster):
+    cluster = make_cluster(workers=2)
+    for mode, n in (("distributed_epoch", 1), ("parallel_epochs", 2), (mr.service.ShardingPolicy.DYNAMIC, 1),
+                    (mr.service.ShardingPolicy.OFF, 2)):
+        assert collections.Counter(values(Dataset.range(100).apply(cluster.distribute(mode)))) == copies(range(100), n)
+
+
+def test_seeded_off_copies_are_equal_and_unseeded_ones_differ(make_cluster):
+    cluster = make_cluster(workers=1)
+    read = lambda seed: values(Dataset.range(200).shuffle(200, seed=seed).apply(cluster.distribute()))  # noqa: E731
+    assert read(5) == read(5)
+    assert read(None) != read(None)
