@@ -59,7 +59,7 @@ struct server {
 };
 
 struct dev {
-    const struct dev_values *v;
+    struct dev_values *v;
     struct run run;
     struct private_etcd *etcd;
     char etcd_endpoints[512];
@@ -308,7 +308,7 @@ static void tend(struct dev *dev)
     }
 }
 
-static int run_dev(const struct dev_values *v, mr_error *err)
+static int run_dev(struct dev_values *v, mr_error *err)
 {
     struct dev *dev = mr_calloc(1, sizeof *dev);
     int rc;
@@ -350,5 +350,5 @@ int command_dev(int argc, char **argv)
     if (rc == OPT_RUN) {
         rc = run_dev(&v, &err);
     }
-    return rc < 0 ? run_fail("dev", &err) : 0;
+    return rc < 0 ? run_fail("dev", &v.run, &err) : 0;
 }

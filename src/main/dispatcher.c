@@ -93,7 +93,7 @@ static int serve(struct run *run, mr_dispatcher *d, struct private_etcd *etcd, m
     }
 }
 
-static int run_dispatcher(const struct dispatcher_values *v, mr_error *err)
+static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
 {
     struct run run;
     struct private_etcd *etcd = NULL;
@@ -152,5 +152,5 @@ int command_dispatcher(int argc, char **argv)
     if (rc == OPT_RUN) {
         rc = run_dispatcher(&v, &err);
     }
-    return rc < 0 ? run_fail("dispatcher", &err) : 0;
+    return rc < 0 ? run_fail("dispatcher", &v.run, &err) : 0;
 }

@@ -239,8 +239,12 @@ static int fill_in(const struct opt_program *p, void *into, mr_error *err)
     return MR_OK;
 }
 
+/* By its whole name (with "-ms" behind it, for a duration), or by the beginning of one name only. */
 static const struct opt *find(const struct opt_program *p, const char *name, size_t n, bool *in_ms)
 {
+    const struct opt *begun = NULL;
+    size_t found = 0;
+
     for (size_t i = 0; i < all_count(p); i++) {
         const struct opt *o = opt_at(p, i);
         size_t len = strlen(o->name);
@@ -249,8 +253,13 @@ static const struct opt *find(const struct opt_program *p, const char *name, siz
         if ((n == len || *in_ms) && memcmp(name, o->name, len) == 0) {
             return o;
         }
+        if (n > 0 && n < len && memcmp(name, o->name, n) == 0) {
+            begun = o;
+            found++;
+        }
     }
-    return NULL;
+    *in_ms = false;
+    return found == 1 ? begun : NULL;
 }
 
 static int unknown(const struct opt_program *p, const char *name, mr_error *err)

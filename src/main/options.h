@@ -3,7 +3,8 @@
  * you mean".
  *
  * Precedence: flag, then MILLRACE_<PROGRAM>_<OPTION>, then MILLRACE_<OPTION> for options of OPT_SHARED, then the
- * default. Flags are --name=value or --name value, in any order; a duration --x is also --x-ms NUMBER, for programs.
+ * default. Flags are --name=value or --name value, in any order; a name may be cut short where one option only begins
+ * so; a duration --x is also --x-ms NUMBER, for programs.
  *
  * Threads: called before any is started.
  */

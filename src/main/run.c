@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -98,21 +99,37 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     return rc;
 }
 
-int run_ready(const struct run_options *opts, const char *address, const char *etcd, mr_error *err)
+/* Takes @doc. */
+static int tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
 {
-    char line[1024];
-    int n;
+    char *line = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
+    size_t n = line == NULL ? 0 : strlen(line);
+    int fd = (int)opts->ready_fd;
+    int rc = MR_OK;
+
+    json_decref(doc);
+    if (line == NULL) {
+        return mr_error_nomem(err);
+    }
+    line[n] = '\n'; /* in place of the NUL */
+    if (write(fd, line, n + 1) != (ssize_t)n + 1) {
+        rc = mr_error_errno(err, errno, "writing to --ready-fd %d", fd);
+    }
+    free(line);
+    close(fd);
+    opts->ready_fd = 0;
+    return rc;
+}
+
+int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err)
+{
+    json_t *doc;
 
     if (opts->ready_fd == 0) {
         return MR_OK;
     }
-    n = snprintf(line, sizeof line, "{\"address\":\"%s\",\"pid\":%d%s%s%s}\n", address, (int)getpid(),
-                 etcd == NULL ? "" : ",\"etcd\":\"", etcd == NULL ? "" : etcd, etcd == NULL ? "" : "\"");
-    if (n < 0 || n >= (int)sizeof line || write((int)opts->ready_fd, line, (size_t)n) != n) {
-        return mr_error_errno(err, errno, "writing to --ready-fd %d", (int)opts->ready_fd);
-    }
-    close((int)opts->ready_fd);
-    return MR_OK;
+    doc = json_pack("{ss si ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd);
+    return tell_parent(opts, doc, err);
 }
 
 /* RUN_TIME: nothing that concerns us. */
@@ -205,8 +222,13 @@ int run_exit_status(const mr_error *err)
     }
 }
 
-int run_fail(const char *program, const mr_error *err)
+int run_fail(const char *program, struct run_options *opts, const mr_error *err)
 {
+    mr_error ignored; /* There is nobody left to tell. */
+
+    if (opts != NULL && opts->ready_fd != 0) {
+        (void)tell_parent(opts, json_pack("{ss si}", "error", err->message, "code", (int)err->code), &ignored);
+    }
     fprintf(stderr, "millrace %s: %s\n", program, err->message);
     if (err->code == MR_EINVAL) {
         fprintf(stderr, "See: millrace help %s\n", program);

@@ -36,10 +36,10 @@ struct run {
 int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err);
 
 /*
- * Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it. @etcd (the private one) may be
- * NULL.
+ * Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it (0 in @opts from then on). @etcd
+ * (the private one) may be NULL.
  */
-int run_ready(const struct run_options *opts, const char *address, const char *etcd, mr_error *err);
+int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err);
 
 enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
 
@@ -55,7 +55,10 @@ void run_stopping(struct run *run);
 /* 0 or what scripts expect for this failure: 2 usage, 3 not found, 4 unreachable, ... */
 int run_exit_status(const mr_error *err);
 
-/* "millrace NAME: message" on stderr; returns the exit status. */
-int run_fail(const char *program, const mr_error *err);
+/*
+ * "millrace NAME: message" on stderr, and {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that
+ * run_ready() did not use. Returns the exit status.
+ */
+int run_fail(const char *program, struct run_options *opts, const mr_error *err);
 
 #endif

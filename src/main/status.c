@@ -71,5 +71,5 @@ int command_status(int argc, char **argv)
     if (rc == OPT_RUN) {
         rc = show(&v, &err);
     }
-    return rc < 0 ? run_fail("status", &err) : 0;
+    return rc < 0 ? run_fail("status", NULL, &err) : 0;
 }

@@ -82,7 +82,7 @@ static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
     return MR_OK;
 }
 
-static int run_worker(const struct worker_values *v, mr_error *err)
+static int run_worker(struct worker_values *v, mr_error *err)
 {
     const char *tags[TAGS_MAX];
     size_t n_tags = 0;
@@ -141,5 +141,5 @@ int command_worker(int argc, char **argv)
     if (rc == OPT_RUN) {
         rc = run_worker(&v, &err);
     }
-    return rc < 0 ? run_fail("worker", &err) : 0;
+    return rc < 0 ? run_fail("worker", &v.run, &err) : 0;
 }

@@ -148,6 +148,16 @@ static void bounds_and_choices(void **state)
     check_refused("--json=maybe", NULL, "--json 'maybe': true or false is expected");
 }
 
+static void names_may_be_cut_short(void **state)
+{
+    struct values v;
+
+    assert_int_equal(parse(&v, NULL, "--num=9", "--lease", "2s", NULL), OPT_RUN);
+    assert_int_equal(v.number, 9);
+    assert_int_equal(v.ttl, 2000);
+    check_refused("--l=1s", NULL, "no option --l"); /* listen, log-format or lease-ttl */
+}
+
 static void mistakes_are_explained(void **state)
 {
     check_refused("--lisen", "a:1", "no option --lisen; did you mean --listen?");
@@ -201,6 +211,7 @@ int main(void)
         cmocka_unit_test(durations),
         cmocka_unit_test(sizes),
         cmocka_unit_test(bounds_and_choices),
+        cmocka_unit_test(names_may_be_cut_short),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(flag_wins_over_variable_wins_over_default),
         cmocka_unit_test(nearest_name),
