@@ -3,7 +3,7 @@
  * its gRPC API) and coord/fake (in memory, for simulation), held together by one conformance suite.
  *
  * All calls are asynchronous: the callback runs exactly once, on a thread of the adapter's (fake: inside
- * mr_fake_step()), never before the call has returned. A callback must not block. After close() no callback runs any more.
+ * mr_fake_step()), possibly before the call has returned. It must not block. After close() no callback runs any more.
  * What is passed in is copied before the call returns; what a callback is given is lent to it.
  *
  * Outcomes: MR_OK; a definite refusal (< 0 without MR_MAYBE_APPLIED): nothing was changed; or "unknown" (< 0 with

@@ -1,0 +1,229 @@
+/*
+ * Watches: one stream each, there are few. A stream that ends is reported and forgotten; the watcher starts a new one from the
+ * last revision it saw.
+ *
+ * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream has ended.
+ */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "coord/bytes.h"
+#include "coord/etcd/internal.h"
+#include "etcd/rpc.pb-c.h"
+
+#define WATCH_MESSAGE_BYTES_MAX (16u << 20)
+
+struct mr_etcd_watch {
+    struct mr_etcd_watch *next; /* lock of the store */
+    struct mr_etcd *etcd;
+    struct mr_etcd_conn *conn;
+    mr_rpc_stream *stream;
+    uint64_t id;
+    bool over; /* lock: no callback any more */
+    mr_watch_fn *fn;
+    void *ctx;
+};
+
+static void unlink_locked(struct mr_etcd *e, struct mr_etcd_watch *w)
+{
+    for (struct mr_etcd_watch **p = &e->watches; *p != NULL; p = &(*p)->next) {
+        if (*p == w) {
+            *p = w->next;
+            return;
+        }
+    }
+}
+
+static bool is_over(struct mr_etcd_watch *w)
+{
+    MR_LOCK(&w->etcd->lock);
+    return w->over;
+}
+
+/* Report a failure, once, and break the stream off. */
+static void fail(struct mr_etcd_watch *w, const mr_error *err, int64_t revision)
+{
+    mr_mutex_lock(&w->etcd->lock);
+    bool silent = w->over;
+
+    w->over = true;
+    mr_mutex_unlock(&w->etcd->lock);
+    if (!silent) {
+        w->fn(w->ctx, err->code, NULL, 0, revision, err);
+    }
+    mr_rpc_stream_cancel(w->stream);
+}
+
+static void cancelled_by_etcd(struct mr_etcd_watch *w, const Etcdserverpb__WatchResponse *r)
+{
+    mr_error err;
+
+    if (r->compact_revision > 0) {
+        (void)mr_error_set(&err, MR_ERANGE, "the watch's history was compacted at %lld",
+                           (long long)r->compact_revision);
+    } else {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd cancelled the watch: %s", r->cancel_reason);
+    }
+    fail(w, &err, r->compact_revision);
+}
+
+/* One key is watched, so each revision has one event. */
+static void tell(struct mr_etcd_watch *w, const Etcdserverpb__Event *e)
+{
+    struct mr_watch_event event = {.deleted = e->type == 1};
+
+    if (e->kv == NULL || is_over(w)) {
+        return;
+    }
+    event.kv = (struct mr_kv){.key = {e->kv->key.data, e->kv->key.len},
+                              .value = {e->kv->value.data, e->kv->value.len},
+                              .create_revision = e->kv->create_revision,
+                              .mod_revision = e->kv->mod_revision,
+                              .lease = e->kv->lease};
+    w->fn(w->ctx, MR_OK, &event, 1, e->kv->mod_revision, NULL);
+}
+
+static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    struct mr_etcd_watch *w = ctx;
+    size_t size = mr_rpc_message_size(m);
+    uint8_t *bytes = size <= WATCH_MESSAGE_BYTES_MAX ? mr_malloc(size + 1) : NULL;
+    Etcdserverpb__WatchResponse *r = NULL;
+    mr_error err;
+
+    if (bytes != NULL) {
+        mr_rpc_message_copy(m, 0, size, bytes);
+        r = etcdserverpb__watch_response__unpack(NULL, size, bytes);
+    }
+    mr_rpc_message_free(m);
+    mr_free(bytes);
+    if (r == NULL) {
+        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE, "a watch response of %zu bytes cannot be read", size);
+        fail(w, &err, 0);
+        return;
+    }
+    for (size_t i = 0; i < r->n_events; i++) {
+        tell(w, r->events[i]);
+    }
+    if (r->canceled) {
+        cancelled_by_etcd(w, r);
+    } else {
+        mr_rpc_stream_receive(s);
+    }
+    etcdserverpb__watch_response__free_unpacked(r, NULL);
+}
+
+static void on_sent(void *ctx, mr_rpc_stream *s)
+{
+    /* The one request of this stream is out; there is no second. */
+}
+
+static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *why)
+{
+    struct mr_etcd_watch *w = ctx;
+    struct mr_etcd *e = w->etcd;
+    mr_error err;
+
+    if (rc < 0) {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "watch stream: %s", why->message);
+    } else {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "watch stream: ended by etcd");
+    }
+    mr_mutex_lock(&e->lock);
+    bool silent = w->over || e->closing;
+
+    unlink_locked(e, w);
+    w->over = true;
+    if (!silent) {
+        mr_etcd_conn_failed_locked(e, w->conn);
+    }
+    mr_etcd_conn_put_locked(e, w->conn);
+    mr_mutex_unlock(&e->lock);
+    if (!silent) {
+        w->fn(w->ctx, err.code, NULL, 0, 0, &err);
+    }
+    mr_rpc_stream_unref(w->stream);
+    mr_free(w);
+    mr_etcd_ran(e);
+}
+
+static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+
+/* Open the stream and send the create request. */
+static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, const struct mr_buf *request, mr_error *err)
+{
+    static const char *const metadata[] = {"hasleader", "true", NULL};
+    struct mr_rpc_slice slice = {.data = request->data, .size = request->len};
+    int rc;
+
+    w->conn = request->failed || e->closing ? NULL : mr_etcd_conn_get_locked(e);
+    if (w->conn == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_rpc_stream_open(w->conn->live, "/etcdserverpb.Watch/Watch", metadata, -1, false, &stream_ops, w, &w->stream,
+                            err);
+    if (rc < 0) {
+        mr_etcd_conn_put_locked(e, w->conn);
+        return rc;
+    }
+    e->running++;
+    w->next = e->watches;
+    e->watches = w;
+    /* If it has ended already, `ended` tells; so does a refused send. */
+    if (mr_rpc_stream_send(w->stream, &slice, 1, false, NULL) < 0) {
+        mr_rpc_stream_cancel(w->stream);
+    }
+    mr_rpc_stream_receive(w->stream);
+    return MR_OK;
+}
+
+uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx)
+{
+    struct mr_etcd *e = (struct mr_etcd *)s;
+    struct mr_etcd_watch *w = mr_calloc(1, sizeof *w);
+    struct mr_buf request = mr_etcd_pack_watch(key, revision);
+    uint64_t id;
+    mr_error err;
+
+    MR_ASSERT(w != NULL);
+    w->etcd = e;
+    w->fn = fn;
+    w->ctx = ctx;
+    mr_mutex_lock(&e->lock);
+    id = ++e->watch_ids;
+    w->id = id;
+    int rc = start_locked(e, w, &request, &err);
+
+    mr_mutex_unlock(&e->lock);
+    mr_buf_free(&request);
+    if (rc < 0) {
+        err.traits = MR_RETRYABLE;
+        fn(ctx, rc, NULL, 0, 0, &err);
+        mr_free(w);
+    }
+    return id;
+}
+
+void mr_etcd_watch_cancel(mr_store *s, uint64_t id)
+{
+    struct mr_etcd *e = (struct mr_etcd *)s;
+
+    MR_LOCK(&e->lock);
+    for (struct mr_etcd_watch *w = e->watches; w != NULL; w = w->next) {
+        if (w->id == id) {
+            w->over = true;
+            mr_rpc_stream_cancel(w->stream);
+            return;
+        }
+    }
+}
+
+void mr_etcd_watch_break_locked(struct mr_etcd *e, const struct mr_etcd_conn *c)
+{
+    for (struct mr_etcd_watch *w = e->watches; w != NULL; w = w->next) {
+        if (c == NULL || w->conn == c) {
+            mr_rpc_stream_cancel(w->stream);
+        }
+    }
+}

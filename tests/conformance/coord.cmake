@@ -1,0 +1,7 @@
+# One suite, two stores.
+set(support ${MR_TEST_DIR}/../support/etcd.c ${MR_TEST_DIR}/../support/store.c)
+foreach(kind IN ITEMS fake etcd)
+  mr_test(conformance_store_${kind} LABEL conformance SOURCES ${MR_TEST_DIR}/store_test.c ${support}
+    LIBRARIES mr_coord_fake mr_coord_etcd ARGS ${kind})
+  set_tests_properties(conformance_store_${kind} PROPERTIES SKIP_RETURN_CODE 77)
+endforeach()
