@@ -1,0 +1,2 @@
+mr_test(kernel_harness_test LABEL unit SOURCES ${MR_TEST_DIR}/kernel_harness_test.c ${MR_TEST_DIR}/kernel_support.c
+        LIBRARIES mr_ops)

@@ -1,0 +1,147 @@
+/*
+ * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is a letter differs from
+ * row to row, the same letter being the same number within a row; {low,high} bounds the random values, ends included.
+ * Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES).
+ * `bad` is a set of inputs that infer must refuse (NULL: there is none).
+ */
+#ifndef MR_TEST_KERNEL_EXAMPLES_H
+#define MR_TEST_KERNEL_EXAMPLES_H
+
+struct kernel_example {
+    const char *kernel;
+    const char *inputs;
+    const char *attrs;
+    const char *bad;
+};
+
+#define BINARY(name)                                                        \
+    {name, "int32[2,3] int32[3]", "", "int32[2] int64[2]"},                 \
+    {name, "float32[] float32[4]", "", "string[] string[]"},                \
+    {name, "float64[n,1] float64[m]", "", "float32[2] float32[3]"},         \
+    {name, "uint8[n] uint8[n]", "", "bool[] bool[]"},                       \
+    {name, "int64[] int64[]", "", "int64[]"},                               \
+    {name, "float16[3] float16[]", "", NULL},                               \
+    {name, "bfloat16[n] bfloat16[]", "", NULL},                             \
+    {name, "int8[2,1,3] int8[4,1]", "", NULL}
+#define COMPARISON(name)                                                    \
+    {name, "int32[2,3]{0,2} int32[3]{0,2}", "", "int32[2] int64[2]"},       \
+    {name, "float32[n]{-1,1} float32[n]{-1,1}", "", "float32[] int32[]"},   \
+    {name, "uint64[] uint64[n]", "", NULL}
+#define FLOAT_UNARY(name)                                                   \
+    {name, "float32[3]{0,3}", "", "int32[3]"},                              \
+    {name, "float64[n,m]{0,1}", "", "string[]"},                            \
+    {name, "float16[]{0,2}", "", "bool[]"},                                 \
+    {name, "bfloat16[2]{0,2}", "", NULL}
+#define REDUCTION(name)                                                     \
+    {name, "int32[3,4]", "", "string[2]"},                                  \
+    {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},                  \
+    {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"},         \
+    {name, "uint8[n]", "keepdims=true", NULL},                              \
+    {name, "bfloat16[40]", "", NULL},                                       \
+    {name, "int64[3,40,2]", "axes=[1]", NULL},                              \
+    {name, "float16[3,0]", "axes=[1]", NULL}
+
+static const struct kernel_example kernel_examples[] = {
+    BINARY("add"),
+    BINARY("sub"),
+    BINARY("mul"),
+    BINARY("div"),
+    BINARY("minimum"),
+    BINARY("maximum"),
+    BINARY("squared_difference"),
+    {"floor_div", "int32[2,3] int32[3]{1,5}", "", "int32[] int64[]"},
+    {"floor_div", "float32[n] float32[]{1,5}", "", "string[] string[]"},
+    {"floor_div", "uint16[n] uint16[n]{1,5}", "", NULL},
+    {"floor_mod", "int64[n] int64[]{-5,-1}", "", "int32[] int64[]"},
+    {"floor_mod", "float64[2] float64[2]{1,5}", "", "bool[] bool[]"},
+    {"floor_mod", "uint32[] uint32[n]{1,5}", "", NULL},
+    {"pow", "float32[n] float32[n]{0,3}", "", "int8[] int8[]"},
+    {"pow", "int32[2]{-5,5} int32[]{0,5}", "", "uint8[] uint8[]"},
+    {"neg", "int32[2,3]", "", "uint8[2]"},
+    {"neg", "float32[n]", "", "bool[]"},
+    {"abs", "int16[n]", "", "uint8[2]"},
+    {"abs", "float16[3]", "", "string[]"},
+    {"sign", "int8[4]", "", "uint64[]"},
+    {"sign", "float64[n]", "", "string[]"},
+    {"square", "uint16[2]", "", "bool[]"},
+    {"square", "float32[n]", "", "string[]"},
+    {"relu", "int32[4]", "", "bool[]"},
+    {"relu", "float32[n]", "", "string[]"},
+    {"round", "float32[n]", "", "string[]"},
+    {"round", "int32[n]", "", "bool[]"},
+    FLOAT_UNARY("reciprocal"),
+    FLOAT_UNARY("sqrt"),
+    FLOAT_UNARY("rsqrt"),
+    FLOAT_UNARY("exp"),
+    FLOAT_UNARY("expm1"),
+    FLOAT_UNARY("log"),
+    FLOAT_UNARY("log1p"),
+    FLOAT_UNARY("sin"),
+    FLOAT_UNARY("cos"),
+    FLOAT_UNARY("tan"),
+    FLOAT_UNARY("tanh"),
+    FLOAT_UNARY("sigmoid"),
+    FLOAT_UNARY("floor"),
+    FLOAT_UNARY("ceil"),
+    FLOAT_UNARY("is_nan"),
+    FLOAT_UNARY("is_inf"),
+    FLOAT_UNARY("is_finite"),
+    COMPARISON("less"),
+    COMPARISON("less_equal"),
+    COMPARISON("greater"),
+    COMPARISON("greater_equal"),
+    COMPARISON("equal"),
+    COMPARISON("not_equal"),
+    {"equal", "string[2]{0,1} string[]{0,1}", "", "string[] int32[]"},
+    {"not_equal", "string[n]{0,1} string[n]{0,1}", "", NULL},
+    {"equal", "bool[n] bool[]", "", NULL},
+    {"logical_and", "bool[2,3] bool[3]", "", "int32[] int32[]"},
+    {"logical_or", "bool[n] bool[]", "", "bool[] int32[]"},
+    {"logical_xor", "bool[] bool[n]", "", NULL},
+    {"logical_not", "bool[n]", "", "uint8[]"},
+    {"bitwise_and", "int32[3] int32[3]", "", "float32[] float32[]"},
+    {"bitwise_or", "uint8[n] uint8[]", "", "int32[] int64[]"},
+    {"bitwise_xor", "int64[] int64[n]", "", "bool[] bool[]"},
+    {"invert", "uint16[n]", "", "bool[]"},
+    {"left_shift", "int32[n] int32[]{-2,40}", "", "float32[] float32[]"},
+    {"left_shift", "uint8[4] uint8[4]{0,9}", "", NULL},
+    {"right_shift", "int64[n] int64[n]{-2,70}", "", "int64[] int32[]"},
+    {"cast", "float32[n]", "dtype=:int32", "string[]"},
+    {"cast", "int64[2,3]", "dtype=:float32", NULL},
+    {"cast", "bool[n]", "dtype=:uint8", NULL},
+    {"cast", "uint8[4]", "dtype=:float16", NULL},
+    {"cast", "bfloat16[4]", "dtype=:bool", NULL},
+    {"cast", "int32[4]", "dtype=:int32", NULL},
+    {"select", "bool[n] int32[n] int32[]", "", "int32[] int32[] int32[]"},
+    {"select", "bool[] string[2] string[n,1]", "", "bool[] string[] int32[]"},
+    {"select", "bool[2,1] float64[3] float64[]", "", NULL},
+    {"clip_by_value", "float32[n] float32[]{-3,0} float32[]{1,3}", "", "float32[] float32[] float64[]"},
+    {"clip_by_value", "uint8[2,2] uint8[2]{0,9} uint8[]{10,20}", "", NULL},
+    {"zeros_like", "float32[n]", "", "string[]"},
+    {"ones_like", "bool[2]", "", "string[]"},
+    {"ones_like", "float16[n]", "", NULL},
+    {"identity", "string[n]", "", NULL},
+    {"identity", "float32[2]", "", NULL},
+    {"reshape", "int32[6]", "shape=<2,-1>", "int32[5]"},
+    {"reshape", "float32[n,6]", "shape=<-1,3>", "float32[2,2]"},
+    {"reshape", "string[2,3]", "shape=<6>", NULL},
+    {"reshape", "string[n,2]", "shape=<2,-1>", NULL},
+    {"expand_dims", "float32[3]", "axis=0", NULL},
+    {"expand_dims", "string[n,2]", "axis=-1", NULL},
+    {"squeeze", "float32[3,1]", "axes=[1]", "float32[3,2]"},
+    {"squeeze", "float32[1,3,1]", "", NULL},
+    {"squeeze", "int32[n,1]", "axes=[-1]", "int32[]"},
+    {"shape", "float32[n,2]", "dtype=:int64", NULL},
+    {"shape", "string[2,2]", "", NULL},
+    {"size", "float32[n,2]", "dtype=:int64", NULL},
+    {"rank", "float32[n,2]", "", NULL},
+    REDUCTION("reduce_sum"),
+    REDUCTION("reduce_prod"),
+    REDUCTION("reduce_max"),
+    REDUCTION("reduce_min"),
+    REDUCTION("reduce_mean"),
+    {"reduce_all", "bool[n,3]", "axes=[0]", "int32[2]"},
+    {"reduce_any", "bool[40]", "", "uint8[2]"},
+};
+
+#endif

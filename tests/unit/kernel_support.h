@@ -1,0 +1,63 @@
+/* Building columns and calling kernels from text, for the tests of tensor operators. */
+#ifndef MR_TEST_KERNEL_SUPPORT_H
+#define MR_TEST_KERNEL_SUPPORT_H
+
+#include "ops/kernel.h"
+#include "ops/tensor.h"
+
+#define TEST_INPUTS_MAX 8
+#define TEST_ATTRS_MAX 16
+#define TEST_OUTPUTS_MAX 16
+
+/* "float32[n,2]{0,3}" */
+struct test_input {
+    struct mr_leaf_spec spec; /* letters: unknown */
+    char letters[MR_RANK_MAX];
+    bool varies; /* has a letter */
+    double low;
+    double high;
+};
+
+struct test_attrs {
+    struct mr_attr attrs[TEST_ATTRS_MAX];
+    size_t n;
+    char names[TEST_ATTRS_MAX][32];
+    int64_t ints[TEST_ATTRS_MAX][16];
+    char bytes[TEST_ATTRS_MAX][32];
+};
+
+size_t test_parse_inputs(const char *text, struct test_input *ret);
+void test_parse_attrs(const char *text, struct test_attrs *ret);
+mr_dtype test_dtype(const char *name, size_t len);
+
+/* Random columns, one an input, letters consistent within a row: blocks of one column and @rows rows. */
+void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed, mr_block **ret);
+
+/* One column of numbers from values given as doubles, one row. */
+mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows, const double *values);
+mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char *const *values);
+
+struct test_call {
+    const struct mr_kernel *kernel;
+    struct test_attrs attrs;
+    struct mr_leaf_spec in[TEST_INPUTS_MAX];
+    size_t nin;
+    struct mr_leaf_spec out[TEST_OUTPUTS_MAX];
+    size_t nout;
+    struct mr_kernel_call call;
+};
+
+/* Look up, parse and infer. Returns infer's code. */
+int test_prepare(struct test_call *t, const char *kernel, const char *inputs, const char *attrs, mr_error *err);
+/* eval on columns 0 of @blocks. Bit i of @broadcast: input i is one row for all. */
+int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast, struct mr_column *out,
+              uint32_t *bad_row, mr_error *err);
+void test_release(struct test_call *t, struct mr_column *out);
+
+/* Row @ra of @a and row @rb of @b hold the same values in the same shape (a NaN equals a NaN). */
+bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra, const struct mr_column *b,
+                     uint32_t rows_b, uint32_t rb);
+/* Number @i of row @row as a double. */
+double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64_t i);
+
+#endif
