@@ -6,7 +6,7 @@
  * other than OK arrives as a mr_error (mr_code_from_status()).
  *
  * Lifetime: mr_rpc_acquire()/mr_rpc_release() count users; gRPC is initialised by the first and shut down completely by
- * the last (so that a process may fork while nothing is open). Everything made between must be freed before release.
+ * the last (see mr_rpc_keep_forkable()); neither is called from a callback. Everything made between must be freed before release.
  */
 #ifndef MR_RPC_RPC_H
 #define MR_RPC_RPC_H
@@ -27,6 +27,12 @@ typedef struct mr_rpc_message mr_rpc_message; /* received bytes, in slices */
 /* One runtime a process: its completion queue and thread. MR_EPRECOND in a child that was forked while it was open. */
 int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err);
 void mr_rpc_release(mr_rpc_runtime *rt);
+
+/*
+ * Before the first mr_rpc_acquire() of the process: it may fork while nothing is open, and parent and child may both use
+ * gRPC afterwards. Takes a poller that suits tens of connections, not thousands: for clients, not for servers.
+ */
+void mr_rpc_keep_forkable(void);
 
 /* ---- received messages ---- */
 
@@ -83,7 +89,10 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
 /* Ask for one more message. At most one may be asked for at a time. Any thread. */
 void mr_rpc_stream_receive(mr_rpc_stream *s);
 
-/* Bytes to send in place; @release(@ctx) is called once when gRPC no longer needs them (from any thread). */
+/*
+ * Bytes to send in place; @release(@ctx) is called once when gRPC no longer needs them: from any
+ * thread, also within mr_rpc_stream_send() and _cancel(), so it takes no lock that is held around those.
+ */
 struct mr_rpc_slice {
     const void *data;
     size_t size;
@@ -99,7 +108,7 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
 void mr_rpc_stream_half_close(mr_rpc_stream *s);
 /* Server: end the stream with a status (MR_OK or negative), after the message in flight. */
 void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message);
-/* Either side: break it off now. `ended` follows. Any thread. */
+/* Either side: break it off now. `ended` follows. Any thread. Dropping the last reference does it too. */
 void mr_rpc_stream_cancel(mr_rpc_stream *s);
 mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s);
 void mr_rpc_stream_unref(mr_rpc_stream *s); /* the opener (or the accept callback) owns one reference */

@@ -1,0 +1,80 @@
+/*
+ * What the files of this directory share. Nothing outside includes it.
+ *
+ * Threads: grpc_call_start_batch() on one call must not run twice at a time, so every call has a lock that is held
+ * around it and around grpc_call_cancel(). It is never held while a callback of the user runs.
+ */
+#ifndef MR_RPC_INTERNAL_H
+#define MR_RPC_INTERNAL_H
+
+#include "base/assert.h"
+#include "rpc/rpc.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define MR_RPC_TAG_MAGIC 0x4d525447u
+
+/* What goes through the completion queue as void *: the magic is checked when it comes back. */
+struct mr_rpc_tag {
+    uint32_t magic;
+    void (*fn)(struct mr_rpc_tag *tag, bool ok);
+};
+
+#define MR_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+static inline void mr_rpc_tag_init(struct mr_rpc_tag *tag, void (*fn)(struct mr_rpc_tag *tag, bool ok))
+{
+    tag->magic = MR_RPC_TAG_MAGIC;
+    tag->fn = fn;
+}
+
+struct mr_rpc_runtime {
+    pid_t pid;
+    grpc_completion_queue *cq;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t idle;
+    unsigned calls; /* lock: calls of any kind that still use the queue */
+};
+
+struct mr_rpc_channel {
+    mr_rpc_runtime *rt;
+    grpc_channel *channel;
+};
+
+struct mr_rpc_message {
+    grpc_byte_buffer *bytes;
+};
+
+/* MR_EPRECOND in a forked child. */
+int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err);
+bool mr_rpc_inherited(const mr_rpc_runtime *rt);
+void mr_rpc_call_began(mr_rpc_runtime *rt);
+void mr_rpc_call_ended(mr_rpc_runtime *rt);
+gpr_timespec mr_rpc_deadline(int64_t timeout_ms);
+
+/* Pairs of strings to gRPC's form; at most MR_RPC_METADATA_MAX pairs. */
+#define MR_RPC_METADATA_MAX 8
+int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX], size_t *n, mr_error *err);
+void mr_rpc_metadata_drop(grpc_metadata *md, size_t n);
+
+/* A status and its text as code and error; takes nothing. */
+int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
+
+/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL without memory. */
+const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
+
+struct mr_rpc_server;
+/* A new call of a stream method; owns @call. Runs accept. */
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx);
+/* Called once by each call the server made, when gRPC is through with it. */
+void mr_rpc_server_call_over(struct mr_rpc_server *srv);
+mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv);
+
+#endif

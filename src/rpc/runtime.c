@@ -1,0 +1,276 @@
+/*
+ * The one completion queue and its thread. Somebody must sit in grpc_completion_queue_next() for as long as a channel
+ * exists: without a poller, gRPC reconnects only when its backup poller wakes up, seconds later.
+ *
+ * fork: gRPC's timer thread does not exist in a child, and a new channel there hangs past its own deadline. So the last
+ * release shuts gRPC down completely (then parent and child may both begin anew), and a child that was forked while it
+ * was open is told MR_EPRECOND. The lock is taken across fork(), so that the child never sees a half-done start or end.
+ *
+ * gRPC's epoll engine keeps its epoll descriptor for the life of the process, through grpc_shutdown() too: parent and
+ * child would then share one set and take each other's events (seen: hangs, and crashes on the other's pointers). So a
+ * process that wants to fork takes the poll engine (mr_rpc_keep_forkable()), which leaves nothing open behind it.
+ */
+#include "rpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sync.h"
+
+#include <grpc/support/log.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHUTDOWN_MS_MAX 5000
+
+static struct {
+    pthread_mutex_t lock;
+    mr_rpc_runtime *rt; /* lock */
+    unsigned users;     /* lock */
+} global = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_bool forkable;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+    mr_mutex_lock(&global.lock);
+}
+
+static void after_fork(void)
+{
+    mr_mutex_unlock(&global.lock);
+}
+
+/*
+ * glibc gives the top of the heap back after each message and faults it in again: 600,000 page faults for 10 GB. Raising
+ * the trim threshold more than doubles the throughput of large messages.
+ */
+static void tune_malloc(void)
+{
+    const char *keep = getenv("MILLRACE_MALLOC");
+
+    if (keep != NULL && strcmp(keep, "keep") == 0) {
+        return;
+    }
+    (void)mallopt(M_TRIM_THRESHOLD, (int)(1024 * MR_MIB));
+    (void)mallopt(M_TOP_PAD, (int)(64 * MR_MIB));
+    (void)mallopt(M_MMAP_THRESHOLD, (int)(32 * MR_MIB));
+}
+
+/*
+ * Channels and servers count as users of gRPC too, and their last reference may be dropped a moment later on one of its
+ * threads; then that thread shuts gRPC down. A fork before this is over gives a child that hangs, so wait for it. gRPC
+ * offers nothing to wait on, only a question to ask; the answer takes its lock and so is "no" only when all is done.
+ */
+static void shut_down_grpc(void)
+{
+    int64_t until = mr_now_ms() + SHUTDOWN_MS_MAX;
+
+    grpc_shutdown();
+    while (grpc_is_initialized()) {
+        if (mr_now_ms() > until) {
+            mr_log(MR_LOG_WARN, "gRPC is still open; a child that is forked now cannot use it", NULL);
+            return;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    }
+}
+
+/* gRPC writes what we return as errors to stderr as well; only somebody who asked for it wants that. */
+static void no_log(gpr_log_func_args *args)
+{
+    (void)args;
+}
+
+static void once_per_process(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+    tune_malloc();
+    if (getenv("GRPC_VERBOSITY") == NULL) {
+        gpr_set_log_function(no_log);
+    }
+    /* gRPC reads this once, in the first grpc_init() of the process. */
+    if (atomic_load(&forkable) && getenv("GRPC_POLL_STRATEGY") == NULL) {
+        (void)setenv("GRPC_POLL_STRATEGY", "poll", 0);
+        grpc_init();
+        shut_down_grpc();
+        (void)unsetenv("GRPC_POLL_STRATEGY");
+    }
+}
+
+void mr_rpc_keep_forkable(void)
+{
+    atomic_store(&forkable, true);
+}
+
+static void *poll_events(void *arg)
+{
+    mr_rpc_runtime *rt = arg;
+
+    for (;;) {
+        grpc_event ev = grpc_completion_queue_next(rt->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+
+        if (ev.type == GRPC_QUEUE_SHUTDOWN) {
+            return NULL;
+        }
+        MR_ASSERT(ev.type == GRPC_OP_COMPLETE);
+        struct mr_rpc_tag *tag = ev.tag;
+        MR_ASSERT(tag->magic == MR_RPC_TAG_MAGIC);
+        tag->fn(tag, ev.success != 0);
+    }
+}
+
+static int runtime_new(mr_rpc_runtime **ret, mr_error *err)
+{
+    mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
+
+    if (rt == NULL) {
+        return mr_error_nomem(err);
+    }
+    rt->pid = getpid();
+    mr_mutex_init(&rt->lock);
+    mr_cond_init(&rt->idle);
+    grpc_init();
+    rt->cq = grpc_completion_queue_create_for_next(NULL);
+    int rc = mr_thread_start(&rt->thread, "mr-rpc", poll_events, rt, err);
+    if (rc < 0) {
+        grpc_completion_queue_shutdown(rt->cq);
+        grpc_completion_queue_destroy(rt->cq);
+        shut_down_grpc();
+        mr_free(rt);
+        return rc;
+    }
+    *ret = rt;
+    return MR_OK;
+}
+
+int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
+{
+    int rc = MR_OK;
+
+    (void)pthread_once(&once, once_per_process);
+    MR_LOCK(&global.lock);
+    if (global.rt == NULL) {
+        rc = runtime_new(&global.rt, err);
+    } else {
+        rc = mr_rpc_check(global.rt, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    global.users++;
+    *ret = global.rt;
+    return MR_OK;
+}
+
+void mr_rpc_release(mr_rpc_runtime *rt)
+{
+    if (rt == NULL || mr_rpc_inherited(rt)) {
+        return;
+    }
+    MR_LOCK(&global.lock);
+    MR_ASSERT(rt == global.rt);
+    MR_ASSERT(global.users > 0);
+    if (--global.users > 0) {
+        return;
+    }
+    MR_ASSERT(!pthread_equal(pthread_self(), rt->thread));
+    /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back first. */
+    mr_mutex_lock(&rt->lock);
+    while (rt->calls > 0) {
+        mr_cond_wait(&rt->idle, &rt->lock);
+    }
+    mr_mutex_unlock(&rt->lock);
+    grpc_completion_queue_shutdown(rt->cq);
+    (void)pthread_join(rt->thread, NULL);
+    grpc_completion_queue_destroy(rt->cq);
+    shut_down_grpc();
+    (void)pthread_cond_destroy(&rt->idle);
+    (void)pthread_mutex_destroy(&rt->lock);
+    mr_free(rt);
+    global.rt = NULL;
+}
+
+bool mr_rpc_inherited(const mr_rpc_runtime *rt)
+{
+    return rt->pid != getpid();
+}
+
+int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err)
+{
+    if (mr_rpc_inherited(rt)) {
+        return mr_error_set(err, MR_EPRECOND,
+                            "opened before fork (in process %ld): open it in the child, or start the child with spawn",
+                            (long)rt->pid);
+    }
+    return MR_OK;
+}
+
+void mr_rpc_call_began(mr_rpc_runtime *rt)
+{
+    MR_LOCK(&rt->lock);
+    rt->calls++;
+}
+
+void mr_rpc_call_ended(mr_rpc_runtime *rt)
+{
+    MR_LOCK(&rt->lock);
+    MR_ASSERT(rt->calls > 0);
+    if (--rt->calls == 0) {
+        (void)pthread_cond_broadcast(&rt->idle);
+    }
+}
+
+gpr_timespec mr_rpc_deadline(int64_t timeout_ms)
+{
+    if (timeout_ms < 0) {
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    }
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
+}
+
+int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX], size_t *n, mr_error *err)
+{
+    size_t count = 0;
+
+    for (; pairs != NULL && pairs[2 * count] != NULL; count++) {
+        if (count == MR_RPC_METADATA_MAX) {
+            mr_rpc_metadata_drop(out, count);
+            return mr_error_set(err, MR_EINVAL, "more than %d metadata entries", MR_RPC_METADATA_MAX);
+        }
+        memset(&out[count], 0, sizeof out[count]);
+        out[count].key = grpc_slice_from_copied_string(pairs[2 * count]);
+        out[count].value = grpc_slice_from_copied_string(pairs[2 * count + 1]);
+    }
+    *n = count;
+    return MR_OK;
+}
+
+void mr_rpc_metadata_drop(grpc_metadata *md, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        grpc_slice_unref(md[i].key);
+        grpc_slice_unref(md[i].value);
+    }
+}
+
+int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err)
+{
+    int code = mr_code_from_status((int)status);
+    size_t n = GRPC_SLICE_LENGTH(details);
+
+    if (code == MR_OK) {
+        return MR_OK;
+    }
+    if (n == 0) {
+        return mr_error_set(err, code, "%s", mr_code_name(code));
+    }
+    return mr_error_set(err, code, "%.*s", (int)(n < MR_ERROR_MESSAGE_SIZE ? n : MR_ERROR_MESSAGE_SIZE),
+                        (const char *)GRPC_SLICE_START_PTR(details));
+}

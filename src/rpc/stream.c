@@ -1,0 +1,525 @@
+/*
+ * Streams, the same object on both sides.
+ *
+ * Happy path: the client opens (initial metadata, and the batch that waits for the status: without one of its own from
+ * the start, cancellation is never seen); messages go one at a time in each direction; the server finishes with a
+ * status; the status arrives when the client has received what was before it.
+ *
+ * It is over when the status (client) or the close (server) has come and no batch is out any more: then `ended`, and
+ * gRPC's part of the object goes. The user's references may outlive it.
+ */
+#include "rpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sync.h"
+
+#include <grpc/support/alloc.h>
+#include <string.h>
+
+struct mr_rpc_stream {
+    mr_rpc_runtime *rt;
+    struct mr_rpc_server *server; /* NULL on the client's side */
+    atomic_uint refs;             /* the users' and, until it is over, gRPC's */
+    atomic_uint user_refs;
+    const struct mr_rpc_stream_ops *ops;
+    void *ctx;
+
+    pthread_mutex_t lock;
+    grpc_call *call;       /* lock, from here on; NULL once it is over */
+    unsigned pending;      /* batches that are out */
+    bool status_seen;      /* nothing new may be started */
+    bool cancelled;        /* by this side */
+    bool receiving;
+    bool receive_ended;    /* the peer sends no more */
+    bool sending;
+    bool first_sent;       /* WRITE_BUFFER_HINT on a stream's first message never completes */
+    bool closing;          /* half close or finish was asked for */
+    bool close_started;
+    bool accepted;         /* server: initial metadata was sent */
+    int finish_code;
+    char finish_message[MR_ERROR_MESSAGE_SIZE];
+
+    struct mr_rpc_tag start_tag;
+    struct mr_rpc_tag status_tag;
+    struct mr_rpc_tag receive_tag;
+    struct mr_rpc_tag send_tag;
+    struct mr_rpc_tag close_tag;
+    grpc_metadata_array initial;
+    grpc_metadata_array trailing;
+    grpc_byte_buffer *received;
+    grpc_status_code status;
+    grpc_slice details;
+    int close_cancelled;
+    char *peer; /* lock */
+};
+
+static void stream_unref(mr_rpc_stream *s)
+{
+    if (atomic_fetch_sub(&s->refs, 1) != 1) {
+        return;
+    }
+    gpr_free(s->peer);
+    (void)pthread_mutex_destroy(&s->lock);
+    mr_free(s);
+}
+
+mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
+{
+    (void)atomic_fetch_add(&s->user_refs, 1);
+    (void)atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+static void cancel_locked(mr_rpc_stream *s)
+{
+    if (s->call != NULL && !s->status_seen) {
+        s->cancelled = true;
+        (void)grpc_call_cancel(s->call, NULL);
+    }
+}
+
+void mr_rpc_stream_unref(mr_rpc_stream *s)
+{
+    if (s == NULL || mr_rpc_inherited(s->rt)) {
+        return;
+    }
+    if (atomic_fetch_sub(&s->user_refs, 1) == 1) {
+        /* Nobody is left who could end it. */
+        mr_mutex_lock(&s->lock);
+        if (s->server == NULL || !s->closing) {
+            cancel_locked(s);
+        }
+        mr_mutex_unlock(&s->lock);
+    }
+    stream_unref(s);
+}
+
+void mr_rpc_stream_cancel(mr_rpc_stream *s)
+{
+    if (mr_rpc_inherited(s->rt)) {
+        return;
+    }
+    MR_LOCK(&s->lock);
+    cancel_locked(s);
+}
+
+const char *mr_rpc_stream_peer(const mr_rpc_stream *stream)
+{
+    mr_rpc_stream *s = (mr_rpc_stream *)(uintptr_t)stream;
+
+    MR_LOCK(&s->lock);
+    if (s->peer == NULL && s->call != NULL) {
+        s->peer = grpc_call_get_peer(s->call);
+    }
+    return s->peer != NULL ? s->peer : "unknown";
+}
+
+/* ---- batches ---- */
+
+static void start_locked(mr_rpc_stream *s, const grpc_op *ops, size_t n, struct mr_rpc_tag *tag)
+{
+    grpc_call_error rc = grpc_call_start_batch(s->call, ops, n, tag, NULL);
+
+    /* Anything else is a breach of the API's order, which the flags above keep. */
+    MR_ASSERT(rc == GRPC_CALL_OK);
+    s->pending++;
+}
+
+static void start_close_locked(mr_rpc_stream *s)
+{
+    grpc_op ops[2];
+    size_t n = 0;
+
+    s->close_started = true;
+    memset(ops, 0, sizeof ops);
+    if (s->server == NULL) {
+        ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+        start_locked(s, ops, n, &s->close_tag);
+        return;
+    }
+    grpc_slice text = grpc_slice_from_copied_string(s->finish_message);
+    if (!s->accepted) {
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    }
+    ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+    ops[n].data.send_status_from_server.status = (grpc_status_code)mr_code_to_status(s->finish_code);
+    ops[n].data.send_status_from_server.status_details = &text;
+    n++;
+    start_locked(s, ops, n, &s->close_tag);
+    grpc_slice_unref(text);
+}
+
+/* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the runtime's thread. */
+static void over(mr_rpc_stream *s)
+{
+    mr_rpc_runtime *rt = s->rt;
+    struct mr_rpc_server *server = s->server;
+    mr_error err;
+    int rc = MR_OK;
+
+    if (server == NULL) {
+        rc = mr_rpc_status_error(s->status, s->details, &err);
+    } else if (s->close_cancelled != 0) {
+        rc = mr_error_set(&err, MR_ECANCELED, "the client is gone");
+    }
+    if (s->ops != NULL) {
+        s->ops->ended(s->ctx, s, rc, rc < 0 ? &err : NULL);
+    }
+    mr_mutex_lock(&s->lock);
+    grpc_call *call = s->call;
+    s->call = NULL;
+    mr_mutex_unlock(&s->lock);
+    grpc_metadata_array_destroy(&s->initial);
+    grpc_metadata_array_destroy(&s->trailing);
+    if (s->received != NULL) {
+        grpc_byte_buffer_destroy(s->received);
+    }
+    grpc_slice_unref(s->details);
+    grpc_call_unref(call);
+    stream_unref(s);
+    if (server != NULL) {
+        mr_rpc_server_call_over(server);
+    }
+    mr_rpc_call_ended(rt);
+}
+
+static void batch_back(mr_rpc_stream *s)
+{
+    mr_mutex_lock(&s->lock);
+    MR_ASSERT(s->pending > 0);
+    s->pending--;
+    bool done = s->pending == 0 && s->status_seen;
+    mr_mutex_unlock(&s->lock);
+    if (done) {
+        over(s);
+    }
+}
+
+static void on_start(struct mr_rpc_tag *tag, bool ok)
+{
+    (void)ok;
+    batch_back(MR_CONTAINER(tag, mr_rpc_stream, start_tag));
+}
+
+static void on_close(struct mr_rpc_tag *tag, bool ok)
+{
+    (void)ok;
+    batch_back(MR_CONTAINER(tag, mr_rpc_stream, close_tag));
+}
+
+static void on_status(struct mr_rpc_tag *tag, bool ok)
+{
+    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, status_tag);
+
+    (void)ok;
+    mr_mutex_lock(&s->lock);
+    s->status_seen = true;
+    mr_mutex_unlock(&s->lock);
+    batch_back(s);
+}
+
+static void on_receive(struct mr_rpc_tag *tag, bool ok)
+{
+    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, receive_tag);
+    mr_rpc_message *m = NULL;
+
+    mr_mutex_lock(&s->lock);
+    s->receiving = false;
+    grpc_byte_buffer *bytes = s->received;
+    s->received = NULL;
+    if (ok && bytes != NULL) {
+        m = mr_malloc(sizeof *m);
+        if (m == NULL) {
+            cancel_locked(s); /* A message lost in the middle must not look like a shorter stream. */
+        } else {
+            m->bytes = bytes;
+            bytes = NULL;
+        }
+    }
+    if (m == NULL) {
+        s->receive_ended = true;
+    }
+    mr_mutex_unlock(&s->lock);
+    if (bytes != NULL) {
+        grpc_byte_buffer_destroy(bytes);
+    }
+    if (m != NULL) {
+        s->ops->message(s->ctx, s, m);
+    }
+    batch_back(s);
+}
+
+static void on_send(struct mr_rpc_tag *tag, bool ok)
+{
+    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, send_tag);
+
+    mr_mutex_lock(&s->lock);
+    s->sending = false;
+    bool tell = ok && !s->status_seen && !s->closing;
+    if (s->closing && !s->close_started && !s->status_seen) {
+        start_close_locked(s);
+    }
+    mr_mutex_unlock(&s->lock);
+    if (tell && s->ops->sent != NULL) {
+        s->ops->sent(s->ctx, s);
+    }
+    batch_back(s);
+}
+
+void mr_rpc_stream_receive(mr_rpc_stream *s)
+{
+    grpc_op op;
+
+    MR_LOCK(&s->lock);
+    if (s->call == NULL || s->status_seen || s->receive_ended) {
+        return;
+    }
+    MR_ASSERT(!s->receiving);
+    s->receiving = true;
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_RECV_MESSAGE;
+    op.data.recv_message.recv_message = &s->received;
+    start_locked(s, &op, 1, &s->receive_tag);
+}
+
+/* ---- sending ---- */
+
+#define INLINE_SLICES 16
+
+static void release_all(const struct mr_rpc_slice *slices, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (slices[i].release != NULL) {
+            slices[i].release(slices[i].ctx);
+        }
+    }
+}
+
+static grpc_slice make_slice(const struct mr_rpc_slice *s)
+{
+    if (s->release == NULL) {
+        return grpc_slice_from_copied_buffer(s->data, s->size);
+    }
+    /* gRPC only reads what is sent. */
+    return grpc_slice_new_with_user_data((void *)(uintptr_t)s->data, s->size, s->release, s->ctx);
+}
+
+static grpc_byte_buffer *make_bytes(const struct mr_rpc_slice *slices, size_t n)
+{
+    grpc_slice few[INLINE_SLICES];
+    grpc_slice *list = n <= INLINE_SLICES ? few : mr_reallocarray(NULL, n, sizeof *list);
+
+    if (list == NULL) {
+        release_all(slices, n);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        list[i] = make_slice(&slices[i]);
+    }
+    grpc_byte_buffer *bb = grpc_raw_byte_buffer_create(list, n);
+    for (size_t i = 0; i < n; i++) {
+        grpc_slice_unref(list[i]);
+    }
+    if (list != few) {
+        mr_free(list);
+    }
+    return bb;
+}
+
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n, bool more_follows, mr_error *err)
+{
+    grpc_op op;
+    int rc = mr_rpc_check(s->rt, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    grpc_byte_buffer *bb = make_bytes(slices, n);
+    if (bb == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_mutex_lock(&s->lock);
+    if (s->call == NULL || s->status_seen || s->closing || s->cancelled) {
+        rc = mr_error_set(err, MR_ECANCELED, "sending on a stream that has ended");
+    } else {
+        MR_ASSERT(!s->sending);
+        memset(&op, 0, sizeof op);
+        op.op = GRPC_OP_SEND_MESSAGE;
+        op.flags = more_follows && s->first_sent ? GRPC_WRITE_BUFFER_HINT : 0;
+        op.data.send_message.send_message = bb;
+        s->sending = true;
+        s->first_sent = true;
+        start_locked(s, &op, 1, &s->send_tag);
+    }
+    mr_mutex_unlock(&s->lock);
+    grpc_byte_buffer_destroy(bb);
+    return rc;
+}
+
+static void close_locked(mr_rpc_stream *s)
+{
+    s->closing = true;
+    if (!s->sending) {
+        start_close_locked(s);
+    }
+}
+
+void mr_rpc_stream_half_close(mr_rpc_stream *s)
+{
+    MR_ASSERT(s->server == NULL);
+    MR_LOCK(&s->lock);
+    if (s->call != NULL && !s->status_seen && !s->closing) {
+        close_locked(s);
+    }
+}
+
+void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
+{
+    MR_ASSERT(s->server != NULL);
+    MR_LOCK(&s->lock);
+    if (s->call == NULL || s->status_seen || s->closing) {
+        return;
+    }
+    s->finish_code = code;
+    if (message != NULL) {
+        size_t n = strnlen(message, sizeof s->finish_message - 1);
+
+        memcpy(s->finish_message, message, n);
+    }
+    close_locked(s);
+}
+
+/* ---- beginning ---- */
+
+static mr_rpc_stream *stream_new(mr_rpc_runtime *rt)
+{
+    mr_rpc_stream *s = mr_calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        return NULL;
+    }
+    s->rt = rt;
+    atomic_init(&s->refs, 2);
+    atomic_init(&s->user_refs, 1);
+    mr_mutex_init(&s->lock);
+    mr_rpc_tag_init(&s->start_tag, on_start);
+    mr_rpc_tag_init(&s->status_tag, on_status);
+    mr_rpc_tag_init(&s->receive_tag, on_receive);
+    mr_rpc_tag_init(&s->send_tag, on_send);
+    mr_rpc_tag_init(&s->close_tag, on_close);
+    grpc_metadata_array_init(&s->initial);
+    grpc_metadata_array_init(&s->trailing);
+    s->details = grpc_empty_slice();
+    mr_rpc_call_began(rt);
+    return s;
+}
+
+/* The two batches every client stream begins with. */
+static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t nmd, bool wait_for_ready)
+{
+    grpc_op ops[2];
+    grpc_op status;
+
+    memset(ops, 0, sizeof ops);
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].flags = wait_for_ready
+                       ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                       : 0;
+    ops[0].data.send_initial_metadata.count = nmd;
+    ops[0].data.send_initial_metadata.metadata = md;
+    ops[1].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[1].data.recv_initial_metadata.recv_initial_metadata = &s->initial;
+    memset(&status, 0, sizeof status);
+    status.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    status.data.recv_status_on_client.trailing_metadata = &s->trailing;
+    status.data.recv_status_on_client.status = &s->status;
+    status.data.recv_status_on_client.status_details = &s->details;
+
+    MR_LOCK(&s->lock);
+    grpc_call_error rc = grpc_call_start_batch(s->call, ops, 2, &s->start_tag, NULL);
+    if (rc == GRPC_CALL_OK) {
+        s->pending++;
+        start_locked(s, &status, 1, &s->status_tag);
+    }
+    return rc;
+}
+
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata, int64_t timeout_ms,
+                       bool wait_for_ready, const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
+                       mr_error *err)
+{
+    grpc_metadata md[MR_RPC_METADATA_MAX];
+    size_t nmd = 0;
+    int rc = mr_rpc_check(ch->rt, err);
+
+    if (rc == MR_OK) {
+        rc = mr_rpc_metadata_make(metadata, md, &nmd, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    mr_rpc_stream *s = stream_new(ch->rt);
+    if (s == NULL) {
+        mr_rpc_metadata_drop(md, nmd);
+        return mr_error_nomem(err);
+    }
+    s->ops = ops;
+    s->ctx = ctx;
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq, method, NULL,
+                                       mr_rpc_deadline(timeout_ms), NULL);
+    grpc_slice_unref(method);
+    *ret = s; /* Before the first callback can run. */
+    grpc_call_error rv = start_client(s, md, nmd, wait_for_ready);
+    mr_rpc_metadata_drop(md, nmd);
+    if (rv != GRPC_CALL_OK) {
+        *ret = NULL;
+        grpc_call_unref(s->call);
+        s->call = NULL;
+        mr_rpc_call_ended(ch->rt);
+        stream_unref(s);
+        stream_unref(s);
+        return mr_error_set(err, MR_EINVAL, "opening %s: %s", path, grpc_call_error_to_string(rv));
+    }
+    return MR_OK;
+}
+
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx)
+{
+    grpc_op op;
+    mr_rpc_stream *s = stream_new(mr_rpc_server_runtime(srv));
+
+    if (s == NULL) {
+        grpc_call_unref(call); /* The client sees the stream reset. */
+        mr_rpc_server_call_over(srv);
+        return;
+    }
+    s->server = srv;
+    s->call = call;
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+    op.data.recv_close_on_server.cancelled = &s->close_cancelled;
+    mr_mutex_lock(&s->lock);
+    start_locked(s, &op, 1, &s->status_tag);
+    mr_mutex_unlock(&s->lock);
+    accept(ctx, s);
+}
+
+void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
+{
+    grpc_op op;
+
+    MR_ASSERT(s->server != NULL);
+    MR_LOCK(&s->lock);
+    MR_ASSERT(!s->accepted);
+    s->ops = ops;
+    s->ctx = ctx;
+    s->accepted = true;
+    if (s->call == NULL || s->status_seen) {
+        return;
+    }
+    memset(&op, 0, sizeof op);
+    op.op = GRPC_OP_SEND_INITIAL_METADATA;
+    start_locked(s, &op, 1, &s->start_tag);
+}
