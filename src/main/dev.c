@@ -266,6 +266,21 @@ static void print_service(const struct dev *dev)
     (void)fflush(stdout);
 }
 
+/* What print_service() says, for programs. NULL without memory, which run_tell_parent() reports. */
+static json_t *describe(const struct dev *dev)
+{
+    json_t *servers = json_array();
+
+    for (size_t i = 0; i < dev->n; i++) {
+        const struct server *s = &dev->servers[i];
+
+        (void)json_array_append_new(servers, json_pack("{ss si ss si}", "kind", kind_of(s), "number", s->number,
+                                                       "address", s->address, "pid", (int)s->pid));
+    }
+    return json_pack("{ss si ss ss so}", "address", dev->service, "pid", (int)getpid(), "etcd", dev->etcd_endpoints,
+                     "cluster", dev->v->cluster, "servers", servers);
+}
+
 static void note_death(struct server *s, int status)
 {
     int64_t now = mr_now_ms();
@@ -273,7 +288,7 @@ static void note_death(struct server *s, int status)
 
     s->pid = 0;
     s->restarts = now - s->started_ms > STEADY_MS ? 0 : s->restarts + 1;
-    int64_t wait = mr_backoff_ms(s->restarts, 200 /* base */, 10000 /* max */, mr_random_u64());
+    int64_t wait = mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
     s->restart_at_ms = now + wait;
     child_describe(status, why, sizeof why);
     mr_log(MR_LOG_ERROR, "a server ended; starting it again", "server", "%s", kind_of(s), "number", "%d", s->number,
@@ -300,7 +315,7 @@ static void tend(struct dev *dev)
             } else {
                 s->restarts++;
                 s->restart_at_ms =
-                    mr_now_ms() + mr_backoff_ms(s->restarts, 200 /* base */, 10000 /* max */, mr_random_u64());
+                    mr_now_ms() + mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
                 mr_log(MR_LOG_ERROR, "starting the server again did not work", "server", "%s", kind_of(s), "number",
                        "%d", s->number, "error", "%s", err.message, NULL);
             }
@@ -322,7 +337,7 @@ static int run_dev(struct dev_values *v, mr_error *err)
         rc = start_all(dev, err);
         if (rc == MR_OK) {
             print_service(dev);
-            rc = run_ready(&v->run, dev->service, dev->etcd != NULL ? dev->etcd_endpoints : NULL, err);
+            rc = run_tell_parent(&v->run, describe(dev), err);
         }
         while (rc == MR_OK && run_wait(&dev->run, TEND_MS) != RUN_STOP) {
             tend(dev);

@@ -99,8 +99,7 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     return rc;
 }
 
-/* Takes @doc. */
-static int tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
+int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
 {
     char *line = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
     size_t n = line == NULL ? 0 : strlen(line);
@@ -108,6 +107,10 @@ static int tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
     int rc = MR_OK;
 
     json_decref(doc);
+    if (fd == 0) {
+        free(line);
+        return MR_OK;
+    }
     if (line == NULL) {
         return mr_error_nomem(err);
     }
@@ -123,13 +126,7 @@ static int tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
 
 int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err)
 {
-    json_t *doc;
-
-    if (opts->ready_fd == 0) {
-        return MR_OK;
-    }
-    doc = json_pack("{ss si ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd);
-    return tell_parent(opts, doc, err);
+    return run_tell_parent(opts, json_pack("{ss si ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd), err);
 }
 
 /* RUN_TIME: nothing that concerns us. */
@@ -226,8 +223,8 @@ int run_fail(const char *program, struct run_options *opts, const mr_error *err)
 {
     mr_error ignored; /* There is nobody left to tell. */
 
-    if (opts != NULL && opts->ready_fd != 0) {
-        (void)tell_parent(opts, json_pack("{ss si}", "error", err->message, "code", (int)err->code), &ignored);
+    if (opts != NULL) {
+        (void)run_tell_parent(opts, json_pack("{ss si}", "error", err->message, "code", (int)err->code), &ignored);
     }
     fprintf(stderr, "millrace %s: %s\n", program, err->message);
     if (err->code == MR_EINVAL) {

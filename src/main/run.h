@@ -12,6 +12,7 @@
 
 #include "main/options.h"
 
+#include <jansson.h>
 #include <millrace/base.h>
 
 /* The values of run_shared_options. */
@@ -40,6 +41,9 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
  * (the private one) may be NULL.
  */
 int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err);
+
+/* The same with a document of the program's own, which it takes. Without --ready-fd nothing happens. */
+int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err);
 
 enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
 

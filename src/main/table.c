@@ -11,6 +11,12 @@
 #define NESTING_MAX 8
 
 static void render_object(json_t *object, const char *title, unsigned depth, struct mr_buf *out);
+static void render_table(json_t *rows, const char *title, unsigned depth, struct mr_buf *out);
+
+static bool is_rows(json_t *v)
+{
+    return json_is_array(v) && json_array_size(v) > 0 && json_is_object(json_array_get(v, 0));
+}
 
 /* One cell: a string without its quotes, anything else as JSON; control characters must not reach a terminal. */
 static void cell_text(json_t *v, struct mr_buf *cell)
@@ -31,7 +37,7 @@ static void cell_text(json_t *v, struct mr_buf *cell)
     free(dumped);
 }
 
-/* The names of all members of all @rows, in order of their appearance. */
+/* The names of all members of all @rows but the tables among them, in order of their appearance. */
 static size_t columns_of(json_t *rows, const char **names)
 {
     size_t n = 0;
@@ -49,7 +55,7 @@ static size_t columns_of(json_t *rows, const char **names)
             while (c < n && strcmp(names[c], key) != 0) {
                 c++;
             }
-            if (c == n && n < COLUMNS_MAX) {
+            if (c == n && n < COLUMNS_MAX && !is_rows(value)) {
                 names[n++] = key;
             }
         }
@@ -64,7 +70,39 @@ static void pad(struct mr_buf *out, size_t width, size_t used)
     }
 }
 
-static void render_table(json_t *rows, const char *title, struct mr_buf *out)
+/* "jobs digits: iterations": a table within a row. */
+static void render_nested(json_t *rows, const char *title, unsigned depth, struct mr_buf *out)
+{
+    size_t i;
+    json_t *row;
+    const char *key;
+    json_t *value;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_object_foreach(row, key, value)
+        {
+            struct mr_buf name = MR_BUF_INIT;
+            struct mr_buf cell = MR_BUF_INIT;
+            json_t *label = json_object_get(row, "name");
+
+            if (label == NULL) {
+                label = json_object_get(row, "id");
+            }
+            if (is_rows(value) && depth < NESTING_MAX) {
+                if (label != NULL) {
+                    cell_text(label, &cell);
+                }
+                mr_buf_printf(&name, "%s %s: %s", title, label != NULL ? (const char *)cell.data : "", key);
+                render_table(value, name.failed ? key : (const char *)name.data, depth + 1, out);
+            }
+            mr_buf_free(&name);
+            mr_buf_free(&cell);
+        }
+    }
+}
+
+static void render_table(json_t *rows, const char *title, unsigned depth, struct mr_buf *out)
 {
     const char *names[COLUMNS_MAX];
     size_t widths[COLUMNS_MAX];
@@ -100,11 +138,7 @@ static void render_table(json_t *rows, const char *title, struct mr_buf *out)
         mr_buf_puts(out, "\n");
     }
     mr_buf_free(&cell);
-}
-
-static bool is_rows(json_t *v)
-{
-    return json_is_array(v) && json_array_size(v) > 0 && json_is_object(json_array_get(v, 0));
+    render_nested(rows, title, depth, out);
 }
 
 static void render_object(json_t *object, const char *title, unsigned depth, struct mr_buf *out)
@@ -126,7 +160,7 @@ static void render_object(json_t *object, const char *title, unsigned depth, str
     json_object_foreach(object, key, value)
     {
         if (is_rows(value)) {
-            render_table(value, key, out);
+            render_table(value, key, depth + 1, out);
         } else if (json_is_object(value) && depth < NESTING_MAX) {
             render_object(value, key, depth + 1, out);
         }

@@ -42,6 +42,24 @@ static void lists_and_nested_objects(void **state)
                                                                                      "  address: a:1\n");
 }
 
+static void tables_within_rows_follow(void **state)
+{
+    check("{\"jobs\":[{\"id\":\"1\",\"name\":\"digits\",\"iterations\":[{\"id\":\"7\",\"tasks\":[{\"worker\":\"a:1\"}]}"
+          "]}]}",
+          "\n"
+          "jobs (1)\n"
+          "  id  name\n"
+          "  1   digits\n"
+          "\n"
+          "jobs digits: iterations (1)\n"
+          "  id\n"
+          "  7\n"
+          "\n"
+          "jobs digits: iterations 7: tasks (1)\n"
+          "  worker\n"
+          "  a:1\n");
+}
+
 static void control_characters_do_not_reach_the_terminal(void **state)
 {
     check("{\"name\":\"a\\u001b[31m\\nb\"}", "name: a?[31m?b\n");
@@ -60,9 +78,8 @@ static void what_is_no_object_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars_then_tables),
-        cmocka_unit_test(lists_and_nested_objects),
-        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(scalars_then_tables),          cmocka_unit_test(lists_and_nested_objects),
+        cmocka_unit_test(tables_within_rows_follow),    cmocka_unit_test(control_characters_do_not_reach_the_terminal),
         cmocka_unit_test(what_is_no_object_is_refused),
     };
 
