@@ -1,0 +1,278 @@
+"""
+Two trainers learn handwritten digits from one shared job while the leading dispatcher is killed.
+
+    make demo
+
+Says what it does as it goes; the last line is "demo: ok", or says what went wrong and the exit status is 1.
+"""
+
+import gzip
+import json
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import millrace as mr
+from cluster import Cluster, processes_of
+
+HERE = pathlib.Path(__file__).resolve().parent
+SHARDS = 96
+EPOCHS = 8
+TRAINERS = ("A", "B")
+KILL_RANGE = (0.30, 0.70)  # of an epoch's images, in one trainer's hands
+ACCURACY = 0.90
+LIMIT_S = 110  # a demo that hangs is a demo that fails
+
+
+class Failed(Exception):
+    pass
+
+
+def need(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+# ---- data ----
+
+
+def load_digits():
+    """1,797 images of 8 x 8 pixels in 0..16, and their labels."""
+    with gzip.open(HERE / "digits.csv.gz", "rt") as f:
+        table = np.loadtxt(f, delimiter=",", dtype=np.int64)
+    return table[:, :-1], table[:, -1]
+
+
+def write_shards(directory, images, labels, ids):
+    """TFRecord files of tf.Example, the images dealt out in turn."""
+    for shard in range(SHARDS):
+        with mr.io.TFRecordWriter(directory / f"digits-{shard:03d}-of-{SHARDS:03d}.tfrecord") as writer:
+            for i in range(shard, len(ids), SHARDS):
+                writer.write(mr.train.Example(features=mr.train.Features(feature={
+                    "id": mr.train.Feature(int64_list=mr.train.Int64List(value=[int(ids[i])])),
+                    "image": mr.train.Feature(int64_list=mr.train.Int64List(value=images[i].tolist())),
+                    "label": mr.train.Feature(int64_list=mr.train.Int64List(value=[int(labels[i])])),
+                })).SerializeToString())
+
+
+# ---- trainers ----
+
+
+class Trainer:
+    """A process that runs train.py; its lines go to @events as (trainer, dictionary or None at its end)."""
+
+    def __init__(self, name, args, events):
+        self.name = name
+        self.process = subprocess.Popen([sys.executable, str(HERE / "train.py"), "--name", name, "--wait", *args],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._read, args=(events,), daemon=True).start()
+
+    def _read(self, events):
+        for line in self.process.stdout:
+            events.put((self, json.loads(line)))
+        events.put((self, None))
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+
+
+class Run:
+    """What happened so far, as told by the trainers."""
+
+    def __init__(self, cluster, n_train):
+        self.cluster = cluster
+        self.n_train = n_train
+        self.epochs = {}  # epoch -> trainer name -> ids, once it has ended there
+        self.accuracy = {}
+        self.killed = None  # (epoch, trainer name, images it had)
+        self.after_kill = set()  # trainers that got a batch of the same epoch after the kill
+
+    def on_step(self, name, said):
+        epoch, images = said["epoch"], said["images"]
+        if self.killed is None:
+            self.consider_kill(name, epoch, images)
+        elif epoch == self.killed[0]:
+            self.after_kill.add(name)
+
+    def consider_kill(self, name, epoch, images):
+        """Kill the leader if this reader is in the middle of its epoch and splits are still to be handed out."""
+        share = images / self.n_train
+        if epoch == 0 or not KILL_RANGE[0] <= share <= KILL_RANGE[1]:
+            return
+        status = self.cluster.status()
+        outstanding = outstanding_splits(status)
+        if outstanding == 0:
+            return  # The next epoch will do.
+        leader = status["leader"]
+        pid = self.cluster.kill_dispatcher(leader)
+        self.killed = (epoch, name, images)
+        say(f"trainer {name} has {images} of the {self.n_train} images of epoch {epoch} ({share:.0%}), {outstanding} of "
+            f"{SHARDS} splits are outstanding: SIGKILL to the leading dispatcher {leader}, process {pid}")
+
+    def on_epoch(self, name, said):
+        epoch = said["epoch"]
+        self.epochs.setdefault(epoch, {})[name] = said["ids"]
+        loss = "-" if said["loss"] is None else f"{said['loss']:.3f}"
+        say(f"trainer {name}: epoch {epoch} done, {len(said['ids'])} images, loss {loss}, test accuracy "
+            f"{said['accuracy']:.3f}")
+        if len(self.epochs[epoch]) == len(TRAINERS):
+            self.check_epoch(epoch)
+
+    def check_epoch(self, epoch):
+        """Between the trainers every image was visited exactly once."""
+        visited = sorted(i for ids in self.epochs[epoch].values() for i in ids)
+        missing = set(range(self.n_train)) - set(visited)
+        need(not missing, f"epoch {epoch}: {len(missing)} images were not visited, for example {sorted(missing)[:5]}")
+        need(len(visited) == self.n_train, f"epoch {epoch}: {len(visited) - self.n_train} images were visited twice")
+        say(f"epoch {epoch}: each of the {self.n_train} images was visited exactly once")
+
+
+def outstanding_splits(status):
+    """Splits of the running iteration that no worker has been given yet."""
+    count = 0
+    for job in status.get("jobs", []):
+        for iteration in job.get("iterations", []):
+            if not iteration.get("finished"):
+                for provider in iteration.get("providers", []):
+                    count += int(provider.get("splits", 0)) - int(provider.get("next", 0))
+    return count
+
+
+def train(cluster, directory, n_train):
+    """Run both trainers to their end; what happened."""
+    events = queue.Queue()
+    args = ["--service", cluster.service, "--shards", str(directory / "*.tfrecord"), "--test", str(directory / "test.npz"),
+            "--epochs", str(EPOCHS)]
+    trainers = [Trainer(name, args, events) for name in TRAINERS]
+    run = Run(cluster, n_train)
+    ready = running = 0
+    try:
+        running = len(trainers)
+        while running > 0:
+            trainer, said = events.get()
+            if said is None:
+                running -= 1
+                status = trainer.process.wait()
+                need(status == 0, f"trainer {trainer.name} ended with status {status}")
+            elif said["event"] == "ready":
+                ready += 1
+                if ready == len(trainers):
+                    say("both trainers are ready: go")
+                    for t in trainers:
+                        t.go()
+            elif said["event"] == "step":
+                run.on_step(trainer.name, said)
+            elif said["event"] == "epoch":
+                run.on_epoch(trainer.name, said)
+            else:
+                run.accuracy[trainer.name] = said["accuracy"]
+    finally:
+        for t in trainers:
+            t.end()
+    return run
+
+
+# ---- judgement ----
+
+
+def check(run):
+    need(run.killed is not None, "no epoch had a reader in its middle while splits were outstanding: no leader was killed")
+    epoch, name, images = run.killed
+    need(run.after_kill, f"nobody received a batch of epoch {epoch} after the leader was killed")
+    say(f"training went on in epoch {epoch}: after the kill, batches came to trainer {' and '.join(sorted(run.after_kill))}")
+    need(sorted(run.epochs) == list(range(EPOCHS)) and all(len(e) == len(TRAINERS) for e in run.epochs.values()),
+         f"not every trainer ended all {EPOCHS} epochs")
+    for name in TRAINERS:
+        got = sum(len(run.epochs[e][name]) for e in range(EPOCHS))
+        share = got / (EPOCHS * run.n_train)
+        say(f"trainer {name}: {got} images in all ({share:.0%}), test accuracy {run.accuracy[name]:.3f}")
+        need(share >= 0.25, f"trainer {name} received {share:.0%} of the images, less than a quarter")
+        need(run.accuracy[name] >= ACCURACY, f"trainer {name}: accuracy {run.accuracy[name]:.3f} is below {ACCURACY}")
+
+
+def show(cluster, leader_before):
+    say("the state in etcd explains itself: etcdctl get --prefix /millrace/digits/")
+    listing = cluster.etcdctl("get", "--prefix", "/millrace/digits/").splitlines()
+    keys, values = listing[0::2], listing[1::2]
+    for noun in ("leader", "jobs", "iterations", "workers", "datasets"):
+        for key, value in zip(keys, values):
+            if f"/{noun}" in key:
+                print(f"    {key}\n        {value if len(value) <= 200 else value[:200] + ' ...'}")
+                break
+    status = cluster.status()
+    need(status["leader"] != "", "nobody leads")
+    say(f"the leader is now {status['leader']}, epoch {status['epoch']} (it was {leader_before}); millrace status:")
+    print("    " + cluster.status_text().replace("\n", "\n    ").rstrip(), flush=True)
+
+
+def demo(directory):
+    images, labels = load_digits()
+    order = np.random.default_rng(1).permutation(len(labels))
+    test, rest = order[:360], order[360:]
+    say(f"{len(labels)} handwritten digits (UCI, CC BY 4.0): {len(rest)} to train with, {len(test)} to test with")
+    write_shards(directory, images[rest], labels[rest], np.arange(len(rest)))
+    np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test])
+    say(f"wrote {SHARDS} TFRecord files of tf.Example to {directory}")
+    with Cluster(directory) as cluster:
+        for server in cluster.servers:
+            say(f"{server['kind']} {server['number']} serves on {server['address']}, process {server['pid']}")
+        say(f"etcd {cluster.etcd}, service {cluster.service}")
+        leader = cluster.status()["leader"]
+        say(f"leading: {leader}")
+        say('the pipeline: list_files, interleave TFRecord, parse_example, map cast and scale, shuffle, batch; DYNAMIC, '
+            'job "digits"')
+        try:
+            run = train(cluster, directory, len(rest))
+            check(run)
+            show(cluster, leader)
+        except Failed:
+            print(cluster.log_tail(), file=sys.stderr)
+            raise
+        pids = [server["pid"] for server in cluster.servers]
+    need(not processes_of(directory), f"processes are left: {processes_of(directory)}")
+    need(not [p for p in pids if pathlib.Path(f"/proc/{p}").exists()], f"a server is left: one of {pids}")
+
+
+def main():
+    def too_late(number, frame):
+        raise Failed(f"not done after {LIMIT_S} s")
+
+    signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(LIMIT_S)
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="millrace-demo-") as home:
+            directory = pathlib.Path(home)
+            demo(directory)
+        need(not directory.exists(), f"{directory} is left")
+    except (Failed, RuntimeError, OSError, subprocess.CalledProcessError, mr.errors.MillraceError) as e:
+        print(f"demo: failed: {e}", flush=True)
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted", flush=True)
+        return 130
+    say(f"nothing is left behind: no process, no file ({time.monotonic() - began:.0f} s)")
+    print("demo: ok", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
