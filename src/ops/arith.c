@@ -64,7 +64,7 @@ SIGNED(sign, "sign", MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a)
                 mr_error_set(err, MR_EINVAL, "integer division by zero");                       \
                 return i;                                                                       \
             }                                                                                   \
-            z[i] = is_minus_one ? (S)(by_minus_one) : (S)(expr);                                \
+            z[i] = (S)(is_minus_one ? (S)(by_minus_one) : (S)(expr));                                \
             (void)wide;                                                                         \
         }                                                                                       \
         return n;                                                                               \

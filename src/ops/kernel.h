@@ -68,8 +68,8 @@ struct mr_kernel {
                  struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err);
     /*
      * Fill @out[0..nout) with columns of @rows rows, in new or shared buffers (owner[] set, one reference each). On
-     * failure *@bad_row is the first row that failed, out[] is untouched and err says why; the rows before it can be had
-     * by calling again.
+     * failure *@bad_row is a row that failed, out[] is untouched and err says why. Rows before it may have failed too: the
+     * executor calls again for those, until they pass.
      */
     int (*eval)(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
                 struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err);

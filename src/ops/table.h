@@ -44,6 +44,7 @@
     X(neg) \
     X(not_equal) \
     X(ones_like) \
+    X(parse_example) \
     X(pow) \
     X(rank) \
     X(reciprocal) \

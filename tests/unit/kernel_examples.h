@@ -1,7 +1,8 @@
 /*
  * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is a letter differs from
  * row to row, the same letter being the same number within a row; {low,high} bounds the random values, ends included.
- * Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES).
+ * Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES),
+ * name=("a","b") (STRINGS).
  * `bad` is a set of inputs that infer must refuse (NULL: there is none).
  */
 #ifndef MR_TEST_KERNEL_EXAMPLES_H
@@ -142,6 +143,10 @@ static const struct kernel_example kernel_examples[] = {
     REDUCTION("reduce_mean"),
     {"reduce_all", "bool[n,3]", "axes=[0]", "int32[2]"},
     {"reduce_any", "bool[40]", "", "uint8[2]"},
+    {"parse_example", "example[]", "names=(\"pixels\",\"label\") kinds=[0,0] dtypes=[12,5] shape0=<2,2>", "int32[]"},
+    {"parse_example", "example[n]", "names=(\"label\",\"pixels\") kinds=[0,0] dtypes=[5,12] shape1=<4>", "string[2,2]"},
+    {"parse_example", "example[]{1,5}", "names=(\"tag\",\"steps\") kinds=[0,0] dtypes=[14,5] shape1=<-1,2>", NULL},
+    {"parse_example", "example[2]", "names=(\"label\") kinds=[0] dtypes=[5] shape0=<1>", NULL},
 };
 
 #endif

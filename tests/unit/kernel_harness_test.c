@@ -68,6 +68,7 @@ static void close_example(void)
     if (now.t.kernel->release != NULL) {
         now.t.kernel->release(now.t.call.state);
     }
+    test_free_attrs(&now.t.attrs);
 }
 
 /* What infer said is true of the result. */
@@ -254,8 +255,10 @@ static void failed_allocations(void **state)
 static int infer_inputs(const char *inputs)
 {
     struct test_call other;
+    int rc = test_prepare(&other, now.example->kernel, inputs, now.example->attrs, &now.err);
 
-    return test_prepare(&other, now.example->kernel, inputs, now.example->attrs, &now.err);
+    test_free_attrs(&other.attrs);
+    return rc;
 }
 
 static int infer_attrs(size_t nin, const struct mr_attr *attrs, size_t nattrs)

@@ -32,7 +32,8 @@ static const char *parse_input(const char *p, struct test_input *ret)
     size_t len = strcspn(p, "[");
 
     memset(ret, 0, sizeof *ret);
-    ret->spec.dtype = (uint8_t)test_dtype(p, len);
+    ret->example = len == 7 && memcmp(p, "example", 7) == 0;
+    ret->spec.dtype = (uint8_t)(ret->example ? MR_STRING : test_dtype(p, len));
     ret->low = mr_dtype_is_signed(ret->spec.dtype) || mr_dtype_is_float(ret->spec.dtype) ? -5 : 0;
     ret->high = ret->spec.dtype == MR_BOOL ? 1 : 5;
     p += len + 1;
@@ -85,6 +86,28 @@ static const char *parse_list(const char *p, char close, struct mr_attr *a, int6
     return p + 1;
 }
 
+/* ("a","b") */
+static const char *parse_strings(const char *p, struct mr_attr *a, mr_block **block)
+{
+    char copies[8][32] = {{0}};
+    const char *values[8];
+    uint32_t n = 0;
+
+    while (*p != ')') {
+        size_t len = strcspn(p += 2, "\"");
+
+        assert_true(n < 8 && len < 32);
+        memcpy(copies[n], p, len);
+        values[n] = copies[n];
+        n++;
+        p += len + 1;
+    }
+    a->kind = MR_ATTR_STRINGS;
+    *block = test_strings(0, NULL, n, values);
+    a->block = *block;
+    return p + 1;
+}
+
 static const char *parse_attr(const char *p, struct test_attrs *ret)
 {
     struct mr_attr *a = &ret->attrs[ret->n];
@@ -96,6 +119,8 @@ static const char *parse_attr(const char *p, struct test_attrs *ret)
     if (*p == '[') {
         a->kind = MR_ATTR_INTS;
         p = parse_list(p, ']', a, ret->ints[ret->n]);
+    } else if (*p == '(') {
+        p = parse_strings(p, a, &ret->blocks[ret->n]);
     } else if (*p == '<') {
         a->kind = MR_ATTR_SHAPE;
         p = parse_list(p, '>', a, ret->ints[ret->n]);
@@ -133,6 +158,112 @@ void test_parse_attrs(const char *text, struct test_attrs *ret)
         assert_true(ret->n < TEST_ATTRS_MAX);
         text = parse_attr(text, ret);
     }
+}
+
+void test_free_attrs(struct test_attrs *attrs)
+{
+    for (size_t i = 0; i < attrs->n; i++) {
+        mr_block_unref(attrs->blocks[i]);
+        attrs->blocks[i] = NULL;
+    }
+}
+
+/* ---- tf.Example ---- */
+
+void test_put_varint(struct mr_buf *out, uint64_t v)
+{
+    do {
+        unsigned char byte = (unsigned char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+
+        mr_buf_append(out, &byte, 1);
+        v >>= 7;
+    } while (v != 0);
+}
+
+void test_put_field(struct mr_buf *out, uint32_t number, const void *bytes, size_t size)
+{
+    test_put_varint(out, (uint64_t)number << 3 | 2);
+    test_put_varint(out, size);
+    mr_buf_append(out, bytes, size);
+}
+
+void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list, size_t size)
+{
+    struct mr_buf feature = MR_BUF_INIT;
+    struct mr_buf entry = MR_BUF_INIT;
+
+    test_put_field(&feature, kind, list, size);
+    test_put_field(&entry, 1, key, strlen(key));
+    test_put_field(&entry, 2, feature.data, feature.len);
+    test_put_field(entries, 1, entry.data, entry.len);
+    mr_buf_free(&feature);
+    mr_buf_free(&entry);
+}
+
+void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n, bool packed)
+{
+    struct mr_buf list = MR_BUF_INIT;
+    struct mr_buf numbers = MR_BUF_INIT;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!packed) {
+            test_put_varint(&list, 1 << 3 | 0);
+        }
+        test_put_varint(packed ? &numbers : &list, (uint64_t)values[i]);
+    }
+    if (packed) {
+        test_put_field(&list, 1, numbers.data, numbers.len);
+    }
+    test_put_feature(entries, key, 3, list.data, list.len);
+    mr_buf_free(&list);
+    mr_buf_free(&numbers);
+}
+
+void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n, bool packed)
+{
+    struct mr_buf list = MR_BUF_INIT;
+
+    if (packed) {
+        test_put_field(&list, 1, values, n * sizeof *values);
+    }
+    for (size_t i = 0; !packed && i < n; i++) {
+        test_put_varint(&list, 1 << 3 | 5);
+        mr_buf_append(&list, &values[i], sizeof values[i]);
+    }
+    test_put_feature(entries, key, 2, list.data, list.len);
+    mr_buf_free(&list);
+}
+
+void test_put_string(struct mr_buf *entries, const char *key, const char *value)
+{
+    struct mr_buf list = MR_BUF_INIT;
+
+    test_put_field(&list, 1, value, strlen(value));
+    test_put_feature(entries, key, 1, list.data, list.len);
+    mr_buf_free(&list);
+}
+
+void test_put_example(struct mr_buf *out, struct mr_buf *entries)
+{
+    test_put_field(out, 1, entries->data, entries->len);
+    mr_buf_free(entries);
+}
+
+/* A record with features label (int64), pixels (4 floats), tag (bytes, not always) and steps (2n ints). */
+static void random_example(struct mr_buf *out, double seed)
+{
+    struct mr_buf entries = MR_BUF_INIT;
+    float pixels[4] = {(float)seed, 1, -2.5f, 0};
+    int64_t steps[10] = {1, -1, (int64_t)seed, 4, 5, 6, 7, 8, 9, 10};
+    int64_t label = (int64_t)seed - 3;
+
+    test_put_ints(&entries, "label", &label, 1, seed > 2);
+    test_put_floats(&entries, "pixels", pixels, 4, seed > 1);
+    if (seed > 0) {
+        test_put_string(&entries, "tag", seed > 3 ? "long tag" : "t");
+    }
+    test_put_ints(&entries, "steps", steps, 2 * (size_t)seed, true);
+    test_put_example(out, &entries);
 }
 
 /* ---- columns ---- */
@@ -211,8 +342,9 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
 
 /* A block of one column; @values are numbers, or for strings how long each is (filled with letters). */
 static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int64_t *row_dims, uint64_t count,
-                       const double *values)
+                       const double *values, bool example)
 {
+    struct mr_buf records = MR_BUF_INIT;
     struct mr_column c = {.kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED,
                           .dtype = spec->dtype,
                           .rank = (uint8_t)spec->rank};
@@ -225,7 +357,10 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
 
     memcpy(c.dims, spec->dims, sizeof c.dims);
     for (uint64_t i = 0; i < count; i++) {
-        if (spec->dtype == MR_STRING) {
+        if (example) {
+            random_example(&records, values[i]);
+            offsets[i + 1] = records.len;
+        } else if (spec->dtype == MR_STRING) {
             offsets[i + 1] = offsets[i] + (uint64_t)fabs(values[i]);
             for (uint64_t k = offsets[i]; k < offsets[i + 1]; k++) {
                 data[k] = (unsigned char)('a' + (i + k) % 3);
@@ -248,10 +383,11 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
         memset(c.dims, 0, sizeof c.dims);
     }
     c.offsets = spec->dtype == MR_STRING ? offsets : NULL;
-    c.data = data;
+    c.data = example ? records.data : data;
     if (mr_block_new(rows, &c, 1, &block, &err) < 0) {
         fail_msg("%s", err.message);
     }
+    mr_buf_free(&records);
     free(data);
     free(starts);
     free(offsets);
@@ -265,7 +401,7 @@ mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t row
 
     mr_shape_set(&spec, rank, dims);
     assert_true(mr_shape_count(rank, dims, &n));
-    return build(&spec, rows, NULL, n * rows, values);
+    return build(&spec, rows, NULL, n * rows, values, false);
 }
 
 mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char *const *values)
@@ -278,7 +414,9 @@ mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char 
 
     assert_true(mr_shape_count(rank, dims, &n));
     n *= rows;
-    memcpy(c.dims, dims, (size_t)rank * sizeof *dims);
+    for (int d = 0; d < rank; d++) {
+        c.dims[d] = dims[d];
+    }
     for (uint64_t i = 0; i < n; i++) {
         size_t len = strlen(values[i]);
 
@@ -332,7 +470,7 @@ void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows
         for (uint64_t k = 0; k < count; k++) {
             values[k] = draw(&rng, in);
         }
-        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values);
+        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example);
     }
 }
 

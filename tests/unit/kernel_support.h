@@ -2,6 +2,7 @@
 #ifndef MR_TEST_KERNEL_SUPPORT_H
 #define MR_TEST_KERNEL_SUPPORT_H
 
+#include "base/buf.h"
 #include "ops/kernel.h"
 #include "ops/tensor.h"
 
@@ -13,7 +14,8 @@
 struct test_input {
     struct mr_leaf_spec spec; /* letters: unknown */
     char letters[MR_RANK_MAX];
-    bool varies; /* has a letter */
+    bool varies;  /* has a letter */
+    bool example; /* "example[]": strings that are tf.Example records */
     double low;
     double high;
 };
@@ -24,14 +26,29 @@ struct test_attrs {
     char names[TEST_ATTRS_MAX][32];
     int64_t ints[TEST_ATTRS_MAX][16];
     char bytes[TEST_ATTRS_MAX][32];
+    mr_block *blocks[TEST_ATTRS_MAX];
 };
 
 size_t test_parse_inputs(const char *text, struct test_input *ret);
 void test_parse_attrs(const char *text, struct test_attrs *ret);
+void test_free_attrs(struct test_attrs *attrs);
 mr_dtype test_dtype(const char *name, size_t len);
 
 /* Random columns, one an input, letters consistent within a row: blocks of one column and @rows rows. */
 void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed, mr_block **ret);
+
+/*
+ * The parts of a tf.Example, packed or not: an entry of the feature map around a list, and the record around entries.
+ * Appended to @out.
+ */
+void test_put_varint(struct mr_buf *out, uint64_t v);
+void test_put_field(struct mr_buf *out, uint32_t number, const void *bytes, size_t size);
+void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list, size_t size);
+void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n, bool packed);
+void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n, bool packed);
+void test_put_string(struct mr_buf *entries, const char *key, const char *value);
+/* Entries to a record; @entries is freed. */
+void test_put_example(struct mr_buf *out, struct mr_buf *entries);
 
 /* One column of numbers from values given as doubles, one row. */
 mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows, const double *values);

@@ -1,0 +1,625 @@
+/*
+ * parse_example: tf.Example records to one column a feature. The records of all rows are scanned once, which finds where
+ * each feature lies; then each feature is checked and read into its column.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "ops/attr.h"
+#include "ops/example_wire.h"
+#include "ops/table.h"
+#include "ops/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KIND_FIXED_LEN = 0,
+    KIND_VAR_LEN = 1,
+    KIND_RAGGED = 2,
+};
+
+struct feature {
+    struct mr_bytes name; /* in the attribute's block */
+    uint8_t dtype;
+    int rank;
+    int64_t dims[MR_RANK_MAX];
+    bool sequence;          /* dims[0] is whatever the record has */
+    uint64_t per_record;    /* values; of one step along dims[0] for a sequence */
+    const mr_block *fallback; /* in the attributes; NULL: none */
+    uint64_t fallback_count;  /* 1 or per_record */
+};
+
+struct config {
+    size_t n;
+    uint32_t *by_name; /* indices, sorted by name */
+    struct feature features[];
+};
+
+static int compare_bytes(struct mr_bytes a, struct mr_bytes b)
+{
+    size_t n = a.size < b.size ? a.size : b.size;
+    int order = n == 0 ? 0 : memcmp(a.data, b.data, n);
+
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int compare_names(const void *a, const void *b, void *ctx)
+{
+    const struct config *config = ctx;
+
+    return compare_bytes(config->features[*(const uint32_t *)a].name, config->features[*(const uint32_t *)b].name);
+}
+
+static void config_free(void *state)
+{
+    struct config *config = state;
+
+    if (config != NULL) {
+        mr_free(config->by_name);
+        mr_free(config);
+    }
+}
+
+/* ---- attributes ---- */
+
+static enum mr_feature_kind kind_of_dtype(unsigned dtype)
+{
+    switch (dtype) {
+    case MR_STRING:
+        return MR_FEATURE_BYTES;
+    case MR_FLOAT32:
+        return MR_FEATURE_FLOATS;
+    case MR_INT64:
+        return MR_FEATURE_INT64S;
+    default:
+        return MR_FEATURE_NONE;
+    }
+}
+
+/* "feature 'label'" for messages, cut if it is long. */
+#define FEATURE_TEXT 80
+static const char *feature_text(struct mr_bytes name, char buf[FEATURE_TEXT])
+{
+    (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size, (const char *)name.data);
+    return buf;
+}
+
+static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error *err)
+{
+    char text[FEATURE_TEXT];
+    uint64_t count = 1;
+
+    if (shape == NULL) {
+        f->per_record = 1;
+        return MR_OK;
+    }
+    if (shape->count < 0) {
+        return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank", feature_text(f->name, text));
+    }
+    f->rank = shape->count;
+    memcpy(f->dims, shape->ints, (size_t)f->rank * sizeof f->dims[0]);
+    f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
+    for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
+        if (f->dims[d] < 0) {
+            return mr_error_set(err, MR_EINVAL, "%s: dim %d of its shape is unknown", feature_text(f->name, text), d);
+        }
+    }
+    if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0), &count) ||
+        count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
+        return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit", feature_text(f->name, text));
+    }
+    if (f->sequence && count == 0) {
+        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is",
+                            feature_text(f->name, text));
+    }
+    f->per_record = count;
+    return MR_OK;
+}
+
+static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_error *err)
+{
+    char text[FEATURE_TEXT];
+
+    if (fallback == NULL) {
+        return MR_OK;
+    }
+    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
+        mr_block_column_count(fallback->block) != 1 || mr_block_column(fallback->block, 0)->dtype != f->dtype) {
+        return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s", feature_text(f->name, text),
+                            mr_dtype_name((mr_dtype)f->dtype));
+    }
+    if (f->sequence) {
+        return mr_error_set(err, MR_EINVAL, "%s: of any length, so it has no default", feature_text(f->name, text));
+    }
+    struct mr_kernel_in in = {mr_block_column(fallback->block, 0), true};
+    struct mr_input opened;
+    int rc = mr_input_open(&in, 1, &opened, err);
+    if (rc < 0) {
+        return rc;
+    }
+    f->fallback = fallback->block;
+    f->fallback_count = opened.count;
+    mr_input_close(&opened);
+    if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
+        return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu", feature_text(f->name, text),
+                            (unsigned long long)f->fallback_count, (unsigned long long)f->per_record);
+    }
+    return MR_OK;
+}
+
+static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attrs, size_t nattrs, mr_error *err)
+{
+    char text[FEATURE_TEXT];
+    char name[32];
+    int64_t kind = mr_attr_find(attrs, nattrs, "kinds")->ints[i];
+    int64_t dtype = mr_attr_find(attrs, nattrs, "dtypes")->ints[i];
+
+    if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
+        return mr_error_set(err, MR_EUNIMPL, "%s: %s features", feature_text(f->name, text),
+                            kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
+    }
+    if (kind != KIND_FIXED_LEN) {
+        return mr_error_set(err, MR_EINVAL, "%s: %lld is no kind", feature_text(f->name, text), (long long)kind);
+    }
+    if (dtype < 0 || dtype >= MR_DTYPE_COUNT || kind_of_dtype((unsigned)dtype) == MR_FEATURE_NONE) {
+        return mr_error_set(err, MR_EINVAL, "%s: wants float32, int64 or string", feature_text(f->name, text));
+    }
+    f->dtype = (uint8_t)dtype;
+    (void)snprintf(name, sizeof name, "shape%zu", i);
+    int rc = parse_shape(f, mr_attr_find(attrs, nattrs, name), err);
+    (void)snprintf(name, sizeof name, "default%zu", i);
+    return rc < 0 ? rc : parse_default(f, mr_attr_find(attrs, nattrs, name), err);
+}
+
+/* How many features there are; the three lists agree. */
+static int count_features(const struct mr_attr *attrs, size_t nattrs, const struct mr_column **names, size_t *n,
+                          mr_error *err)
+{
+    const struct mr_attr *list = mr_attr_find(attrs, nattrs, "names");
+    const struct mr_attr *kinds = mr_attr_find(attrs, nattrs, "kinds");
+    const struct mr_attr *dtypes = mr_attr_find(attrs, nattrs, "dtypes");
+
+    if (list->block == NULL || mr_block_column_count(list->block) != 1) {
+        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
+    }
+    *names = mr_block_column(list->block, 0);
+    *n = mr_block_rows(list->block);
+    if ((*names)->dtype != MR_STRING || (*names)->kind != MR_COLUMN_FIXED || (*names)->rank != 0) {
+        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
+    }
+    if (*n == 0 || *n > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu features; wants 1 to %d", *n, MR_LEAVES_MAX);
+    }
+    if ((size_t)kinds->count != *n || (size_t)dtypes->count != *n) {
+        return mr_error_set(err, MR_EINVAL, "%zu names, %d kinds and %d dtypes", *n, kinds->count, dtypes->count);
+    }
+    return MR_OK;
+}
+
+static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config **ret, mr_error *err)
+{
+    const struct mr_column *names = NULL;
+    struct config *config;
+    size_t n = 0;
+    int rc = count_features(attrs, nattrs, &names, &n, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
+    if (config == NULL) {
+        return mr_error_nomem(err);
+    }
+    config->n = n;
+    config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
+    if (config->by_name == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+        uint64_t at = names->offsets[i];
+
+        config->by_name[i] = (uint32_t)i;
+        config->features[i].name = (struct mr_bytes){
+            names->data == NULL ? NULL : (const unsigned char *)names->data + at, names->offsets[i + 1] - at};
+        rc = parse_feature(&config->features[i], i, attrs, nattrs, err);
+    }
+    if (rc == MR_OK) {
+        qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
+    }
+    for (size_t i = 1; rc == MR_OK && i < n; i++) {
+        if (compare_names(&config->by_name[i - 1], &config->by_name[i], config) == 0) {
+            char text[FEATURE_TEXT];
+
+            rc = mr_error_set(err, MR_EINVAL, "%s is named twice",
+                              feature_text(config->features[config->by_name[i]].name, text));
+        }
+    }
+
+out:
+    if (rc < 0) {
+        config_free(config);
+        return rc;
+    }
+    *ret = config;
+    return MR_OK;
+}
+
+static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
+{
+    struct config *config;
+    int rc = config_new(attrs, nattrs, &config, err);
+
+    if (rc == MR_OK) {
+        *state = config;
+    }
+    return rc;
+}
+
+static int fill_specs(const struct config *config, const struct mr_leaf_spec *in, struct mr_leaf_spec *out,
+                      mr_error *err)
+{
+    for (size_t i = 0; i < config->n; i++) {
+        const struct feature *f = &config->features[i];
+        char text[FEATURE_TEXT];
+        int batch = in->rank;
+
+        if (batch == 1 && f->sequence) {
+            return mr_error_set(err, MR_EUNIMPL, "%s: of any length, in a batch of records",
+                                feature_text(f->name, text));
+        }
+        if (f->rank + batch > MR_RANK_MAX) {
+            return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d", feature_text(f->name, text), MR_RANK_MAX);
+        }
+        memset(&out[i], 0, sizeof out[i]);
+        out[i].dtype = f->dtype;
+        out[i].rank = (int8_t)(f->rank + batch);
+        if (batch == 1) {
+            out[i].dims[0] = in->dims[0];
+        }
+        memcpy(out[i].dims + batch, f->dims, (size_t)f->rank * sizeof f->dims[0]);
+    }
+    return MR_OK;
+}
+
+static int infer(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                 struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    struct config *config = NULL;
+    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+
+    if (rc == MR_OK && (in[0].rank < 0 || in[0].rank > 1)) {
+        rc = mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
+    }
+    if (rc == MR_OK) {
+        rc = config_new(attrs, nattrs, &config, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (config->n > cap) {
+        rc = mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, cap);
+    } else {
+        rc = fill_specs(config, &in[0], out, err);
+        *nout = config->n;
+    }
+    config_free(config);
+    return rc;
+}
+
+/* ---- running ---- */
+
+struct parsing {
+    const struct config *config;
+    const struct mr_input *input;
+    uint32_t rows;
+    struct mr_bytes *found;   /* [records][features]; data == NULL: absent */
+    struct mr_bytes *current; /* the record that is being scanned */
+    uint32_t bad_row;
+};
+
+static uint32_t row_of_record(const struct parsing *p, uint64_t record)
+{
+    uint32_t row = 0;
+
+    if (p->input->fixed) {
+        return (uint32_t)(record / p->input->per_row);
+    }
+    while (row + 1 < p->rows && p->input->starts[row + 1] - p->input->starts[0] <= record) {
+        row++;
+    }
+    return row;
+}
+
+static void note_entry(void *ctx, struct mr_bytes key, struct mr_bytes feature)
+{
+    struct parsing *p = ctx;
+    size_t low = 0;
+    size_t high = p->config->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint32_t i = p->config->by_name[middle];
+        int order = compare_bytes(key, p->config->features[i].name);
+
+        if (order == 0) {
+            p->current[i] = feature;
+            return;
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+}
+
+static int scan_records(struct parsing *p, mr_error *err)
+{
+    const struct mr_bytes *records = (const struct mr_bytes *)(const void *)p->input->values;
+
+    for (uint64_t r = 0; r < p->input->count; r++) {
+        p->current = p->found + r * p->config->n;
+        int rc = mr_example_scan(records[r], note_entry, p, err);
+        if (rc < 0) {
+            p->bad_row = row_of_record(p, r);
+            return rc;
+        }
+    }
+    return MR_OK;
+}
+
+static const char *list_name(enum mr_feature_kind kind)
+{
+    static const char *const names[] = {"nothing", "a bytes list", "a float list", "an int64 list"};
+
+    return names[kind];
+}
+
+/* How many values record @r has for feature @i; 0 if it has none and that is allowed (*@absent). */
+static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count, bool *absent, mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+    struct mr_bytes span = p->found[r * p->config->n + i];
+    enum mr_feature_kind kind = MR_FEATURE_NONE;
+    char text[FEATURE_TEXT];
+
+    *count = 0;
+    int rc = span.data == NULL ? MR_OK : mr_feature_count(span, &kind, count, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "%s", feature_text(f->name, text));
+        return rc;
+    }
+    *absent = kind == MR_FEATURE_NONE;
+    if (*absent) {
+        if (f->fallback == NULL && !f->sequence) {
+            return mr_error_set(err, MR_EINVAL, "%s is missing and has no default", feature_text(f->name, text));
+        }
+        return MR_OK;
+    }
+    if (kind != kind_of_dtype(f->dtype)) {
+        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", feature_text(f->name, text), list_name(kind),
+                            list_name(kind_of_dtype(f->dtype)));
+    }
+    if (f->sequence ? *count % f->per_record != 0 : *count != f->per_record) {
+        return mr_error_set(err, MR_EINVAL, "%s has %llu values; wants %s%llu", feature_text(f->name, text),
+                            (unsigned long long)*count, f->sequence ? "a multiple of " : "",
+                            (unsigned long long)f->per_record);
+    }
+    return MR_OK;
+}
+
+static void fill_default(const struct feature *f, const struct mr_input *fallback, unsigned char *out)
+{
+    size_t width = fallback->width;
+
+    for (uint64_t k = 0; k < f->per_record; k++) {
+        memcpy(out + k * width, fallback->values + (f->fallback_count == 1 ? 0 : k) * width, width);
+    }
+}
+
+/* A feature of one length: its values go straight into the column. */
+static int read_fixed(struct parsing *p, size_t i, struct mr_output *out, const struct mr_input *fallback,
+                      mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+
+    for (uint64_t r = 0; r < p->input->count; r++) {
+        unsigned char *at = out->values + r * f->per_record * out->width;
+        uint64_t count;
+        bool absent;
+        int rc = count_values(p, r, i, &count, &absent, err);
+
+        if (rc < 0) {
+            p->bad_row = row_of_record(p, r);
+            return rc;
+        }
+        if (absent) {
+            fill_default(f, fallback, at);
+        } else {
+            mr_feature_read(p->found[r * p->config->n + i], kind_of_dtype(f->dtype), count, at);
+        }
+    }
+    return MR_OK;
+}
+
+/* Dims of the rows of a feature of one length: those of the record vector, and its own. */
+static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_output *out, mr_error *err)
+{
+    int batch = p->input->rank;
+    int rank = batch + f->rank;
+    int64_t dims[MR_RANK_MAX];
+    int64_t *all = NULL;
+    int rc;
+
+    if (p->input->fixed || p->rows == 0) {
+        dims[0] = batch == 1 && p->input->fixed ? p->input->dims[0] : 0;
+        memcpy(dims + batch, f->dims, (size_t)f->rank * sizeof dims[0]);
+        return mr_output_fixed(out, f->dtype, p->rows, rank, dims, err);
+    }
+    all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
+    if (all == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t r = 0; r < p->rows; r++) {
+        all[r * (size_t)rank] = p->input->row_dims[r];
+        memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
+    }
+    rc = mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
+    mr_free(all);
+    return rc;
+}
+
+/* A feature of any length: one record a row. */
+static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+    size_t rank = (size_t)f->rank;
+    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
+    uint64_t count;
+    bool absent;
+    int rc = MR_OK;
+
+    if (dims == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t r = 0; rc == MR_OK && r < p->rows; r++) {
+        rc = count_values(p, r, i, &count, &absent, err);
+        p->bad_row = rc < 0 ? r : p->bad_row;
+        memcpy(dims + r * rank, f->dims, rank * sizeof *dims);
+        dims[r * rank] = (int64_t)(count / f->per_record);
+    }
+    if (rc == MR_OK && p->rows == 0) {
+        int64_t none[MR_RANK_MAX];
+
+        memcpy(none, f->dims, sizeof none);
+        none[0] = 0;
+        rc = mr_output_fixed(out, f->dtype, 0, f->rank, none, err);
+    } else if (rc == MR_OK) {
+        rc = mr_output_var(out, f->dtype, p->rows, f->rank, dims, &p->bad_row, err);
+    }
+    mr_free(dims);
+    for (uint32_t r = 0; rc == MR_OK && r < p->rows; r++) {
+        unsigned char *at = mr_output_row(out, r, &count);
+
+        if (count > 0) {
+            mr_feature_read(p->found[r * p->config->n + i], kind_of_dtype(f->dtype), count, at);
+        }
+    }
+    return rc;
+}
+
+static int read_feature(struct parsing *p, size_t i, struct mr_column *column, mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+    struct mr_input fallback = {0};
+    struct mr_output out = {0};
+    int rc = MR_OK;
+
+    p->bad_row = 0;
+    if (f->fallback != NULL) {
+        struct mr_kernel_in in = {mr_block_column(f->fallback, 0), true};
+
+        rc = mr_input_open(&in, 1, &fallback, err);
+    }
+    if (rc == MR_OK && f->sequence) {
+        rc = read_sequence(p, i, &out, err);
+    } else if (rc == MR_OK) {
+        rc = alloc_fixed(p, f, &out, err);
+        if (rc == MR_OK) {
+            rc = read_fixed(p, i, &out, &fallback, err);
+        }
+    }
+    if (rc == MR_OK) {
+        rc = mr_output_finish(&out, column, err); /* strings are copied here, while the default is open */
+    }
+    mr_output_drop(&out);
+    mr_input_close(&fallback);
+    return rc;
+}
+
+/*
+ * The first row that fails is wanted, but features are read one after the other: when feature i fails at row k, only rows
+ * before k are of interest for the features behind it. The executor asks again for those rows, so it is enough that the
+ * row named has failed and that all rows before it are looked at in the end.
+ */
+static int read_features(struct parsing *p, struct mr_column *out, mr_error *err)
+{
+    struct mr_column *made = mr_calloc(p->config->n, sizeof *made);
+    int rc = MR_OK;
+
+    if (made == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; rc == MR_OK && i < p->config->n; i++) {
+        rc = read_feature(p, i, &made[i], err);
+    }
+    for (size_t i = 0; i < p->config->n; i++) {
+        if (rc == MR_OK) {
+            out[i] = made[i];
+        } else {
+            mr_column_release(&made[i]);
+        }
+    }
+    mr_free(made);
+    return rc;
+}
+
+static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
+                struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+{
+    struct parsing p = {.config = call->state, .rows = rows};
+    struct mr_column expanded;
+    struct mr_kernel_in records = {in[0].column, false};
+    struct mr_input input;
+    size_t cells;
+    int rc;
+
+    *bad_row = 0;
+    if (in[0].broadcast) {
+        rc = mr_column_expand(in[0].column, rows, &expanded, err);
+        if (rc < 0) {
+            return rc;
+        }
+        records.column = &expanded;
+    }
+    rc = mr_input_open(&records, rows, &input, err);
+    if (rc < 0) {
+        goto out;
+    }
+    p.input = &input;
+    p.found = __builtin_mul_overflow(input.count, p.config->n, &cells) ? NULL : mr_calloc(cells, sizeof *p.found);
+    rc = p.found == NULL ? mr_error_nomem(err) : scan_records(&p, err);
+    if (rc == MR_OK) {
+        rc = read_features(&p, out, err);
+    }
+    *bad_row = rc < 0 ? p.bad_row : 0;
+    mr_free(p.found);
+    mr_input_close(&input);
+
+out:
+    if (in[0].broadcast) {
+        mr_column_release(&expanded);
+    }
+    return rc;
+}
+
+static const struct mr_kernel_attr attr_table[] = {
+    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},   {"dtypes", MR_ATTR_INTS, false},
+    {"shape#", MR_ATTR_SHAPE, true},   {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
+};
+
+const struct mr_kernel mr_kernel_parse_example = {
+    .name = "parse_example",
+    .version = 1,
+    .flags = MR_KERNEL_MAY_FAIL,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .infer = infer,
+    .eval = eval,
+    .prepare = prepare,
+    .release = config_free,
+    .attr_table = attr_table,
+};
