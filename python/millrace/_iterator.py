@@ -16,7 +16,6 @@ from ._ffi import byref, check, lib
 from .dtypes import from_code
 
 _SLICE_MS = 100
-_ROWS_MAX = 1 << 16
 _STATE_MAGIC = b"MRPYST01"
 
 _open_iterators = weakref.WeakSet()
@@ -56,7 +55,7 @@ class NumpyIterator:
         self._ptr = None
         self._rows = iter(())  # of the current block
         self._state = "open"  # or "ended", "closed", "forked"
-        self._demand = 1  # rows asked for; doubles while the reader keeps coming
+        self._started = False
         self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
         self._structure = dataset._structure
         self._build = _structure.row_builder(self._structure)
@@ -89,15 +88,15 @@ class NumpyIterator:
                 raise StopIteration
             if self._ptr is None:
                 raise errors.FailedPreconditionError("this iterator is closed")
-            # Attributes of self are read once: another thread may cancel.
-            rc = lib.mr_iterator_next_block(self._ptr, self._demand, _SLICE_MS, byref(self._block), byref(self._error))
+            self._started = True
+            # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
+            rc = lib.mr_iterator_next_block(self._ptr, 0, _SLICE_MS, byref(self._block), byref(self._error))
             if rc == _ffi.MR_TIMEOUT:
                 continue
             if rc == _ffi.MR_END:
                 self._close("ended")
                 continue
             check(rc, self._error)
-            self._demand = min(2 * self._demand, _ROWS_MAX)
             self._block_rows, self._columns = _block.block_columns(self._block.value)
             self._rows = iter(self._build(*self._columns))
             for row in self._rows:
@@ -159,14 +158,14 @@ class NumpyIterator:
 
     def set_state(self, state):
         """Continue where get_state() was called. Only before the first element."""
-        if self._state != "open" or self._demand != 1:
+        if self._state != "open" or self._started:
             raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
         ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
+        self._started = True
         if ended:
             self._close("ended")
         else:
             check(lib.mr_iterator_restore(self._ptr, inner, len(inner), byref(self._error)), self._error)
-            self._demand = 2
         if columns:
             self._rows = iter(self._build(*columns))
 
