@@ -10,11 +10,11 @@ function(mr_pytest name)
     COMMAND ${MR_PYTHON} -m pytest -q -p no:cacheprovider ${ARGN}
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "e2e" TIMEOUT 600
-    ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:mr_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>")
+    ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>")
 endfunction()
 
 # The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.
-if(TARGET mr_shared AND TARGET millrace)
+if(TARGET millrace_shared AND TARGET millrace)
   mr_pytest(e2e_compat ${CMAKE_SOURCE_DIR}/tests/compat)
   mr_pytest(e2e_local ${MR_TEST_DIR}/test_ffi.py ${MR_TEST_DIR}/test_tensors.py ${MR_TEST_DIR}/test_datasets.py
     ${MR_TEST_DIR}/test_iterators.py ${MR_TEST_DIR}/test_files.py)
