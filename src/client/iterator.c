@@ -1,0 +1,303 @@
+/*
+ * Public iterators: the engine's, plus a cursor for those who take one element at a time, a demand that grows while the
+ * consumer keeps coming, and the rule that an iterator lives in the process that opened it.
+ */
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "element/block.h"
+#include "engine/engine.h"
+
+#include <millrace/iterator.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A block is large enough for a consumer at 64 KiB, or when making it took a millisecond. */
+#define BLOCK_BYTES_TARGET (64 * MR_KIB)
+#define BLOCK_ROWS_CAP 65536u
+#define PULL_NS_TARGET MR_NS_PER_MS
+
+/* State: magic, length of the block of elements not yet handed out, that block, the engine's state. */
+#define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */
+
+struct mr_iterator {
+    pid_t pid;
+    mr_engine_iter *engine;
+    mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
+    uint32_t row;    /* the next one of `block` to hand out */
+    uint32_t demand; /* rows to ask for when the caller leaves it to us */
+    bool started;
+};
+
+static int check_process(const mr_iterator *it, mr_error *err)
+{
+    if (it->pid == getpid()) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EPRECOND,
+                        "iterator opened before fork: open it in the worker process, or start workers by spawn");
+}
+
+int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_iterator **ret, mr_error *err)
+{
+    struct mr_iterator_options given = {0};
+    struct mr_engine_options engine = {0};
+    mr_iterator *it;
+    int rc;
+
+    if (opts != NULL) {
+        size_t known = opts->struct_size < sizeof given ? opts->struct_size : sizeof given;
+
+        if (opts->struct_size < sizeof given.struct_size) {
+            return mr_error_set(err, MR_EINVAL, "iterator options: struct_size %zu is not a size", opts->struct_size);
+        }
+        memcpy(&given, opts, known);
+    }
+    it = mr_calloc(1, sizeof *it);
+    if (it == NULL) {
+        return mr_error_nomem(err);
+    }
+    it->pid = getpid();
+    it->demand = 1;
+    engine.seed = given.seed;
+    engine.memory_budget_bytes = given.memory_budget_bytes;
+    engine.threads = given.threads;
+    rc = mr_engine_open(ds, &engine, &it->engine, err);
+    if (rc < 0) {
+        mr_free(it);
+        return rc;
+    }
+    *ret = it;
+    return MR_OK;
+}
+
+void mr_iterator_free(mr_iterator *it)
+{
+    if (it == NULL) {
+        return;
+    }
+    /* In a forked child the threads and connections behind this are the parent's: leave them alone. */
+    if (it->pid == getpid()) {
+        mr_block_unref(it->block);
+        mr_engine_close(it->engine);
+        mr_free(it);
+    }
+}
+
+void mr_iterator_cancel(mr_iterator *it)
+{
+    if (it->pid == getpid()) {
+        mr_engine_cancel(it->engine);
+    }
+}
+
+/* Double while blocks come full, quickly and small; shrink when they became too large. */
+static void adapt_demand(mr_iterator *it, const mr_block *block, int64_t took_ns)
+{
+    uint32_t rows = mr_block_rows(block);
+
+    if (rows < it->demand) {
+        return; /* All that was ready. */
+    }
+    size_t bytes = mr_block_row_bytes(block, 0, rows);
+    if (bytes >= 2 * BLOCK_BYTES_TARGET && it->demand > 1) {
+        it->demand /= 2;
+    } else if (bytes * 2 <= BLOCK_BYTES_TARGET && took_ns * 2 <= PULL_NS_TARGET && it->demand < BLOCK_ROWS_CAP) {
+        it->demand *= 2;
+    }
+}
+
+static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    struct mr_want want = {.rows_max = rows_max == 0 ? it->demand : rows_max, .bytes_hint = BLOCK_BYTES_TARGET};
+    int64_t start = mr_now_ns();
+    int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
+
+    if (rc == MR_OK && rows_max == 0) {
+        adapt_demand(it, *ret, mr_now_ns() - start);
+    }
+    return rc;
+}
+
+/* The element lent last is given back; what is behind it in the block stays. */
+static void settle(mr_iterator *it)
+{
+    if (it->block != NULL && it->row == mr_block_rows(it->block)) {
+        mr_block_unref(it->block);
+        it->block = NULL;
+    }
+}
+
+int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    int rc = check_process(it, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    it->started = true;
+    settle(it);
+    if (it->block == NULL) {
+        return pull(it, rows_max, timeout_ms, ret, err);
+    }
+    uint32_t left = mr_block_rows(it->block) - it->row;
+    uint32_t rows = rows_max == 0 || rows_max > left ? left : rows_max;
+    rc = mr_block_slice(it->block, it->row, rows, ret, err);
+    if (rc == MR_OK) {
+        it->row += rows;
+    }
+    return rc;
+}
+
+static int refill(mr_iterator *it, mr_error *err)
+{
+    int rc = check_process(it, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    it->started = true;
+    settle(it);
+    if (it->block != NULL) {
+        return MR_OK; /* A restored state began with it. */
+    }
+    rc = pull(it, 0, -1, &it->block, err);
+    if (rc == MR_OK) {
+        it->row = 0;
+    }
+    return rc;
+}
+
+int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
+{
+    /* The common case is a look at two fields: no call, no lock, no system call. */
+    if (__builtin_expect(it->block == NULL || it->row == mr_block_rows(it->block) || !it->started, 0)) {
+        int rc = refill(it, err);
+
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    ret->block = it->block;
+    ret->row = it->row++;
+    return MR_OK;
+}
+
+/* The elements that the engine has given but the caller has not had, encoded. */
+static int encode_rest(const mr_iterator *it, mr_buffer **ret, mr_error *err)
+{
+    mr_block *rest = NULL;
+    int rc;
+
+    if (it->block == NULL || it->row == mr_block_rows(it->block)) {
+        return MR_OK;
+    }
+    rc = mr_block_slice(it->block, it->row, mr_block_rows(it->block) - it->row, &rest, err);
+    if (rc == MR_OK) {
+        rc = mr_block_encode_buffer(rest, 0 /* any spec */, true /* checksum */, ret, err);
+    }
+    mr_block_unref(rest);
+    return rc;
+}
+
+int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err)
+{
+    struct mr_buf out = MR_BUF_INIT;
+    mr_buffer *rest = NULL;
+    void *engine = NULL;
+    size_t engine_size = 0;
+    uint64_t head[2] = {STATE_MAGIC, 0};
+    void *bytes;
+    int rc = check_process(it, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rc = encode_rest(it, &rest, err);
+    if (rc < 0) {
+        goto out;
+    }
+    rc = mr_engine_save(it->engine, &engine, &engine_size, err);
+    if (rc < 0) {
+        goto out;
+    }
+    head[1] = rest == NULL ? 0 : mr_buffer_size(rest);
+    mr_buf_append(&out, head, sizeof head);
+    if (rest != NULL) {
+        mr_buf_append(&out, mr_buffer_data(rest), mr_buffer_size(rest));
+    }
+    mr_buf_append(&out, engine, engine_size);
+    bytes = mr_buf_take(&out, size);
+    if (bytes == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    *ret = bytes;
+out:
+    if (rc < 0) {
+        mr_error_wrap(err, "saving the iterator");
+    }
+    mr_buffer_unref(rest);
+    mr_free(engine);
+    return rc;
+}
+
+/* *@ret is NULL if @size is 0. The bytes are copied, since blocks want aligned memory. */
+static int decode_rest(const void *bytes, size_t size, mr_block **ret, mr_error *err)
+{
+    mr_buffer *buffer = NULL;
+    size_t used = 0;
+    int rc;
+
+    if (size == 0) {
+        return MR_OK;
+    }
+    rc = mr_buffer_new(size, &buffer, err);
+    if (rc == MR_OK) {
+        memcpy(mr_buffer_data(buffer), bytes, size);
+        rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
+    }
+    if (rc == MR_EDATALOSS) {
+        rc = mr_error_set(err, MR_EINVAL, "the state is damaged");
+    }
+    mr_buffer_unref(buffer);
+    return rc;
+}
+
+int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err)
+{
+    const unsigned char *bytes = state;
+    mr_block *rest = NULL;
+    uint64_t head[2];
+    int rc = check_process(it, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (it->started) {
+        return mr_error_set(err, MR_EPRECOND, "restoring an iterator that was read from: restore comes before the first read");
+    }
+    if (size < sizeof head) {
+        return mr_error_set(err, MR_EINVAL, "restoring the iterator: %zu bytes are no state", size);
+    }
+    memcpy(head, bytes, sizeof head);
+    if (head[0] != STATE_MAGIC || head[1] > size - sizeof head) {
+        return mr_error_set(err, MR_EINVAL, "restoring the iterator: not a state of this version, or damaged");
+    }
+    rc = decode_rest(bytes + sizeof head, (size_t)head[1], &rest, err);
+    if (rc == MR_OK) {
+        rc = mr_engine_restore(it->engine, bytes + sizeof head + head[1], size - sizeof head - (size_t)head[1], err);
+    }
+    if (rc < 0) {
+        mr_error_wrap(err, "restoring the iterator");
+        mr_block_unref(rest);
+        return rc;
+    }
+    mr_block_unref(it->block);
+    it->block = rest;
+    it->row = 0;
+    return MR_OK;
+}
