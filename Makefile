@@ -48,7 +48,7 @@ lint: ## clang-format and clang-tidy
 	@scripts/lint.sh $(DEV)
 
 bench: build ## measurements of docs/performance.md (minutes)
-	@scripts/with-build.sh $(RELEASE) bench/run.sh $(RELEASE)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE)
 
 clean: ## remove the build trees
 	rm -rf build

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -73,9 +72,6 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     sigset_t set;
     int rc;
 
-    /* glibc returns the top of the heap to the kernel after each large message otherwise, and faults it in again. */
-    (void)mallopt(M_TRIM_THRESHOLD, 256 * 1024 * 1024);
-    (void)mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
     rc = start_log(opts, component, err);
     if (rc < 0) {
         return rc;
