@@ -661,6 +661,7 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
         /* What was put into the session stays there, to be sent again. */
         s->cursor = before;
         mr_book_message_free(&m);
+        *ret = (struct mr_book_message){.session = s, .owner = s->owner};
         return rc;
     }
     if (may_end(book, s)) {

@@ -76,8 +76,8 @@ struct mr_book_message {
     const char *message; /* lent: valid as long as the book */
 };
 /*
- * What to send next, and to whom: MR_OK, MR_END (nothing at the moment) or an error. The session is busy until
- * mr_book_sent(), mr_book_open() or mr_book_disconnect().
+ * What to send next, and to whom: MR_OK, MR_END (nothing at the moment) or an error (out of memory; session and owner
+ * are set, nothing is lost). The session is busy until mr_book_sent(), mr_book_open() or mr_book_disconnect().
  */
 int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err);
 void mr_book_message_free(struct mr_book_message *m);

@@ -16,17 +16,17 @@ typedef struct mr_worker mr_worker;
 
 /* Zero or NULL means "the default" in every field but `dispatchers`. Everything is copied. */
 struct mr_worker_options {
-    const char *dispatchers;           /* "host:port[,host:port...]", with or without "grpc://"; required */
-    const char *listen;                /* host:port, port 0: any; default "127.0.0.1:0" */
-    const char *advertise;             /* what clients are told; "%port%" is the bound port; default: the listen address,
-                                          a wildcard host replaced by "localhost" */
-    const char *const *tags;           /* for status and target_workers */
+    const char *dispatchers; /* "host:port[,host:port...]", with or without "grpc://"; required */
+    const char *listen;      /* host:port, port 0: any; default "127.0.0.1:0" */
+    const char *advertise;   /* what clients are told; "%port%" is the bound port; default: the listen address,
+                                a wildcard host replaced by "localhost" */
+    const char *const *tags; /* for status and target_workers */
     size_t ntags;
-    uint32_t heartbeat_ms;             /* default: what the dispatcher says, 1000 before it did */
-    uint64_t dispatcher_timeout_ms;    /* how long a task waits for splits while no dispatcher answers; default 1 h */
-    uint64_t memory_budget_bytes;      /* default: half of the memory this process may use */
-    uint32_t threads;                  /* of the engine; default: cores this process may use */
-    const char *cluster;               /* refuse others; default: the first one that answers */
+    uint32_t heartbeat_ms;          /* default: what the dispatcher says, 1000 before it did */
+    uint64_t dispatcher_timeout_ms; /* how long a task waits for splits while no dispatcher answers; default 1 h */
+    uint64_t memory_budget_bytes;   /* default: half of the memory this process may use */
+    uint32_t threads;               /* of the engine; default: cores this process may use */
+    const char *cluster;            /* refuse others; default: the first one that answers */
 };
 
 /*

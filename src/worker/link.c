@@ -1,0 +1,564 @@
+/*
+ * Happy path: register, watch the task list, heartbeat. An update of the list is complete: tasks that are new are
+ * started, tasks that it lacks are dropped, clients that it names as gone lose their sessions.
+ *
+ * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or another cluster
+ * answers at the old address): register again. "Superseded" (another process has this address now): said once, tried
+ * again with back-off, since that process may go.
+ *
+ * A cluster of another incarnation has other tasks under the same names: all of ours are dropped.
+ */
+#include "worker/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "control/control.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+#define PATH(method) "/millrace.Dispatcher/" method
+/* One round of a call that is tried for ever: how long until `stop` is looked at again. */
+#define ROUND_MS 5000
+#define HEARTBEAT_CALL_MS 2000
+#define HEARTBEAT_DEFAULT_MS 1000u
+#define HEARTBEAT_MIN_MS 10u
+#define HEARTBEAT_MAX_MS 60000u
+#define BACK_OFF_BASE_MS 100
+#define BACK_OFF_MAX_MS 2000
+
+struct mr_link {
+    struct mr_worker *worker;
+    mr_control *control;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* guards everything below; no other lock is taken under it */
+    pthread_cond_t changed;
+    bool started;
+    bool stopping;
+    bool woken;
+    bool registered;    /* at least once: what wait_registered waits for */
+    bool must_register; /* anew */
+    uint32_t heartbeat_ms;
+    mr_control_watch *watch; /* the link thread's */
+};
+
+/* ---- calls of tasks ---- */
+
+static bool link_stopping(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    return link->stopping;
+}
+
+/* true if the link is stopping or @ms are over; woken by mr_link_wake() too. */
+static void link_pause(struct mr_link *link, int64_t ms)
+{
+    MR_LOCK(&link->lock);
+    if (!link->stopping && !link->woken) {
+        (void)mr_cond_wait_ms(&link->changed, &link->lock, ms);
+    }
+    link->woken = false;
+}
+
+/* Wait out a back-off of a task's call, which only a stop cuts short. */
+static void call_pause(struct mr_link *link, int64_t ms)
+{
+    int64_t until = mr_now_ms() + ms;
+
+    MR_LOCK(&link->lock);
+    for (int64_t left = ms; !link->stopping && left > 0; left = until - mr_now_ms()) {
+        (void)mr_cond_wait_ms(&link->changed, &link->lock, left);
+    }
+}
+
+static bool worth_retrying(int rc, const mr_error *err)
+{
+    return rc == MR_EUNAVAIL || rc == MR_EDEADLINE || (err->traits & (MR_RETRYABLE | MR_MAYBE_APPLIED)) != 0;
+}
+
+/* Call until a dispatcher has answered. @give_up_ms: 0 is never. */
+static int call_until_answered(struct mr_link *link, const char *path, ProtobufCMessage *req,
+                               const ProtobufCMessageDescriptor *desc, uint64_t give_up_ms, const _Atomic bool *stop,
+                               ProtobufCMessage **ret, mr_error *err)
+{
+    int64_t started = mr_now_ms();
+    uint32_t attempt = 0;
+
+    for (;;) {
+        mr_error why;
+        int rc = mr_control_call(link->control, path, req, desc, ROUND_MS, ret, &why);
+
+        if (rc == MR_OK) {
+            return MR_OK;
+        }
+        if (atomic_load(stop) || link_stopping(link)) {
+            return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
+        }
+        if (!worth_retrying(rc, &why) || (give_up_ms != 0 && (uint64_t)(mr_now_ms() - started) >= give_up_ms)) {
+            if (err != NULL) {
+                *err = why;
+            }
+            return rc;
+        }
+        call_pause(link, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
+    }
+}
+
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const _Atomic bool *stop,
+                    Millrace__GetDatasetReply **ret, mr_error *err)
+{
+    return call_until_answered(link, PATH("GetDataset"), &req->base, &millrace__get_dataset_reply__descriptor,
+                               link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret, err);
+}
+
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const _Atomic bool *stop,
+                   Millrace__GetSplitsReply **ret, mr_error *err)
+{
+    return call_until_answered(link, PATH("GetSplits"), &req->base, &millrace__get_splits_reply__descriptor,
+                               link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret, err);
+}
+
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const _Atomic bool *stop, mr_error *err)
+{
+    ProtobufCMessage *reply;
+    int rc = call_until_answered(link, PATH("TaskEnded"), &req->base, &millrace__task_ended_reply__descriptor, 0, stop,
+                                 &reply, err);
+
+    if (rc == MR_OK) {
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    return rc;
+}
+
+/* ---- the task list ---- */
+
+static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task *t)
+{
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (strcmp(update->tasks[i]->task_id, t->id) == 0 && update->tasks[i]->attempt == t->attempt) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
+ * meanwhile. */
+static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (update == NULL || !is_listed(update, t)) {
+            return mr_task_ref(t);
+        }
+    }
+    return NULL;
+}
+
+static bool have_task(struct mr_worker *w, const char *id)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (strcmp(t->id, id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task *t;
+
+    while ((t = find_unlisted(w, update)) != NULL) {
+        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
+        mr_task_drop(t);
+        mr_task_unref(t);
+    }
+}
+
+static void release_client(struct mr_worker *w, const char *client)
+{
+    struct mr_task *last = NULL;
+
+    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the locks. */
+    for (;;) {
+        struct mr_task *t;
+
+        mr_mutex_lock(&w->lock);
+        t = last == NULL ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
+        if (t != NULL) {
+            (void)mr_task_ref(t);
+        }
+        mr_mutex_unlock(&w->lock);
+        if (last != NULL) {
+            mr_task_unref(last);
+        }
+        if (t == NULL) {
+            return;
+        }
+        mr_task_release_client(t, client);
+        last = t;
+    }
+}
+
+static void on_update(void *ctx, int rc, const ProtobufCMessage *message, const mr_error *err)
+{
+    struct mr_link *link = ctx;
+    struct mr_worker *w = link->worker;
+
+    if (rc < 0) {
+        /* The dispatchers do not know us (any more), or we were replaced: registering tells. */
+        mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
+        MR_LOCK(&link->lock);
+        link->must_register = true;
+        link->woken = true;
+        (void)pthread_cond_broadcast(&link->changed);
+        return;
+    }
+    const Millrace__WorkerUpdate *update = (const Millrace__WorkerUpdate *)message;
+    mr_mutex_lock(&w->lock);
+    w->epoch = mr_control_epoch(link->control);
+    mr_mutex_unlock(&w->lock);
+    drop_unlisted(w, update);
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        const Millrace__TaskAssignment *a = update->tasks[i];
+        mr_error why;
+
+        if (have_task(w, a->task_id)) {
+            continue;
+        }
+        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
+        if (mr_task_start(w, a, &why) < 0) {
+            mr_log(MR_LOG_ERROR, "starting a task, tried again with the next update", "task", "%s", a->task_id, "error",
+                   "%s", why.message, NULL);
+        }
+    }
+    for (size_t i = 0; i < update->n_released_clients; i++) {
+        release_client(w, update->released_clients[i]);
+    }
+}
+
+/* ---- registering ---- */
+
+static int set_string(char **to, const char *text, mr_error *err)
+{
+    char *copy = mr_strdup(text);
+
+    if (copy == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_free(*to);
+    *to = copy;
+    return MR_OK;
+}
+
+/* Whom we work for now. *@other: not for whom we did before. */
+static int learn_cluster(struct mr_worker *w, const Millrace__ReplyHeader *h, bool *other, mr_error *err)
+{
+    int rc;
+
+    MR_LOCK(&w->lock);
+    *other = w->cluster_incarnation != NULL && strcmp(w->cluster_incarnation, h->incarnation) != 0;
+    rc = set_string(&w->cluster, h->cluster, err);
+    if (rc == MR_OK) {
+        rc = set_string(&w->cluster_incarnation, h->incarnation, err);
+    }
+    w->epoch = h->epoch;
+    return rc;
+}
+
+static uint32_t clamp_heartbeat(uint32_t ms)
+{
+    ms = ms == 0 ? HEARTBEAT_DEFAULT_MS : ms;
+    ms = ms < HEARTBEAT_MIN_MS ? HEARTBEAT_MIN_MS : ms;
+    return ms > HEARTBEAT_MAX_MS ? HEARTBEAT_MAX_MS : ms;
+}
+
+static int register_once(struct mr_link *link, mr_error *err)
+{
+    struct mr_worker *w = link->worker;
+    Millrace__RegisterWorkerRequest req = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    Millrace__RegisterWorkerReply *reply;
+    bool other;
+
+    req.incarnation = w->incarnation;
+    req.address = w->address;
+    req.tags = w->tags;
+    req.n_tags = w->ntags;
+    int rc =
+        mr_control_call(link->control, PATH("RegisterWorker"), &req.base, &millrace__register_worker_reply__descriptor,
+                        ROUND_MS, (ProtobufCMessage **)(void *)&reply, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = learn_cluster(w, reply->header, &other, err);
+    if (rc == MR_OK) {
+        mr_mutex_lock(&link->lock);
+        link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms != 0 ? w->heartbeat_ms : reply->heartbeat_ms);
+        link->must_register = false;
+        mr_mutex_unlock(&link->lock);
+        mr_log(MR_LOG_INFO, "registered", "address", "%s", w->address, "cluster", "%s", reply->header->cluster, NULL);
+    }
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    if (rc == MR_OK && other) {
+        mr_log(MR_LOG_WARN, "the cluster is another one than before, dropping all tasks", "address", "%s", w->address,
+               NULL);
+        drop_unlisted(w, NULL);
+    }
+    return rc;
+}
+
+/* Register and open the watch, however long it takes; false: stopping. */
+static bool join(struct mr_link *link)
+{
+    Millrace__WatchWorkerRequest req = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    uint32_t attempt = 0;
+    mr_error err;
+
+    /* Without a watch nobody else touches the tasks. */
+    mr_control_watch_close(link->watch);
+    link->watch = NULL;
+    req.incarnation = link->worker->incarnation;
+    for (;;) {
+        int rc = register_once(link, &err);
+
+        if (rc == MR_OK) {
+            rc = mr_control_watch_open(link->control, PATH("WatchWorker"), &req.base,
+                                       &millrace__worker_update__descriptor, on_update, link, &link->watch, &err);
+        }
+        if (link_stopping(link)) {
+            return false;
+        }
+        if (rc == MR_OK) {
+            break;
+        }
+        int64_t wait = mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64());
+        mr_log(MR_LOG_WARN, "registering with the dispatcher, retrying", "dispatchers", "%s", link->worker->dispatchers,
+               "error", "%s", err.message, "retry_ms", "%lld", (long long)wait, NULL);
+        call_pause(link, wait);
+    }
+    MR_LOCK(&link->lock);
+    link->registered = true;
+    (void)pthread_cond_broadcast(&link->changed);
+    return true;
+}
+
+/* ---- heartbeats ---- */
+
+static void fill_progress(struct mr_task *t, Millrace__TaskProgress *p)
+{
+    struct mr_book_counts counts;
+
+    mr_mutex_lock(&t->lock);
+    mr_book_counts(t->book, &counts);
+    mr_mutex_unlock(&t->lock);
+    millrace__task_progress__init(p);
+    p->task_id = t->id;
+    p->produced = counts.produced;
+    p->delivered = counts.received;
+    p->sessions = counts.sessions;
+    p->buffered_bytes = counts.buffered_bytes;
+}
+
+/* References to all tasks; *@n of them. NULL: no memory. */
+static struct mr_task **list_tasks(struct mr_worker *w, size_t *n)
+{
+    struct mr_task **list;
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    list = mr_calloc(w->ntasks, sizeof list[0]);
+    *n = 0;
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (list != NULL) {
+            list[(*n)++] = mr_task_ref(t);
+        }
+    }
+    return list;
+}
+
+static int heartbeat(struct mr_link *link, mr_error *err)
+{
+    struct mr_worker *w = link->worker;
+    Millrace__WorkerHeartbeatRequest req = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    size_t n;
+    struct mr_task **tasks = list_tasks(w, &n);
+    Millrace__TaskProgress *progress = mr_calloc(n, sizeof progress[0]);
+    Millrace__TaskProgress **pointers = mr_calloc(n, sizeof pointers[0]);
+    int rc = MR_OK;
+
+    if (tasks == NULL || progress == NULL || pointers == NULL) {
+        rc = mr_error_nomem(err);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            fill_progress(tasks[i], &progress[i]);
+            pointers[i] = &progress[i];
+        }
+        req.incarnation = w->incarnation;
+        req.tasks = pointers;
+        req.n_tasks = n;
+        rc = mr_control_call(link->control, PATH("WorkerHeartbeat"), &req.base,
+                             &millrace__worker_heartbeat_reply__descriptor, HEARTBEAT_CALL_MS, &reply, err);
+    }
+    if (reply != NULL) {
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    for (size_t i = 0; i < n; i++) {
+        mr_task_unref(tasks[i]);
+    }
+    mr_free(tasks);
+    mr_free(progress);
+    mr_free(pointers);
+    return rc;
+}
+
+/* ---- the thread ---- */
+
+/* Wait for the next heartbeat or something else to do; false: stopping. *@again: register again. */
+static bool wait_turn(struct mr_link *link, int64_t next_ms, bool *again)
+{
+    for (;;) {
+        int64_t now = mr_now_ms();
+        int64_t expires = mr_conn_expire_waiting(link->worker, now);
+        int64_t until = expires >= 0 && expires < next_ms ? expires : next_ms;
+
+        mr_mutex_lock(&link->lock);
+        *again = link->must_register;
+        bool stopping = link->stopping;
+        mr_mutex_unlock(&link->lock);
+        if (stopping) {
+            return false;
+        }
+        if (*again || now >= next_ms) {
+            return true;
+        }
+        link_pause(link, until > now ? until - now : 0);
+    }
+}
+
+static void *link_main(void *arg)
+{
+    struct mr_link *link = arg;
+    bool silent = false; /* the dispatchers: said once */
+    int64_t next_ms = 0;
+    bool again = true;
+
+    do {
+        mr_error err;
+
+        if (again) {
+            if (!join(link)) {
+                break;
+            }
+            next_ms = mr_now_ms() + link->heartbeat_ms;
+            continue;
+        }
+        int rc = heartbeat(link, &err);
+        if (rc == MR_ENOTFOUND || rc == MR_EPRECOND) {
+            mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
+                   err.message, NULL);
+            MR_LOCK(&link->lock);
+            link->must_register = true;
+        } else if (rc < 0 && !silent && !link_stopping(link)) {
+            mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s", err.message, NULL);
+        } else if (rc == MR_OK && silent) {
+            mr_log(MR_LOG_INFO, "the dispatcher answers again", "dispatchers", "%s", link->worker->dispatchers, NULL);
+        }
+        silent = rc < 0;
+        next_ms = mr_now_ms() + link->heartbeat_ms;
+    } while (wait_turn(link, next_ms, &again));
+    return NULL;
+}
+
+void mr_link_wake(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    link->woken = true;
+    (void)pthread_cond_broadcast(&link->changed);
+}
+
+int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err)
+{
+    int64_t until = timeout_ms < 0 ? INT64_MAX : mr_now_ms() + timeout_ms;
+
+    MR_LOCK(&link->lock);
+    while (!link->registered && !link->stopping) {
+        int64_t left = timeout_ms < 0 ? -1 : until - mr_now_ms();
+
+        if (timeout_ms >= 0 && left <= 0) {
+            return MR_TIMEOUT;
+        }
+        (void)mr_cond_wait_ms(&link->changed, &link->lock, left);
+    }
+    return link->stopping ? mr_error_set(err, MR_ECANCELED, "the worker was stopped") : MR_OK;
+}
+
+int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
+{
+    struct mr_control_options opts = {.service = w->dispatchers, .cluster = w->cluster_wanted};
+    struct mr_link *link = mr_calloc(1, sizeof *link);
+    int rc;
+
+    if (link == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_control_new(w->rt, &opts, &link->control, err);
+    if (rc < 0) {
+        mr_free(link);
+        return rc;
+    }
+    link->worker = w;
+    link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms);
+    mr_mutex_init(&link->lock);
+    mr_cond_init(&link->changed);
+    *ret = link;
+    return MR_OK;
+}
+
+int mr_link_start(struct mr_link *link, mr_error *err)
+{
+    int rc = mr_thread_start(&link->thread, "mr-link", link_main, link, err);
+
+    link->started = rc == MR_OK;
+    return rc;
+}
+
+void mr_link_stop(struct mr_link *link)
+{
+    mr_mutex_lock(&link->lock);
+    link->stopping = true;
+    (void)pthread_cond_broadcast(&link->changed);
+    mr_mutex_unlock(&link->lock);
+    mr_control_cancel(link->control);
+    if (link->started) {
+        (void)pthread_join(link->thread, NULL);
+        link->started = false;
+    }
+    mr_control_watch_close(link->watch);
+    link->watch = NULL;
+}
+
+void mr_link_free(struct mr_link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    mr_control_free(link->control);
+    (void)pthread_cond_destroy(&link->changed);
+    (void)pthread_mutex_destroy(&link->lock);
+    mr_free(link);
+}
