@@ -34,12 +34,12 @@ install: build ## program, library, headers below PREFIX
 asan: deps ## the tests under the address and undefined-behaviour sanitizers
 	cmake --preset asan
 	cmake --build --preset asan -j $(JOBS)
-	@scripts/check.sh build/asan ctest
+	@scripts/check.sh build/asan
 
 tsan: deps ## the tests that do without gRPC, under the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
-	@scripts/check.sh build/tsan ctest
+	@scripts/check.sh build/tsan
 
 lint: ## clang-format and clang-tidy
 	@LINT=1 scripts/deps.sh

@@ -1,53 +1,78 @@
-"""Counts the single tests in JUnit reports of ctest and pytest, and ends with the line "N passed, N failed".
+"""Counts the single tests in ctest's JUnit report, and ends with the line "N passed, N failed".
 
-A ctest entry is one program; cmocka's lines in its output count the tests within. A missing report, or a program that
-failed without a failing test in it, counts as a failure.
+A ctest entry is one program; the lines of cmocka or pytest in its output count the tests within. A missing report, a
+program without any test in it that fails, and one that fails after its tests passed (a crash, a leak), count as a failure.
 """
 
 import re
 import sys
 import xml.etree.ElementTree as ET
 
+PYTEST_SUMMARY = re.compile(r"^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.]+s",
+                            re.M)
 
-def count_case(case, counts, skipped):
-    name = ".".join(filter(None, [case.get("classname"), case.get("name")]))
+
+def count_pytest(output):
+    """(passed, failed, skipped) of its last summary line, or None."""
+    lines = PYTEST_SUMMARY.findall(output)
+    if not lines:
+        return None
+    found = {word.rstrip("s"): int(n) for n, word in re.findall(r"(\d+) (\w+)", lines[-1])}
+    return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0), found.get("skipped", 0)
+
+
+def count_cmocka(output):
+    """(passed, failed, names of skipped), or None."""
+    passed = len(re.findall(r"^\[ +OK \] ", output, re.M))
+    failed = set(re.findall(r"^\[ +FAILED +\] (\w+)$", output, re.M))
+    skipped = set(re.findall(r"^\[ +SKIPPED +\] (\w+)$", output, re.M))
+    if not passed and not failed and not skipped:
+        return None
+    return passed, len(failed), sorted(skipped)
+
+
+def count_case(case, skipped):
+    """(passed, failed) of one ctest entry."""
+    name = case.get("name")
     output = case.findtext("system-out") or ""
-    ok = len(re.findall(r"^\[ +OK \] ", output, re.M))
-    failed = len(re.findall(r"^\[ +FAILED +\] (?!.*test\(s\))", output, re.M))
-    # cmocka repeats failed and skipped tests in a list at the end
-    failed_names = set(re.findall(r"^\[ +FAILED +\] (\S+)$", output, re.M))
-    skipped_names = set(re.findall(r"^\[ +SKIPPED +\] (\w+)$", output, re.M))
-    broken = case.find("failure") is not None or case.find("error") is not None
-    skipped += [f"{name}: {s}" for s in sorted(skipped_names)]
-    if case.find("skipped") is not None:
+    broken = case.find("failure") is not None or case.get("status") == "fail"
+    if case.find("skipped") is not None or case.get("status") in ("disabled", "notrun"):
         skipped.append(name)
-    elif ok or failed:
-        counts["passed"] += ok
-        counts["failed"] += max(len(failed_names), 1 if broken else 0)
+        return 0, 0
+    pytest = count_pytest(output)
+    cmocka = count_cmocka(output)
+    if pytest is not None:
+        passed, failed, n_skipped = pytest
+        skipped += [f"{name}: {n_skipped} tests"] if n_skipped else []
+    elif cmocka is not None:
+        passed, failed, names = cmocka
+        skipped += [f"{name}: {s}" for s in names]
     else:
-        counts["failed" if broken else "passed"] += 1
+        passed, failed = (0, 1) if broken else (1, 0)
+    return passed, max(failed, 1) if broken else failed
 
 
-def main(paths):
-    counts = {"passed": 0, "failed": 0}
+def main(path):
+    passed = failed = 0
     skipped = []
-    for path in paths:
-        try:
-            cases = list(ET.parse(path).getroot().iter("testcase"))
-        except (OSError, ET.ParseError) as e:
-            print(f"{path}: no report: {e}")
-            counts["failed"] += 1
-            continue
-        if not cases:
-            print(f"{path}: no test ran")
-            counts["failed"] += 1
-        for case in cases:
-            count_case(case, counts, skipped)
+    try:
+        cases = list(ET.parse(path).getroot().iter("testcase"))
+    except (OSError, ET.ParseError) as e:
+        print(f"{path}: no report: {e}")
+        cases, failed = [], 1
+    if not cases:
+        print(f"{path}: no test ran")
+        failed = 1
+    for case in cases:
+        p, f = count_case(case, skipped)
+        passed, failed = passed + p, failed + f
+        if f:
+            print(f"failed: {case.get('name')}")
     for name in skipped:
         print(f"skipped: {name}")
-    print(f"{counts['passed']} passed, {counts['failed']} failed")
-    return 1 if counts["failed"] else 0
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))
