@@ -19,6 +19,9 @@
 #include <millrace/dataset.h>
 #include <stdatomic.h>
 
+/* Longest chain of inputs (through functions): bounds every recursion over a graph. */
+#define MR_GRAPH_HEIGHT_MAX 4096
+
 struct mr_operator; /* dataset/operator.h */
 struct mr_kernel;   /* ops/kernel.h */
 
@@ -35,8 +38,8 @@ struct mr_dataset {
     int64_t cardinality;
     uint64_t scope;  /* the builder whose values it (or an input) uses; 0: none */
     uint32_t step;   /* 1 for a source, else 1 + the largest step of an input: how error messages count */
+    uint32_t height; /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is bounded */
     uint32_t depth;  /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
-    size_t constant_bytes; /* encoded constants below this node, shared ones counted again: a quick upper bound */
     uint8_t fingerprint[16];
     /* Iterators opened over this node so far, in any engine iterator: the next one's ordinal. */
     atomic_uint_least64_t opened;
@@ -84,13 +87,13 @@ struct mr_function {
     size_t ncaptures;
     uint64_t scope; /* the builder that `captures` belong to; 0 if there are none */
     uint64_t self;  /* the builder that this function was finished from */
-    uint32_t depth;
+    uint32_t depth;  /* 1 + that of the deepest function inside */
+    uint32_t height; /* of the highest dataset inside; 0: none */
     uint8_t fingerprint[16];
     uint32_t *outputs; /* value numbers; none if it returns a dataset */
     size_t noutputs;
     mr_spec *spec;       /* of the outputs, or of the dataset's elements */
     mr_dataset *dataset; /* NULL unless it returns one; its scope is this function */
-    size_t constant_bytes;
 };
 
 struct mr_builder {

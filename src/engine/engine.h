@@ -57,6 +57,8 @@ struct mr_engine_options {
     uint32_t threads;                     /* 0: cores this process may use */
     const struct mr_split_source *splits; /* NULL: read everything */
     const struct mr_external_opener *external; /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
+    /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset is a pass each time. */
+    bool count_epochs;
 };
 
 int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret, mr_error *err);

@@ -1,0 +1,344 @@
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "dataset/canonical.h"
+#include "dataset/operator.h"
+#include "ops/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+mr_dataset *mr_dataset_ref(mr_dataset *ds)
+{
+    atomic_fetch_add_explicit(&ds->refs, 1, memory_order_relaxed);
+    return ds;
+}
+
+void mr_dataset_unref(mr_dataset *ds)
+{
+    if (ds == NULL || atomic_fetch_sub_explicit(&ds->refs, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    for (size_t i = 0; ds->inputs != NULL && i < ds->ninputs; i++) {
+        mr_dataset_unref(ds->inputs[i]);
+    }
+    for (size_t i = 0; ds->functions != NULL && i < ds->nfunctions; i++) {
+        mr_function_unref(ds->functions[i]);
+    }
+    mr_free(ds->inputs);
+    mr_free(ds->functions);
+    mr_attrs_free(ds->attrs, ds->nattrs);
+    mr_spec_unref(ds->spec);
+    mr_free(ds);
+}
+
+const mr_spec *mr_dataset_spec(const mr_dataset *ds)
+{
+    return ds->spec;
+}
+
+int64_t mr_dataset_cardinality(const mr_dataset *ds)
+{
+    return ds->cardinality;
+}
+
+int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_error *err)
+{
+    (void)err;
+    memcpy(fingerprint, ds->fingerprint, 16);
+    return MR_OK;
+}
+
+/* "value0", "value1", ... */
+static bool is_numbered_value(const char *name)
+{
+    if (strncmp(name, "value", 5) != 0 || name[5] == '\0' || strlen(name) > 5 + 4) {
+        return false;
+    }
+    return strspn(name + 5, "0123456789") == strlen(name + 5);
+}
+
+static const struct mr_arg *find_arg(const struct mr_operator *op, const char *name)
+{
+    for (const struct mr_arg *a = op->args; a != NULL && a->name != NULL; a++) {
+        if (strcmp(a->name, name) == 0 || ((a->flags & MR_ARG_TENSORS) != 0 && is_numbered_value(name))) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
+/* The spec of the value that @attr names; its number is checked. */
+static int scope_leaf(const mr_builder *scope, const struct mr_attr *attr, const struct mr_leaf_spec **ret, mr_error *err)
+{
+    if (scope == NULL) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is a value of an enclosing function, but there is none",
+                            attr->name);
+    }
+    if ((uint64_t)attr->i >= scope->nvalues) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s': the enclosing function has no value %lld", attr->name,
+                            (long long)attr->i);
+    }
+    *ret = &scope->values[attr->i].spec;
+    return MR_OK;
+}
+
+static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, const mr_builder *scope, mr_error *err)
+{
+    const struct mr_leaf_spec *leaf = NULL;
+    char text[MR_LEAF_TEXT];
+    int rc = scope_leaf(scope, attr, &leaf, err);
+
+    if (rc != MR_OK || strcmp(arg->name, attr->name) != 0) {
+        return rc; /* value0, value1, ... may be anything */
+    }
+    bool constant = (arg->flags & MR_ARG_CONSTANT) != 0 || (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES);
+    if (constant) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a constant", attr->name);
+    }
+    bool scalar = leaf->rank == 0 || leaf->rank == MR_RANK_UNKNOWN;
+    bool fits = arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING
+                                           : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
+    if (!scalar || !fits) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a scalar %s, the value given is %s", attr->name,
+                            arg->kind == MR_ATTR_BYTES ? "string" : "integer", mr_leaf_text(leaf, text));
+    }
+    return MR_OK;
+}
+
+static int check_attr(const struct mr_operator *op, const struct mr_attr *attr, const mr_builder *scope, mr_error *err)
+{
+    const struct mr_arg *arg = find_arg(op, attr->name);
+
+    if (arg == NULL) {
+        return mr_error_set(err, MR_EINVAL, "there is no argument '%s'", attr->name);
+    }
+    if (attr->kind == MR_ATTR_VALUE) {
+        return check_value(arg, attr, scope, err);
+    }
+    if (attr->kind != arg->kind || strcmp(arg->name, attr->name) != 0) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name,
+                            mr_attr_kind_name(attr->kind),
+                            strcmp(arg->name, attr->name) == 0 ? mr_attr_kind_name(arg->kind)
+                                                               : "a value of the enclosing function");
+    }
+    if (attr->kind == MR_ATTR_INT && (attr->i < arg->min || attr->i > arg->max)) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld%s", attr->name,
+                            (long long)attr->i, (long long)arg->min, attr->i > arg->max ? " and smaller" : "");
+    }
+    return MR_OK;
+}
+
+static int check_attrs(const struct mr_dataset *ds, const mr_builder *scope, mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < ds->nattrs && rc == MR_OK; i++) {
+        rc = check_attr(ds->op, &ds->attrs[i], scope, err);
+    }
+    for (const struct mr_arg *a = ds->op->args; rc == MR_OK && a != NULL && a->name != NULL; a++) {
+        if ((a->flags & MR_ARG_OPTIONAL) == 0 && mr_attr_find(ds->attrs, ds->nattrs, a->name) == NULL &&
+            ((a->flags & MR_ARG_TENSORS) == 0 || mr_attr_find(ds->attrs, ds->nattrs, "value0") == NULL)) {
+            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
+        }
+    }
+    return rc;
+}
+
+static int check_function(const mr_function *fn, enum mr_function_role role, const mr_spec *elements, mr_error *err)
+{
+    char is[MR_LEAF_TEXT];
+    char wants[MR_LEAF_TEXT];
+    size_t n = mr_spec_leaves(elements);
+
+    if (mr_spec_leaves(fn->inputs) != n) {
+        return mr_error_set(err, MR_EINVAL, "the function takes %zu tensors, the elements have %zu",
+                            mr_spec_leaves(fn->inputs), n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!mr_leaf_covers(mr_spec_leaf(fn->inputs, i), mr_spec_leaf(elements, i))) {
+            return mr_error_set(err, MR_EINVAL, "tensor %zu of the elements is %s, the function takes %s", i,
+                                mr_leaf_text(mr_spec_leaf(elements, i), is),
+                                mr_leaf_text(mr_spec_leaf(fn->inputs, i), wants));
+        }
+    }
+    if ((fn->dataset != NULL) != (role == MR_FUNCTION_DATASET)) {
+        return mr_error_set(err, MR_EINVAL, "the function must return %s",
+                            role == MR_FUNCTION_DATASET ? "a dataset" : "tensors, it returns a dataset");
+    }
+    if (role == MR_FUNCTION_PREDICATE) {
+        const struct mr_leaf_spec *leaf = mr_spec_leaves(fn->spec) == 1 ? mr_spec_leaf(fn->spec, 0) : NULL;
+
+        if (leaf == NULL || leaf->dtype != MR_BOOL || (leaf->rank != 0 && leaf->rank != MR_RANK_UNKNOWN)) {
+            return mr_error_set(err, MR_EINVAL, "the function must return one scalar bool, it returns %s%s",
+                                leaf != NULL ? mr_leaf_text(leaf, is) : "several tensors", "");
+        }
+    }
+    return MR_OK;
+}
+
+static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, size_t nfunctions, mr_error *err)
+{
+    if (ninputs < (size_t)op->min_inputs || (op->max_inputs >= 0 && ninputs > (size_t)op->max_inputs) ||
+        ninputs > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "takes %d%s input datasets, %zu were given", op->min_inputs,
+                            op->max_inputs == op->min_inputs ? "" : " or more", ninputs);
+    }
+    size_t wants = op->function != MR_FUNCTION_NONE ? 1 : 0;
+    if (nfunctions != wants) {
+        return mr_error_set(err, MR_EINVAL, "takes %zu functions, %zu were given", wants, nfunctions);
+    }
+    return MR_OK;
+}
+
+/* Note that the node uses values of the function being built by builder @id. */
+static int join_scope(uint64_t *scope, uint64_t id, const char *what, mr_error *err)
+{
+    if (id == 0) {
+        return MR_OK;
+    }
+    if (*scope != 0 && *scope != id) {
+        return mr_error_set(err, MR_EINVAL, "%s uses values of another function than the one around this dataset", what);
+    }
+    *scope = id;
+    return MR_OK;
+}
+
+static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
+{
+    uint64_t around = scope != NULL ? scope->id : 0;
+    int rc = MR_OK;
+
+    ds->step = 1;
+    ds->height = 1;
+    for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
+        const mr_dataset *in = ds->inputs[i];
+
+        rc = join_scope(&ds->scope, in->scope, "an input", err);
+        ds->step = in->step >= ds->step ? in->step + 1 : ds->step;
+        ds->height = in->height >= ds->height ? in->height + 1 : ds->height;
+        ds->depth = in->depth > ds->depth ? in->depth : ds->depth;
+    }
+    for (size_t i = 0; i < ds->nfunctions && rc == MR_OK; i++) {
+        const mr_function *fn = ds->functions[i];
+
+        rc = join_scope(&ds->scope, fn->scope, "a function", err);
+        ds->height = fn->height >= ds->height ? fn->height + 1 : ds->height;
+        ds->depth = fn->depth > ds->depth ? fn->depth : ds->depth;
+    }
+    for (size_t i = 0; i < ds->nattrs && rc == MR_OK; i++) {
+        if (ds->attrs[i].kind == MR_ATTR_VALUE) {
+            rc = join_scope(&ds->scope, around, ds->attrs[i].name, err);
+        }
+    }
+    if (rc == MR_OK && around != 0) {
+        uint64_t used = ds->scope;
+
+        rc = join_scope(&used, around, "the dataset", err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (ds->height > MR_GRAPH_HEIGHT_MAX) {
+        return mr_error_set(err, MR_EINVAL, "more than %d operators in a row", MR_GRAPH_HEIGHT_MAX);
+    }
+    if (ds->depth > MR_FUNCTION_DEPTH_MAX) {
+        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep", MR_FUNCTION_DEPTH_MAX);
+    }
+    return MR_OK;
+}
+
+static int infer_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
+{
+    struct mr_infer in = {
+        .op = ds->op,
+        .inputs = ds->inputs,
+        .ninputs = ds->ninputs,
+        .attrs = ds->attrs,
+        .nattrs = ds->nattrs,
+        .functions = ds->functions,
+        .nfunctions = ds->nfunctions,
+        .scope = scope,
+        .cardinality = MR_CARDINALITY_UNKNOWN,
+    };
+    int rc = ds->op->infer(&in, err);
+
+    if (rc == MR_OK) {
+        ds->spec = in.spec;
+        ds->cardinality = in.cardinality;
+    }
+    return rc;
+}
+
+static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_attr *attrs, size_t nattrs,
+                     mr_function *const *functions, mr_error *err)
+{
+    ds->inputs = mr_calloc(ds->ninputs, sizeof(mr_dataset *));
+    ds->functions = mr_calloc(ds->nfunctions, sizeof(mr_function *));
+    if (ds->inputs == NULL || ds->functions == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        ds->inputs[i] = mr_dataset_ref(inputs[i]);
+    }
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        ds->functions[i] = mr_function_ref(functions[i]);
+    }
+    int rc = mr_attrs_copy(attrs, nattrs, &ds->attrs, err);
+    ds->nattrs = rc == MR_OK ? nattrs : 0;
+    return rc;
+}
+
+int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs, const struct mr_attr *attrs,
+                     size_t nattrs, mr_function *const *functions, size_t nfunctions, mr_builder *scope,
+                     mr_dataset **ret, mr_error *err)
+{
+    const struct mr_operator *found = mr_operator_find(op);
+    mr_dataset *ds = NULL;
+    int rc;
+
+    if (found == NULL) {
+        return mr_error_set(err, MR_EUNIMPL, "there is no dataset operator '%s' in this version (%s)", op, MR_VERSION);
+    }
+    rc = check_shape_of_node(found, ninputs, nfunctions, err);
+    if (rc != MR_OK) {
+        goto out;
+    }
+    ds = mr_calloc(1, sizeof *ds);
+    if (ds == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    atomic_init(&ds->refs, 1);
+    atomic_init(&ds->opened, 0);
+    ds->op = found;
+    ds->ninputs = ninputs;
+    ds->nfunctions = nfunctions;
+    rc = fill_node(ds, inputs, attrs, nattrs, functions, err);
+    if (rc == MR_OK) {
+        rc = check_attrs(ds, scope, err);
+    }
+    if (rc == MR_OK) {
+        rc = place_node(ds, scope, err);
+    }
+    if (rc == MR_OK && found->function != MR_FUNCTION_NONE) {
+        rc = check_function(ds->functions[0], found->function, ds->inputs[0]->spec, err);
+    }
+    if (rc == MR_OK) {
+        rc = infer_node(ds, scope, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err);
+    }
+    if (rc == MR_OK) {
+        *ret = ds;
+        ds = NULL;
+    }
+
+out:
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "%s", op);
+    }
+    mr_dataset_unref(ds);
+    return rc;
+}

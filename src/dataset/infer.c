@@ -1,0 +1,148 @@
+/* What infer functions of dataset operators have in common. */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "dataset/operator.h"
+#include "ops/kernel.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct mr_attr *mr_infer_attr(const struct mr_infer *in, const char *name)
+{
+    return mr_attr_find(in->attrs, in->nattrs, name);
+}
+
+int64_t mr_infer_int(const struct mr_infer *in, const char *name, int64_t fallback, bool *known)
+{
+    const struct mr_attr *a = mr_infer_attr(in, name);
+
+    *known = a == NULL || a->kind != MR_ATTR_VALUE;
+    return a != NULL && *known ? a->i : fallback;
+}
+
+int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_error *err)
+{
+    const struct mr_attr *a = mr_infer_attr(in, name);
+
+    *ret = NULL;
+    if (a == NULL || a->kind != MR_ATTR_BYTES) {
+        return MR_OK;
+    }
+    if (memchr(a->bytes, 0, a->size) != NULL) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' has a zero byte in it", name);
+    }
+    *ret = mr_strndup(a->bytes, a->size);
+    return *ret != NULL ? MR_OK : mr_error_nomem(err);
+}
+
+int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t *n, mr_error *err)
+{
+    size_t count = 0;
+    size_t numbered = 0;
+    char name[32];
+
+    *ret = NULL;
+    *n = 0;
+    for (size_t i = 0; i < in->nattrs; i++) {
+        numbered += strncmp(in->attrs[i].name, "value", 5) == 0;
+    }
+    if (numbered == 0) {
+        return MR_OK;
+    }
+    struct mr_leaf_spec *leaves = mr_calloc(numbered, sizeof *leaves);
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (; count < numbered; count++) {
+        (void)snprintf(name, sizeof name, "value%zu", count);
+        const struct mr_attr *a = mr_infer_attr(in, name);
+        if (a == NULL) {
+            mr_free(leaves);
+            return mr_error_set(err, MR_EINVAL, "argument '%s' is missing: there are %zu values", name, numbered);
+        }
+        leaves[count] = in->scope->values[a->i].spec;
+    }
+    *ret = leaves;
+    *n = count;
+    return MR_OK;
+}
+
+int mr_infer_same(struct mr_infer *in, mr_error *err)
+{
+    (void)err;
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    in->cardinality = in->inputs[0]->cardinality;
+    return MR_OK;
+}
+
+int64_t mr_cardinality_mul(int64_t a, int64_t count)
+{
+    int64_t r;
+
+    if (a == 0 || count == 0) {
+        return 0;
+    }
+    if (a == MR_CARDINALITY_UNKNOWN) {
+        return MR_CARDINALITY_UNKNOWN;
+    }
+    if (a == MR_CARDINALITY_INFINITE || count < 0) {
+        return MR_CARDINALITY_INFINITE;
+    }
+    return __builtin_mul_overflow(a, count, &r) ? MR_CARDINALITY_UNKNOWN : r;
+}
+
+int64_t mr_cardinality_add(int64_t a, int64_t b)
+{
+    int64_t r;
+
+    if (a == MR_CARDINALITY_INFINITE || b == MR_CARDINALITY_INFINITE) {
+        return MR_CARDINALITY_INFINITE;
+    }
+    if (a == MR_CARDINALITY_UNKNOWN || b == MR_CARDINALITY_UNKNOWN) {
+        return MR_CARDINALITY_UNKNOWN;
+    }
+    return __builtin_add_overflow(a, b, &r) ? MR_CARDINALITY_UNKNOWN : r;
+}
+
+const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT])
+{
+    const char *name = mr_dtype_name((mr_dtype)leaf->dtype);
+    size_t used = (size_t)snprintf(buf, MR_LEAF_TEXT, "%s[", name != NULL ? name : "?");
+
+    if (leaf->rank == MR_RANK_UNKNOWN) {
+        (void)snprintf(buf + used, MR_LEAF_TEXT - used, "...]");
+        return buf;
+    }
+    for (int i = 0; i < leaf->rank; i++) {
+        const char *comma = i > 0 ? "," : "";
+
+        if (leaf->dims[i] == MR_DIM_UNKNOWN) {
+            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s?", comma);
+        } else {
+            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s%" PRId64, comma, leaf->dims[i]);
+        }
+    }
+    (void)snprintf(buf + used, MR_LEAF_TEXT - used, "]");
+    return buf;
+}
+
+bool mr_leaf_covers(const struct mr_leaf_spec *wide, const struct mr_leaf_spec *narrow)
+{
+    if (wide->dtype != narrow->dtype) {
+        return false;
+    }
+    if (wide->rank == MR_RANK_UNKNOWN) {
+        return true;
+    }
+    if (wide->rank != narrow->rank) {
+        return false;
+    }
+    for (int i = 0; i < wide->rank; i++) {
+        if (wide->dims[i] != MR_DIM_UNKNOWN && wide->dims[i] != narrow->dims[i]) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,467 @@
+/*
+ * millrace.DatasetDef to datasets. Nothing in it is trusted: everything is built again through mr_dataset_apply() and
+ * mr_builder_add(), which check and infer; what is left to this file are indices, order, sizes and the amount of work.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "dataset/canonical.h"
+#include "dataset/function.h"
+#include "element/spec_proto.h"
+#include "millrace/dataset.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A function that is used twice inside functions that are used twice ... grows fast: this is where it ends. */
+#define WORK_MAX (4u * MR_GRAPH_NODES_MAX)
+
+struct parsed_function {
+    mr_function *fn;
+    uint64_t scope; /* builder it was parsed in; 0: needs none */
+};
+
+struct parser {
+    const Millrace__DatasetDef *def;
+    mr_block **constants; /* decoded when first used */
+    struct parsed_function *functions;
+    uint32_t *outputs; /* scratch, MR_LEAVES_MAX */
+    size_t work;
+};
+
+static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
+{
+    mr_buffer *buffer = NULL;
+    size_t used = 0;
+    int rc;
+
+    if (i >= p->def->n_constants) {
+        return mr_error_set(err, MR_EINVAL, "there is no constant %u", i);
+    }
+    if (p->constants[i] == NULL) {
+        const ProtobufCBinaryData *bytes = &p->def->constants[i];
+
+        rc = mr_buffer_new(bytes->len, &buffer, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+        memcpy(mr_buffer_data(buffer), bytes->len > 0 ? bytes->data : (const uint8_t *)"", bytes->len);
+        rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &p->constants[i], &used, err);
+        mr_buffer_unref(buffer);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "constant %u", i);
+            return rc;
+        }
+        if (used != bytes->len) {
+            return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i, bytes->len - used);
+        }
+    }
+    *ret = p->constants[i];
+    return MR_OK;
+}
+
+/* Point @to at @from; nothing is copied. */
+static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_attr *to, mr_error *err)
+{
+    mr_block *block = NULL;
+    int rc = MR_OK;
+
+    *to = (struct mr_attr){.name = from->name};
+    switch (from->value_case) {
+    case MILLRACE__ATTR__VALUE_I:
+        to->kind = MR_ATTR_INT;
+        to->i = from->i;
+        break;
+    case MILLRACE__ATTR__VALUE_F:
+        to->kind = MR_ATTR_FLOAT;
+        to->f = from->f;
+        break;
+    case MILLRACE__ATTR__VALUE_B:
+        to->kind = MR_ATTR_BOOL;
+        to->i = from->b;
+        break;
+    case MILLRACE__ATTR__VALUE_S:
+        to->kind = MR_ATTR_BYTES;
+        to->bytes = from->s.len > 0 ? from->s.data : (const uint8_t *)"";
+        to->size = from->s.len;
+        break;
+    case MILLRACE__ATTR__VALUE_DTYPE:
+        to->kind = MR_ATTR_DTYPE;
+        to->i = from->dtype;
+        break;
+    case MILLRACE__ATTR__VALUE_SHAPE:
+        if (from->shape->n_dims > MR_RANK_MAX || (from->shape->unknown_rank && from->shape->n_dims > 0)) {
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu dimensions", from->name, from->shape->n_dims);
+        }
+        to->kind = MR_ATTR_SHAPE;
+        to->count = from->shape->unknown_rank ? -1 : (int32_t)from->shape->n_dims;
+        to->ints = from->shape->dims;
+        break;
+    case MILLRACE__ATTR__VALUE_INTS:
+        if (from->ints->n_values > INT32_MAX) {
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu integers", from->name, from->ints->n_values);
+        }
+        to->kind = MR_ATTR_INTS;
+        to->count = (int32_t)from->ints->n_values;
+        to->ints = from->ints->values;
+        break;
+    case MILLRACE__ATTR__VALUE_CONSTANT:
+        rc = constant(p, from->constant, &block, err);
+        to->kind = MR_ATTR_BLOCK;
+        to->block = block;
+        break;
+    case MILLRACE__ATTR__VALUE_STRINGS:
+        rc = constant(p, from->strings, &block, err);
+        to->kind = MR_ATTR_STRINGS;
+        to->block = block;
+        break;
+    case MILLRACE__ATTR__VALUE_VALUE_OF_SCOPE:
+        to->kind = MR_ATTR_VALUE;
+        to->i = from->value_of_scope;
+        break;
+    case MILLRACE__ATTR__VALUE__NOT_SET:
+    case _MILLRACE__ATTR__VALUE__CASE_IS_INT_SIZE:
+    default:
+        return mr_error_set(err, MR_EINVAL, "argument '%s' has no value, or one of a later version", from->name);
+    }
+    return rc;
+}
+
+static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n, struct mr_attr **ret, mr_error *err)
+{
+    struct mr_attr *attrs = mr_calloc(n, sizeof *attrs);
+    int rc = MR_OK;
+
+    if (attrs == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = parse_attr(p, from[i], &attrs[i], err);
+    }
+    if (rc != MR_OK) {
+        mr_free(attrs);
+        return rc;
+    }
+    *ret = attrs;
+    return MR_OK;
+}
+
+static int count_work(struct parser *p, size_t n, mr_error *err)
+{
+    p->work += n;
+    if (p->work > WORK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the definition is worth more than %u operators", WORK_MAX);
+    }
+    return MR_OK;
+}
+
+static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer, mr_function **ret,
+                          mr_error *err);
+
+/* References to the functions of a node; *@ret has @n entries and is freed with free_functions(). */
+static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, uint32_t limit, mr_builder *scope,
+                           mr_function ***ret, mr_error *err)
+{
+    mr_function **functions = mr_calloc(n, sizeof *functions);
+    int rc = MR_OK;
+
+    if (functions == NULL) {
+        return mr_error_nomem(err);
+    }
+    *ret = functions;
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = parse_function(p, indices[i], limit, scope, &functions[i], err);
+    }
+    return rc;
+}
+
+static void free_functions(mr_function **functions, size_t n)
+{
+    for (size_t i = 0; functions != NULL && i < n; i++) {
+        mr_function_unref(functions[i]);
+    }
+    mr_free(functions);
+}
+
+/* ---- graphs of datasets ---- */
+
+static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint32_t number, mr_dataset *const *before,
+                      uint32_t limit, mr_builder *scope, mr_dataset **ret, mr_error *err)
+{
+    mr_dataset **inputs = mr_calloc(node->n_inputs, sizeof(mr_dataset *));
+    mr_function **functions = NULL;
+    struct mr_attr *attrs = NULL;
+    int rc = inputs != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (size_t i = 0; rc == MR_OK && i < node->n_inputs; i++) {
+        if (node->inputs[i] >= number) {
+            rc = mr_error_set(err, MR_EINVAL, "input %u does not come before it", node->inputs[i]);
+            break;
+        }
+        inputs[i] = before[node->inputs[i]];
+    }
+    if (rc == MR_OK) {
+        rc = parse_functions(p, node->functions, node->n_functions, limit, scope, &functions, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_dataset_apply(node->op, inputs, node->n_inputs, attrs, node->n_attrs, functions, node->n_functions,
+                              scope, ret, err);
+    }
+    mr_free(attrs);
+    free_functions(functions, node->n_functions);
+    mr_free(inputs);
+    return rc;
+}
+
+static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t limit, mr_builder *scope,
+                       mr_dataset **ret, mr_error *err)
+{
+    mr_dataset **nodes = NULL;
+    int rc;
+
+    if (graph->n_nodes == 0 || graph->n_nodes > MR_GRAPH_NODES_MAX || graph->root >= graph->n_nodes) {
+        return mr_error_set(err, MR_EINVAL, "a graph of %zu nodes with root %u", graph->n_nodes, graph->root);
+    }
+    rc = count_work(p, graph->n_nodes, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    nodes = mr_calloc(graph->n_nodes, sizeof(mr_dataset *));
+    if (nodes == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; rc == MR_OK && i < graph->n_nodes; i++) {
+        rc = parse_node(p, graph->nodes[i], i, nodes, limit, scope, &nodes[i], err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "node %u", i);
+        }
+    }
+    if (rc == MR_OK) {
+        *ret = mr_dataset_ref(nodes[graph->root]);
+    }
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        mr_dataset_unref(nodes[i]);
+    }
+    mr_free(nodes);
+    return rc;
+}
+
+/* ---- functions ---- */
+
+static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, mr_error *err)
+{
+    mr_block *block = NULL;
+    uint32_t value;
+    int rc;
+
+    if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 || strcmp(node->attrs[0]->name, "value") != 0 ||
+        node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
+        return mr_error_set(err, MR_EINVAL, "const: has one argument, 'value', and no inputs");
+    }
+    rc = constant(p, node->attrs[0]->constant, &block, err);
+    return rc == MR_OK ? mr_builder_constant(b, block, &value, err) : rc;
+}
+
+static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, uint32_t limit, mr_error *err)
+{
+    mr_function **functions = NULL;
+    struct mr_attr *attrs = NULL;
+    size_t noutputs;
+    int rc;
+
+    if (strcmp(node->op, "const") == 0) {
+        return parse_constant_node(p, b, node, err);
+    }
+    rc = parse_functions(p, node->functions, node->n_functions, limit, b, &functions, err);
+    if (rc == MR_OK) {
+        rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_builder_add(b, node->op, node->inputs, node->n_inputs, attrs, node->n_attrs, functions,
+                            node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs, err);
+    }
+    mr_free(attrs);
+    free_functions(functions, node->n_functions);
+    return rc;
+}
+
+static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b, mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < def->n_captures && rc == MR_OK; i++) {
+        uint32_t value = 0;
+
+        rc = mr_builder_capture(b, def->captures[i], &value, err);
+        if (rc == MR_OK && value != b->nvalues - 1) {
+            rc = mr_error_set(err, MR_EINVAL, "value %u is captured twice", def->captures[i]);
+        }
+    }
+    for (size_t i = 0; i < def->n_nodes && rc == MR_OK; i++) {
+        rc = parse_fn_node(p, b, def->nodes[i], limit, err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "node %zu", i);
+        }
+    }
+    return rc;
+}
+
+static int finish_function(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b,
+                           mr_function **ret, mr_error *err)
+{
+    mr_dataset *ds = NULL;
+    int rc;
+
+    if (def->dataset == NULL) {
+        const char *structure = def->structure[0] != '\0' ? def->structure : NULL;
+
+        return mr_builder_finish(b, def->outputs, def->n_outputs, structure, ret, err);
+    }
+    if (def->n_outputs > 0) {
+        return mr_error_set(err, MR_EINVAL, "returns a dataset and %zu values", def->n_outputs);
+    }
+    rc = parse_graph(p, def->dataset, limit, b, &ds, err);
+    if (rc == MR_OK) {
+        rc = mr_builder_finish_dataset(b, ds, ret, err);
+    }
+    mr_dataset_unref(ds);
+    return rc;
+}
+
+static int build_function(struct parser *p, uint32_t index, mr_builder *outer, mr_function **ret, mr_error *err)
+{
+    const Millrace__FunctionDef *def = p->def->functions[index];
+    mr_spec *inputs = NULL;
+    mr_builder *b = NULL;
+    int rc;
+
+    if (def->inputs == NULL) {
+        return mr_error_set(err, MR_EINVAL, "has no input spec");
+    }
+    rc = count_work(p, 1 + def->n_nodes + def->n_captures, err);
+    if (rc == MR_OK) {
+        rc = mr_spec_from_proto(def->inputs, &inputs, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_builder_new(inputs, outer, &b, err);
+    }
+    if (rc == MR_OK) {
+        rc = fill_builder(p, def, index, b, err);
+    }
+    if (rc == MR_OK) {
+        rc = finish_function(p, def, index, b, ret, err);
+    }
+    mr_builder_free(b);
+    mr_spec_unref(inputs);
+    return rc;
+}
+
+/* @limit: functions come before what uses them, which rules cycles out. */
+static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer, mr_function **ret,
+                          mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (index >= limit) {
+        return mr_error_set(err, MR_EINVAL, "function %u does not come before its user", index);
+    }
+    struct parsed_function *known = &p->functions[index];
+    uint64_t scope = p->def->functions[index]->n_captures > 0 && outer != NULL ? outer->id : 0;
+    if (known->fn == NULL || known->scope != scope) {
+        mr_function *fn = NULL;
+
+        rc = build_function(p, index, outer, &fn, err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "function %u", index);
+            return rc;
+        }
+        mr_function_unref(known->fn);
+        known->fn = fn;
+        known->scope = scope;
+    }
+    *ret = mr_function_ref(known->fn);
+    return MR_OK;
+}
+
+/* ---- the whole ---- */
+
+/* Many empty messages take far more memory than bytes: what unpacking may take is bounded by the size of the input. */
+struct budget {
+    size_t left;
+};
+
+static void *budget_alloc(void *ctx, size_t size)
+{
+    struct budget *b = ctx;
+
+    if (size > b->left) {
+        return NULL;
+    }
+    b->left -= size;
+    return mr_malloc(size);
+}
+
+static void budget_free(void *ctx, void *p)
+{
+    (void)ctx;
+    mr_free(p);
+}
+
+static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error *err)
+{
+    struct parser p = {.def = def};
+    int rc;
+
+    if (def->format != MR_CANONICAL_FORMAT) {
+        return mr_error_set(err, MR_EUNIMPL, "a definition of format %u, this version (%s) knows format %d", def->format,
+                            MR_VERSION, MR_CANONICAL_FORMAT);
+    }
+    if (def->graph == NULL || def->n_functions > MR_GRAPH_NODES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a definition without a graph, or with too many functions: %zu",
+                            def->n_functions);
+    }
+    p.constants = mr_calloc(def->n_constants, sizeof(mr_block *));
+    p.functions = mr_calloc(def->n_functions, sizeof *p.functions);
+    p.outputs = mr_calloc(MR_LEAVES_MAX, sizeof *p.outputs);
+    if (p.constants == NULL || p.functions == NULL || p.outputs == NULL) {
+        rc = mr_error_nomem(err);
+    } else {
+        rc = parse_graph(&p, def->graph, (uint32_t)def->n_functions, NULL, ret, err);
+    }
+    for (size_t i = 0; p.constants != NULL && i < def->n_constants; i++) {
+        mr_block_unref(p.constants[i]);
+    }
+    for (size_t i = 0; p.functions != NULL && i < def->n_functions; i++) {
+        mr_function_unref(p.functions[i].fn);
+    }
+    mr_free(p.constants);
+    mr_free(p.functions);
+    mr_free(p.outputs);
+    return rc;
+}
+
+int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
+{
+    struct budget budget = {.left = size * 8 + (64u << 10)};
+    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+    Millrace__DatasetDef *def;
+    int rc;
+
+    if (size > MR_DEFINITION_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes, the limit is %llu", size,
+                            MR_DEFINITION_BYTES_MAX);
+    }
+    def = millrace__dataset_def__unpack(&allocator, size, size > 0 ? bytes : (const uint8_t *)"");
+    if (def == NULL) {
+        return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes that are no millrace.DatasetDef", size);
+    }
+    rc = parse_def(def, ret, err);
+    millrace__dataset_def__free_unpacked(def, &allocator);
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "dataset definition");
+    }
+    return rc;
+}

@@ -1,0 +1,572 @@
+/*
+ * Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets them, dead parts of
+ * functions are left out, constants are stored once by content: equal pipelines give equal bytes unless they share
+ * their parts differently.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "dataset/canonical.h"
+#include "dataset/function.h"
+#include "dataset/ptrmap.h"
+#include "millrace/dataset.pb-c.h"
+#include "ops/kernel.h"
+
+#include <string.h>
+
+/* Everything that the message points to, but for what lies in the graph itself. */
+struct arena {
+    void **items;
+    size_t n;
+    size_t cap;
+};
+
+struct constant {
+    uint8_t hash[16];
+    mr_buffer *encoded;
+    const char *user; /* operator that has it: for the message when there is too much */
+};
+
+/* How the values of the function around are numbered in the definition. */
+struct scope {
+    const uint32_t *map;
+};
+
+struct function_key {
+    uint8_t fingerprint[16];
+    const struct scope *scope; /* NULL: uses none */
+};
+
+struct writer {
+    struct arena arena;
+    struct constant *constants;
+    size_t nconstants;
+    size_t constants_cap;
+    Millrace__FunctionDef **functions;
+    struct function_key *keys;
+    size_t nfunctions;
+    size_t functions_cap;
+};
+
+static void *arena_alloc(struct arena *a, size_t n, size_t size, mr_error *err)
+{
+    if (a->n == a->cap) {
+        void **bigger = mr_reallocarray(a->items, a->cap * 2 + 64, sizeof *bigger);
+
+        if (bigger == NULL) {
+            (void)mr_error_nomem(err);
+            return NULL;
+        }
+        a->items = bigger;
+        a->cap = a->cap * 2 + 64;
+    }
+    void *p = mr_calloc(n, size);
+    if (p == NULL) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    a->items[a->n++] = p;
+    return p;
+}
+
+static void writer_free(struct writer *w)
+{
+    for (size_t i = 0; i < w->arena.n; i++) {
+        mr_free(w->arena.items[i]);
+    }
+    for (size_t i = 0; i < w->nconstants; i++) {
+        mr_buffer_unref(w->constants[i].encoded);
+    }
+    mr_free(w->arena.items);
+    mr_free(w->constants);
+    mr_free(w->functions);
+    mr_free(w->keys);
+}
+
+/* An array of @n pointers to messages of type T, each initialised. */
+#define NEW_MESSAGES(w, T, init, n, ret, err)                                   \
+    do {                                                                        \
+        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));            \
+        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));       \
+        if ((ret) == NULL || block_ == NULL) {                                  \
+            return MR_EEXHAUSTED;                                               \
+        }                                                                       \
+        for (size_t i_ = 0; i_ < (n); i_++) {                                   \
+            init(&block_[i_]);                                                  \
+            (ret)[i_] = &block_[i_];                                            \
+        }                                                                       \
+    } while (0)
+
+static int add_constant(struct writer *w, const mr_block *block, const char *user, uint32_t *ret, mr_error *err)
+{
+    uint8_t hash[16];
+    int rc = mr_canonical_block(block, hash, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    for (size_t i = 0; i < w->nconstants; i++) {
+        if (memcmp(w->constants[i].hash, hash, sizeof hash) == 0) {
+            *ret = (uint32_t)i;
+            return MR_OK;
+        }
+    }
+    if (w->nconstants == w->constants_cap) {
+        struct constant *bigger = mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
+
+        if (bigger == NULL) {
+            return mr_error_nomem(err);
+        }
+        w->constants = bigger;
+        w->constants_cap = w->constants_cap * 2 + 8;
+    }
+    struct constant *c = &w->constants[w->nconstants];
+    rc = mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    memcpy(c->hash, hash, sizeof hash);
+    c->user = user;
+    *ret = (uint32_t)w->nconstants++;
+    return MR_OK;
+}
+
+static int write_attr(struct writer *w, const struct mr_attr *a, const char *user, const struct scope *scope,
+                      Millrace__Attr *to, mr_error *err)
+{
+    Millrace__Shape *shape;
+    Millrace__IntList *ints;
+
+    to->name = (char *)(uintptr_t)a->name;
+    switch ((enum mr_attr_kind)a->kind) {
+    case MR_ATTR_INT:
+        to->value_case = MILLRACE__ATTR__VALUE_I;
+        to->i = a->i;
+        return MR_OK;
+    case MR_ATTR_FLOAT:
+        to->value_case = MILLRACE__ATTR__VALUE_F;
+        to->f = a->f;
+        return MR_OK;
+    case MR_ATTR_BOOL:
+        to->value_case = MILLRACE__ATTR__VALUE_B;
+        to->b = a->i != 0;
+        return MR_OK;
+    case MR_ATTR_BYTES:
+        to->value_case = MILLRACE__ATTR__VALUE_S;
+        to->s = (ProtobufCBinaryData){.len = a->size, .data = (uint8_t *)(uintptr_t)a->bytes};
+        return MR_OK;
+    case MR_ATTR_DTYPE:
+        to->value_case = MILLRACE__ATTR__VALUE_DTYPE;
+        to->dtype = (uint32_t)a->i;
+        return MR_OK;
+    case MR_ATTR_SHAPE:
+        shape = arena_alloc(&w->arena, 1, sizeof *shape, err);
+        if (shape == NULL) {
+            return MR_EEXHAUSTED;
+        }
+        millrace__shape__init(shape);
+        shape->unknown_rank = a->count < 0;
+        shape->n_dims = a->count > 0 ? (size_t)a->count : 0;
+        shape->dims = (int64_t *)(uintptr_t)a->ints;
+        to->value_case = MILLRACE__ATTR__VALUE_SHAPE;
+        to->shape = shape;
+        return MR_OK;
+    case MR_ATTR_INTS:
+        ints = arena_alloc(&w->arena, 1, sizeof *ints, err);
+        if (ints == NULL) {
+            return MR_EEXHAUSTED;
+        }
+        millrace__int_list__init(ints);
+        ints->n_values = (size_t)a->count;
+        ints->values = (int64_t *)(uintptr_t)a->ints;
+        to->value_case = MILLRACE__ATTR__VALUE_INTS;
+        to->ints = ints;
+        return MR_OK;
+    case MR_ATTR_BLOCK:
+        to->value_case = MILLRACE__ATTR__VALUE_CONSTANT;
+        return add_constant(w, a->block, user, &to->constant, err);
+    case MR_ATTR_STRINGS:
+        to->value_case = MILLRACE__ATTR__VALUE_STRINGS;
+        return add_constant(w, a->block, user, &to->strings, err);
+    case MR_ATTR_VALUE:
+        to->value_case = MILLRACE__ATTR__VALUE_VALUE_OF_SCOPE;
+        to->value_of_scope = scope->map[a->i];
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINTERNAL, "attribute of kind %d", a->kind);
+}
+
+static int write_attrs(struct writer *w, const struct mr_attr *attrs, size_t n, const char *user,
+                       const struct scope *scope, Millrace__Attr **to, mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = write_attr(w, &attrs[i], user, scope, to[i], err);
+    }
+    return rc;
+}
+
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret, mr_error *err);
+
+static int write_functions(struct writer *w, mr_function *const *functions, size_t n, const struct scope *scope,
+                           uint32_t **ret, mr_error *err)
+{
+    int rc = MR_OK;
+
+    *ret = arena_alloc(&w->arena, n, sizeof **ret, err);
+    if (*ret == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = write_function(w, functions[i], scope, &(*ret)[i], err);
+    }
+    return rc;
+}
+
+/* ---- graphs of datasets ---- */
+
+struct graph_writer {
+    struct writer *w;
+    const struct scope *scope;
+    struct mr_ptrmap numbers;
+    Millrace__DatasetNode **nodes;
+    size_t n;
+    size_t cap;
+};
+
+static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__DatasetNode *node, uint32_t *ret,
+                       mr_error *err)
+{
+    if (g->n == MR_GRAPH_NODES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d operators", MR_GRAPH_NODES_MAX);
+    }
+    if (g->n == g->cap) {
+        Millrace__DatasetNode **bigger = mr_reallocarray(g->nodes, g->cap * 2 + 16, sizeof *bigger);
+
+        if (bigger == NULL) {
+            return mr_error_nomem(err);
+        }
+        g->nodes = bigger;
+        g->cap = g->cap * 2 + 16;
+    }
+    *ret = (uint32_t)g->n;
+    g->nodes[g->n++] = node;
+    return mr_ptrmap_put(&g->numbers, ds, *ret, err);
+}
+
+static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *ret, mr_error *err)
+{
+    struct writer *w = g->w;
+    Millrace__DatasetNode **one;
+    int rc = MR_OK;
+
+    if (mr_ptrmap_get(&g->numbers, ds, ret)) {
+        return MR_OK;
+    }
+    NEW_MESSAGES(w, Millrace__DatasetNode, millrace__dataset_node__init, 1, one, err);
+    Millrace__DatasetNode *node = one[0];
+    node->op = (char *)(uintptr_t)ds->op->name;
+    node->n_inputs = ds->ninputs;
+    node->inputs = arena_alloc(&w->arena, ds->ninputs, sizeof *node->inputs, err);
+    if (node->inputs == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
+        rc = write_node(g, ds->inputs[i], &node->inputs[i], err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    node->n_attrs = ds->nattrs;
+    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, ds->nattrs, node->attrs, err);
+    rc = write_attrs(w, ds->attrs, ds->nattrs, ds->op->name, g->scope, node->attrs, err);
+    if (rc == MR_OK) {
+        node->n_functions = ds->nfunctions;
+        rc = write_functions(w, ds->functions, ds->nfunctions, g->scope, &node->functions, err);
+    }
+    return rc == MR_OK ? append_node(g, ds, node, ret, err) : rc;
+}
+
+static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope, Millrace__Graph **ret,
+                       mr_error *err)
+{
+    struct graph_writer g = {.w = w, .scope = scope};
+    Millrace__Graph *graph = arena_alloc(&w->arena, 1, sizeof *graph, err);
+    int rc;
+
+    if (graph == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    millrace__graph__init(graph);
+    rc = write_node(&g, root, &graph->root, err);
+    if (rc == MR_OK) {
+        graph->n_nodes = g.n;
+        graph->nodes = arena_alloc(&w->arena, g.n, sizeof *graph->nodes, err);
+        rc = graph->nodes != NULL ? MR_OK : MR_EEXHAUSTED;
+    }
+    if (rc == MR_OK) {
+        memcpy(graph->nodes, g.nodes, g.n * sizeof *g.nodes);
+        *ret = graph;
+    }
+    mr_ptrmap_free(&g.numbers);
+    mr_free(g.nodes);
+    return rc;
+}
+
+/* ---- functions ---- */
+
+static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSpec **ret, mr_error *err)
+{
+    Millrace__ElementSpec **one;
+    size_t n = mr_spec_leaves(spec);
+
+    NEW_MESSAGES(w, Millrace__ElementSpec, millrace__element_spec__init, 1, one, err);
+    Millrace__ElementSpec *to = one[0];
+    NEW_MESSAGES(w, Millrace__LeafSpec, millrace__leaf_spec__init, n, to->leaves, err);
+    to->n_leaves = n;
+    to->structure = (char *)(uintptr_t)mr_spec_structure(spec);
+    for (size_t i = 0; i < n; i++) {
+        const struct mr_leaf_spec *leaf = mr_spec_leaf(spec, i);
+
+        to->leaves[i]->dtype = leaf->dtype;
+        to->leaves[i]->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
+        to->leaves[i]->n_dims = leaf->rank > 0 ? (size_t)leaf->rank : 0;
+        to->leaves[i]->dims = (int64_t *)(uintptr_t)leaf->dims;
+    }
+    *ret = to;
+    return MR_OK;
+}
+
+/* Number what is live: inputs, captures, then the results of nodes in order. Others get UINT32_MAX. */
+static size_t number_values(const mr_function *fn, const bool *live, uint32_t *map, uint32_t *captures)
+{
+    uint32_t next = (uint32_t)mr_spec_leaves(fn->inputs);
+    size_t ncaptures = 0;
+
+    for (size_t v = 0; v < fn->nvalues; v++) {
+        map[v] = v < next ? (uint32_t)v : UINT32_MAX;
+    }
+    for (size_t v = 0; v < fn->nvalues; v++) {
+        if (live[v] && fn->values[v].kind == MR_FN_CAPTURE) {
+            captures[ncaptures++] = fn->captures[fn->values[v].index];
+            map[v] = next++;
+        }
+    }
+    for (size_t i = 0; i < fn->nnodes; i++) {
+        const struct mr_fn_node *node = fn->nodes[i];
+        bool used = false;
+
+        for (size_t k = 0; k < node->nout; k++) {
+            used = used || live[node->first_value + k];
+        }
+        for (size_t k = 0; used && k < node->nout; k++) {
+            map[node->first_value + k] = next++;
+        }
+    }
+    return ncaptures;
+}
+
+static int write_constant_node(struct writer *w, const struct mr_fn_node *node, Millrace__FunctionNode *to, mr_error *err)
+{
+    struct mr_attr value = {.name = "value", .kind = MR_ATTR_BLOCK, .block = node->constant};
+
+    to->op = (char *)(uintptr_t) "const";
+    to->n_attrs = 1;
+    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, 1, to->attrs, err);
+    return write_attr(w, &value, "const", NULL, to->attrs[0], err);
+}
+
+static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const struct scope *scope,
+                         Millrace__FunctionNode *to, mr_error *err)
+{
+    size_t extra = node->salt != 0 ? 1 : 0;
+
+    if (node->kernel == NULL) {
+        return write_constant_node(w, node, to, err);
+    }
+    to->op = (char *)(uintptr_t)node->kernel->name;
+    to->n_inputs = node->ninputs;
+    to->inputs = arena_alloc(&w->arena, node->ninputs, sizeof *to->inputs, err);
+    if (to->inputs == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    for (size_t i = 0; i < node->ninputs; i++) {
+        to->inputs[i] = scope->map[node->inputs[i]];
+    }
+    to->n_attrs = node->nattrs + extra;
+    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, to->n_attrs, to->attrs, err);
+    if (extra > 0) { /* sorts before every name */
+        to->attrs[0]->name = (char *)(uintptr_t)MR_FN_SALT;
+        to->attrs[0]->value_case = MILLRACE__ATTR__VALUE_I;
+        to->attrs[0]->i = node->salt;
+    }
+    int rc = write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
+    if (rc == MR_OK) {
+        to->n_functions = node->nfunctions;
+        rc = write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
+    }
+    return rc;
+}
+
+static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope, Millrace__FunctionDef *def,
+                      mr_error *err)
+{
+    int rc = MR_OK;
+
+    NEW_MESSAGES(w, Millrace__FunctionNode, millrace__function_node__init, fn->nnodes, def->nodes, err);
+    for (size_t i = 0; i < fn->nnodes && rc == MR_OK; i++) {
+        if (scope->map[fn->nodes[i]->first_value] != UINT32_MAX) {
+            rc = write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err);
+        }
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (fn->dataset != NULL) {
+        return write_graph(w, fn->dataset, scope, &def->dataset, err);
+    }
+    def->n_outputs = fn->noutputs;
+    def->outputs = arena_alloc(&w->arena, fn->noutputs, sizeof *def->outputs, err);
+    if (def->outputs == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    for (size_t i = 0; i < fn->noutputs; i++) {
+        def->outputs[i] = scope->map[fn->outputs[i]];
+    }
+    def->structure = (char *)(uintptr_t)mr_spec_structure(fn->spec);
+    return MR_OK;
+}
+
+static int append_function(struct writer *w, const mr_function *fn, const struct scope *outer,
+                           Millrace__FunctionDef *def, uint32_t *ret, mr_error *err)
+{
+    if (w->nfunctions == MR_GRAPH_NODES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d functions", MR_GRAPH_NODES_MAX);
+    }
+    if (w->nfunctions == w->functions_cap) {
+        size_t cap = w->functions_cap * 2 + 8;
+        Millrace__FunctionDef **defs = mr_reallocarray(w->functions, cap, sizeof *defs);
+
+        if (defs == NULL) {
+            return mr_error_nomem(err);
+        }
+        w->functions = defs;
+        struct function_key *keys = mr_reallocarray(w->keys, cap, sizeof *keys);
+        if (keys == NULL) {
+            return mr_error_nomem(err);
+        }
+        w->keys = keys;
+        w->functions_cap = cap;
+    }
+    memcpy(w->keys[w->nfunctions].fingerprint, fn->fingerprint, 16);
+    w->keys[w->nfunctions].scope = fn->scope != 0 ? outer : NULL;
+    w->functions[w->nfunctions] = def;
+    *ret = (uint32_t)w->nfunctions++;
+    return MR_OK;
+}
+
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret, mr_error *err)
+{
+    const struct scope *scope_key = fn->scope != 0 ? outer : NULL;
+    Millrace__FunctionDef **one;
+    bool *live = NULL;
+
+    for (size_t i = 0; i < w->nfunctions; i++) {
+        if (w->keys[i].scope == scope_key && memcmp(w->keys[i].fingerprint, fn->fingerprint, 16) == 0) {
+            *ret = (uint32_t)i;
+            return MR_OK;
+        }
+    }
+    NEW_MESSAGES(w, Millrace__FunctionDef, millrace__function_def__init, 1, one, err);
+    Millrace__FunctionDef *def = one[0];
+    /* In the arena, so that its address tells scopes apart as long as the writer lives. */
+    struct scope *scope = arena_alloc(&w->arena, 1, sizeof *scope, err);
+    uint32_t *map = arena_alloc(&w->arena, fn->nvalues, sizeof *map, err);
+    def->captures = arena_alloc(&w->arena, fn->ncaptures, sizeof *def->captures, err);
+    if (scope == NULL || map == NULL || def->captures == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    int rc = mr_function_live(fn, &live, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    def->n_captures = number_values(fn, live, map, def->captures);
+    mr_free(live);
+    for (size_t i = 0; i < def->n_captures; i++) {
+        def->captures[i] = outer->map[def->captures[i]];
+    }
+    scope->map = map;
+    rc = write_spec(w, fn->inputs, &def->inputs, err);
+    if (rc == MR_OK) {
+        rc = write_body(w, fn, scope, def, err);
+    }
+    return rc == MR_OK ? append_function(w, fn, outer, def, ret, err) : rc;
+}
+
+/* ---- the whole ---- */
+
+static int too_large(const struct writer *w, size_t size, mr_error *err)
+{
+    const struct constant *largest = NULL;
+
+    for (size_t i = 0; i < w->nconstants; i++) {
+        if (largest == NULL || mr_buffer_size(w->constants[i].encoded) > mr_buffer_size(largest->encoded)) {
+            largest = &w->constants[i];
+        }
+    }
+    if (largest == NULL) {
+        return mr_error_set(err, MR_EINVAL, "the definition has %zu bytes, the limit is %llu", size,
+                            MR_DEFINITION_BYTES_MAX);
+    }
+    return mr_error_set(err, MR_EINVAL,
+                        "the definition has %zu bytes, the limit is %llu; its largest array (in %s) has %zu bytes: read "
+                        "it from a file in the pipeline instead",
+                        size, MR_DEFINITION_BYTES_MAX, largest->user, mr_buffer_size(largest->encoded));
+}
+
+static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size, mr_error *err)
+{
+    def->n_functions = w->nfunctions;
+    def->functions = w->functions;
+    def->n_constants = w->nconstants;
+    def->constants = arena_alloc(&w->arena, w->nconstants, sizeof *def->constants, err);
+    if (def->constants == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    for (size_t i = 0; i < w->nconstants; i++) {
+        mr_buffer *b = w->constants[i].encoded;
+
+        def->constants[i] = (ProtobufCBinaryData){.len = mr_buffer_size(b), .data = mr_buffer_data(b)};
+    }
+    size_t n = millrace__dataset_def__get_packed_size(def);
+    if (n > MR_DEFINITION_BYTES_MAX) {
+        return too_large(w, n, err);
+    }
+    void *bytes = mr_malloc(n);
+    if (bytes == NULL) {
+        return mr_error_nomem(err);
+    }
+    *size = millrace__dataset_def__pack(def, bytes);
+    *ret = bytes;
+    return MR_OK;
+}
+
+int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_error *err)
+{
+    Millrace__DatasetDef def = MILLRACE__DATASET_DEF__INIT;
+    struct writer w = {0};
+    int rc;
+
+    if (ds->scope != 0) {
+        return mr_error_set(err, MR_EINVAL, "%s: a dataset that uses values of a function is no dataset of its own",
+                            ds->op->name);
+    }
+    def.format = MR_CANONICAL_FORMAT;
+    rc = write_graph(&w, ds, NULL, &def.graph, err);
+    if (rc == MR_OK) {
+        rc = pack(&w, &def, ret, size, err);
+    }
+    writer_free(&w);
+    return rc;
+}

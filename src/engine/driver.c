@@ -1,0 +1,142 @@
+#include "engine/driver.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#define FAST_NS (MR_NS_PER_MS / 2)
+#define SLOW_NS (MR_NS_PER_MS * 2)
+
+static void wake(void *ctx)
+{
+    struct mr_driver *d = ctx;
+
+    MR_LOCK(&d->lock);
+    (void)pthread_cond_broadcast(&d->changed);
+}
+
+int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *), void (*run)(void *, void *), void *ctx)
+{
+    *d = (struct mr_driver){.env = env, .take = take, .run = run, .ctx = ctx};
+    mr_mutex_init(&d->lock);
+    mr_cond_init(&d->changed);
+    mr_env_add_canceller(env, &d->canceller, wake, d);
+    return MR_OK;
+}
+
+static void *driver_main(void *arg)
+{
+    struct mr_driver *d = arg;
+
+    mr_mutex_lock(&d->lock);
+    while (!d->stopping) {
+        void *work = d->paused || mr_env_cancelled(d->env) ? NULL : d->take(d->ctx);
+
+        if (work == NULL) {
+            d->idle++;
+            if (d->paused) {
+                (void)pthread_cond_broadcast(&d->changed);
+            }
+            mr_cond_wait(&d->changed, &d->lock);
+            d->idle--;
+            continue;
+        }
+        mr_mutex_unlock(&d->lock);
+        d->run(d->ctx, work);
+        mr_mutex_lock(&d->lock);
+    }
+    mr_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (d->nthreads > 0) {
+        return MR_OK;
+    }
+    if (d->threads == NULL) {
+        d->threads = mr_calloc(nthreads, sizeof *d->threads);
+    }
+    if (d->threads == NULL) {
+        return mr_error_nomem(err);
+    }
+    while (d->nthreads < nthreads && rc == MR_OK) {
+        rc = mr_thread_start(&d->threads[d->nthreads], "mr-driver", driver_main, d, err);
+        d->nthreads += rc == MR_OK;
+    }
+    return d->nthreads > 0 ? MR_OK : rc; /* fewer than wanted will do */
+}
+
+int mr_driver_pause(struct mr_driver *d, mr_error *err)
+{
+    MR_LOCK(&d->lock);
+    d->paused = true;
+    while (d->idle < d->nthreads) {
+        if (mr_env_cancelled(d->env)) {
+            return mr_env_canceled_error(err);
+        }
+        mr_cond_wait(&d->changed, &d->lock);
+    }
+    return MR_OK;
+}
+
+void mr_driver_resume(struct mr_driver *d)
+{
+    MR_LOCK(&d->lock);
+    d->paused = false;
+    (void)pthread_cond_broadcast(&d->changed);
+}
+
+void mr_driver_stop(struct mr_driver *d)
+{
+    mr_mutex_lock(&d->lock);
+    d->stopping = true;
+    (void)pthread_cond_broadcast(&d->changed);
+    mr_mutex_unlock(&d->lock);
+    for (uint32_t i = 0; i < d->nthreads; i++) {
+        (void)pthread_join(d->threads[i], NULL);
+    }
+    d->nthreads = 0;
+}
+
+void mr_driver_destroy(struct mr_driver *d)
+{
+    mr_env_remove_canceller(d->env, &d->canceller);
+    mr_free(d->threads);
+    (void)pthread_cond_destroy(&d->changed);
+    (void)pthread_mutex_destroy(&d->lock);
+}
+
+int mr_driver_wait_locked(struct mr_driver *d, int64_t deadline_ms, mr_error *err)
+{
+    if (mr_env_cancelled(d->env)) {
+        return mr_env_canceled_error(err);
+    }
+    if (deadline_ms == MR_NO_DEADLINE) {
+        mr_cond_wait(&d->changed, &d->lock);
+        return MR_OK;
+    }
+    int64_t left = deadline_ms > 0 ? deadline_ms - mr_now_ms() : 0;
+    if (left <= 0) {
+        return MR_TIMEOUT;
+    }
+    (void)mr_cond_wait_ms(&d->changed, &d->lock, left);
+    return MR_OK;
+}
+
+void mr_driver_changed_locked(struct mr_driver *d)
+{
+    (void)pthread_cond_broadcast(&d->changed);
+}
+
+uint32_t mr_driver_next_demand(uint32_t demand, uint32_t got, size_t bytes, int64_t ns)
+{
+    if (ns > SLOW_NS && got > 1) {
+        return got / 2;
+    }
+    bool room = got == demand && bytes < MR_BLOCK_BYTES_HINT && demand < MR_BLOCK_ROWS_MAX;
+    return room && ns < FAST_NS ? demand * 2 : demand;
+}

@@ -1,0 +1,232 @@
+/*
+ * Iterators over whole graphs: opening, pulling with growing demand, saving and restoring.
+ *
+ * Demand. The first pull asks for one element, so that the first one comes as soon as it can and nothing runs that
+ * nobody wanted. While the consumer keeps coming it doubles, until a block has 64 KiB or takes a millisecond to make.
+ *
+ * State: magic, format, fingerprint, seed, epoch, the record of the root, XXH3 of all of it.
+ */
+#include "engine/engine.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "engine/env.h"
+#include "engine/op.h"
+#include "engine/state.h"
+
+#include <string.h>
+
+#define STATE_MAGIC UINT64_C(0x31544154534552) /* "RESTAT1" */
+#define STATE_FORMAT 1
+
+#define FAST_NS (MR_NS_PER_MS / 2)
+#define SLOW_NS (MR_NS_PER_MS * 2)
+
+struct mr_engine_iter {
+    struct mr_env env;
+    mr_dataset *ds; /* one reference: holds the whole graph */
+    struct mr_op_iter *root;
+    uint32_t demand; /* rows */
+    bool pulled;
+};
+
+static int open_root(struct mr_engine_iter *it, mr_error *err)
+{
+    struct mr_op_ctx ctx = {.env = &it->env, .path = MR_ROOT_PATH, .epoch = it->env.epoch, .outermost = true};
+
+    return mr_op_open(&ctx, it->ds, &it->root, err);
+}
+
+int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret, mr_error *err)
+{
+    static const struct mr_engine_options defaults;
+    mr_engine_iter *it;
+    int rc;
+
+    if (opts == NULL) {
+        opts = &defaults;
+    }
+    if (ds->scope != 0) {
+        return mr_error_set(err, MR_EINVAL, "%s: a dataset that uses values of a function cannot be read on its own",
+                            ds->op->name);
+    }
+    it = mr_calloc(1, sizeof *it);
+    if (it == NULL) {
+        return mr_error_nomem(err);
+    }
+    it->ds = mr_dataset_ref(ds);
+    it->demand = 1;
+    rc = mr_env_init(&it->env, ds, opts, err);
+    if (rc == MR_OK) {
+        if (opts->count_epochs) {
+            it->env.epoch += atomic_fetch_add(&ds->opened, 1);
+        }
+        rc = open_root(it, err);
+    }
+    if (rc != MR_OK) {
+        mr_engine_close(it);
+        return rc;
+    }
+    *ret = it;
+    return MR_OK;
+}
+
+void mr_engine_close(mr_engine_iter *it)
+{
+    if (it == NULL) {
+        return;
+    }
+    mr_env_cancel(&it->env); /* whoever works for it stops */
+    mr_op_close(it->root);
+    mr_env_destroy(&it->env);
+    mr_dataset_unref(it->ds);
+    mr_free(it);
+}
+
+void mr_engine_cancel(mr_engine_iter *it)
+{
+    mr_env_cancel(&it->env);
+}
+
+static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes, int64_t ns)
+{
+    uint32_t rows = mr_block_rows(block);
+
+    if (ns > SLOW_NS && rows > 1) {
+        it->demand = rows / 2;
+        return;
+    }
+    bool took_all = rows == asked && asked == it->demand;
+    if (took_all && ns < FAST_NS && it->demand < MR_BLOCK_ROWS_MAX && mr_block_row_bytes(block, 0, rows) < bytes) {
+        it->demand *= 2;
+    }
+}
+
+int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    uint32_t wanted = want.rows_max > 0 ? want.rows_max : MR_BLOCK_ROWS_MAX;
+    struct mr_pull pull = {
+        .rows = wanted < it->demand ? wanted : it->demand,
+        .bytes = want.bytes_hint > 0 ? want.bytes_hint : MR_BLOCK_BYTES_HINT,
+        .deadline_ms = timeout_ms < 0 ? MR_NO_DEADLINE : mr_now_ms() + (timeout_ms > 0 ? timeout_ms : 1),
+    };
+    int64_t begin = mr_now_ns();
+
+    it->pulled = true;
+    if (it->root == NULL) { /* a restore failed, and then opening it again */
+        return mr_env_canceled_error(err);
+    }
+    int rc = mr_op_pull(it->root, &pull, ret, err);
+    if (rc == MR_OK) {
+        adapt_demand(it, pull.rows, *ret, pull.bytes, mr_now_ns() - begin);
+    }
+    return rc;
+}
+
+/* ---- state ---- */
+
+int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
+{
+    struct mr_state_out out = {.buf = MR_BUF_INIT};
+    int rc;
+
+    if (mr_env_cancelled(&it->env)) {
+        return mr_env_canceled_error(err);
+    }
+    mr_state_put_u64(&out, STATE_MAGIC);
+    mr_state_put_u64(&out, STATE_FORMAT);
+    mr_buf_append(&out.buf, it->ds->fingerprint, sizeof it->ds->fingerprint);
+    mr_state_put_u64(&out, it->env.seed);
+    mr_state_put_u64(&out, it->env.epoch);
+    rc = mr_op_save(it->root, &out, err);
+    if (rc == MR_OK && !out.buf.failed) {
+        mr_state_put_u64(&out, mr_hash64(out.buf.data, out.buf.len));
+    }
+    if (rc == MR_OK && out.buf.failed) {
+        rc = mr_error_nomem(err);
+    }
+    if (rc == MR_OK) {
+        *ret = mr_buf_take(&out.buf, size);
+    }
+    mr_buf_free(&out.buf);
+    return rc;
+}
+
+/* Everything but the root's record. */
+static int check_state(const mr_engine_iter *it, const void *state, size_t size, struct mr_state_in *in, mr_error *err)
+{
+    const size_t frame = 8 + 8 + 16 + 8 + 8 + 8;
+    struct mr_state_in tail = {0};
+    uint64_t magic = 0;
+    uint64_t format = 0;
+    uint64_t checksum = 0;
+
+    if (size < frame) {
+        return mr_state_damaged(err);
+    }
+    tail = (struct mr_state_in){.p = (const unsigned char *)state + size - 8, .left = 8};
+    *in = (struct mr_state_in){.p = state, .left = size - 8};
+    (void)mr_state_get_u64(&tail, &checksum, err);
+    (void)mr_state_get_u64(in, &magic, err);
+    (void)mr_state_get_u64(in, &format, err);
+    if (magic != STATE_MAGIC || checksum != mr_hash64(state, size - 8)) {
+        return mr_error_set(err, MR_EINVAL, "these %zu bytes are no iterator state, or a damaged one", size);
+    }
+    if (format != STATE_FORMAT) {
+        return mr_error_set(err, MR_EINVAL, "an iterator state of format %llu, this version (%s) knows format %d",
+                            (unsigned long long)format, MR_VERSION, STATE_FORMAT);
+    }
+    if (memcmp(in->p, it->ds->fingerprint, 16) != 0) {
+        return mr_error_set(err, MR_EINVAL, "the iterator state is of another dataset");
+    }
+    in->p += 16;
+    in->left -= 16;
+    return MR_OK;
+}
+
+int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
+{
+    struct mr_state_in in;
+    uint64_t seed = 0;
+    uint64_t epoch = 0;
+    int rc;
+
+    if (it->pulled) {
+        return mr_error_set(err, MR_EPRECOND, "a state can be restored before the first read only");
+    }
+    rc = check_state(it, state, size, &in, err);
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(&in, &seed, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(&in, &epoch, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    /* Opened anew, with the seed and epoch of the one that was saved. */
+    mr_op_close(it->root);
+    it->root = NULL;
+    it->env.seed = seed;
+    it->env.epoch = epoch;
+    rc = open_root(it, err);
+    if (rc == MR_OK) {
+        rc = mr_op_restore(it->root, &in, err);
+    }
+    if (rc == MR_OK && in.left != 0) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc != MR_OK) { /* half restored is of no use: at the start again */
+        mr_error ignored;
+
+        mr_op_close(it->root);
+        it->root = NULL;
+        if (open_root(it, &ignored) != MR_OK) {
+            mr_env_cancel(&it->env);
+        }
+    }
+    return rc;
+}

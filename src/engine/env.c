@@ -1,0 +1,249 @@
+#include "engine/env.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "dataset/graph.h"
+#include "engine/providers.h"
+
+enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
+
+/* Things compiled, by the function or node that they were made of. A pipeline has a handful: a list does. */
+struct mr_env_entry {
+    struct mr_env_entry *next;
+    enum entry_kind kind;
+    const void *key;
+    mr_program *program;
+    struct mr_map_plan plan;
+    struct mr_expansion expansion;
+};
+
+int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err)
+{
+    *env = (struct mr_env){0};
+    mr_mutex_init(&env->lock);
+    atomic_init(&env->cancelled, false);
+    atomic_init(&env->used_bytes, 0);
+    atomic_init(&env->open_nodes, 0);
+    env->seed = opts->seed != 0 ? opts->seed : mr_random_u64();
+    env->epoch = opts->epoch;
+    env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
+    env->budget_bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
+    if (opts->external != NULL) {
+        env->external = *opts->external;
+    }
+    if (opts->splits == NULL) {
+        return MR_OK;
+    }
+    env->has_splits = true;
+    env->splits = *opts->splits;
+    return mr_providers_list(root, &env->providers, &env->nproviders, err);
+}
+
+static void entry_free(struct mr_env_entry *e)
+{
+    if (e->kind == ENTRY_PROGRAM) {
+        mr_program_free(e->program);
+    } else if (e->kind == ENTRY_MAP_PLAN) {
+        mr_program_free(e->plan.program);
+        mr_function_unref(e->plan.fn);
+    } else {
+        mr_program_free(e->expansion.program);
+        mr_function_unref(e->expansion.fn);
+        mr_free(e->expansion.numbers);
+    }
+    mr_free(e);
+}
+
+void mr_env_destroy(struct mr_env *env)
+{
+    while (env->cache != NULL) {
+        struct mr_env_entry *e = env->cache;
+
+        env->cache = e->next;
+        entry_free(e);
+    }
+    mr_free(env->providers);
+    (void)pthread_mutex_destroy(&env->lock);
+}
+
+/* ---- cancel ---- */
+
+void mr_env_cancel(struct mr_env *env)
+{
+    bool before = atomic_exchange(&env->cancelled, true);
+
+    if (before) {
+        return;
+    }
+    MR_LOCK(&env->lock);
+    for (struct mr_canceller *c = env->cancellers; c != NULL; c = c->next) {
+        c->wake(c->ctx);
+    }
+    if (env->has_splits && env->splits.cancel != NULL) {
+        env->splits.cancel(env->splits.ctx);
+    }
+}
+
+bool mr_env_cancelled(const struct mr_env *env)
+{
+    return atomic_load_explicit(&env->cancelled, memory_order_acquire);
+}
+
+int mr_env_canceled_error(mr_error *err)
+{
+    return mr_error_set(err, MR_ECANCELED, "the iterator was cancelled");
+}
+
+void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx)
+{
+    MR_LOCK(&env->lock);
+    c->wake = wake;
+    c->ctx = ctx;
+    c->next = env->cancellers;
+    c->link = &env->cancellers;
+    if (c->next != NULL) {
+        c->next->link = &c->next;
+    }
+    env->cancellers = c;
+    if (mr_env_cancelled(env)) {
+        wake(ctx);
+    }
+}
+
+void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c)
+{
+    MR_LOCK(&env->lock);
+    if (c->link == NULL) {
+        return;
+    }
+    *c->link = c->next;
+    if (c->next != NULL) {
+        c->next->link = c->link;
+    }
+    c->link = NULL;
+}
+
+/* ---- memory ---- */
+
+bool mr_env_charge(struct mr_env *env, size_t bytes)
+{
+    size_t before = atomic_fetch_add_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+
+    if (bytes <= env->budget_bytes && before <= env->budget_bytes - bytes) {
+        return true;
+    }
+    mr_env_release(env, bytes);
+    return false;
+}
+
+void mr_env_release(struct mr_env *env, size_t bytes)
+{
+    (void)atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+}
+
+/* ---- compiled things ---- */
+
+static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err)
+{
+    mr_function *projected = NULL;
+    int rc = mr_dataset_scope_values(fn->dataset, &e->numbers, &e->n, err);
+
+    if (rc != MR_OK || e->n == 0) {
+        e->fn = rc == MR_OK ? mr_function_ref(fn) : NULL;
+        return rc;
+    }
+    rc = mr_function_project(fn, e->numbers, e->n, &projected, err);
+    if (rc == MR_OK) {
+        rc = mr_program_new(projected, &e->program, err);
+    }
+    mr_function_unref(projected);
+    if (rc == MR_OK) {
+        e->fn = mr_function_ref(fn);
+    }
+    return rc;
+}
+
+static int make_entry(struct mr_env_entry *e, mr_error *err)
+{
+    switch (e->kind) {
+    case ENTRY_PROGRAM:
+        return mr_program_new((mr_function *)(uintptr_t)e->key, &e->program, err);
+    case ENTRY_MAP_PLAN:
+        return mr_plan_map(e->key, &e->plan, err);
+    case ENTRY_EXPANSION:
+        return make_expansion((mr_function *)(uintptr_t)e->key, &e->expansion, err);
+    }
+    return mr_error_set(err, MR_EINTERNAL, "entry of kind %d", (int)e->kind);
+}
+
+static int entry(struct mr_env *env, enum entry_kind kind, const void *key, struct mr_env_entry **ret, mr_error *err)
+{
+    struct mr_env_entry *e;
+
+    MR_LOCK(&env->lock); /* Compiling under it is short, and keeps two threads from doing it twice. */
+    for (e = env->cache; e != NULL; e = e->next) {
+        if (e->kind == kind && e->key == key) {
+            *ret = e;
+            return MR_OK;
+        }
+    }
+    e = mr_calloc(1, sizeof *e);
+    if (e == NULL) {
+        return mr_error_nomem(err);
+    }
+    e->kind = kind;
+    e->key = key;
+    int rc = make_entry(e, err);
+    if (rc != MR_OK) {
+        entry_free(e);
+        return rc;
+    }
+    e->next = env->cache;
+    env->cache = e;
+    *ret = e;
+    return MR_OK;
+}
+
+int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err)
+{
+    struct mr_env_entry *e = NULL;
+    int rc = entry(env, ENTRY_PROGRAM, fn, &e, err);
+
+    if (rc == MR_OK) {
+        *ret = e->program;
+    }
+    return rc;
+}
+
+int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret, mr_error *err)
+{
+    struct mr_env_entry *e = NULL;
+    int rc = entry(env, ENTRY_MAP_PLAN, ds, &e, err);
+
+    if (rc == MR_OK) {
+        *ret = &e->plan;
+    }
+    return rc;
+}
+
+int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret, mr_error *err)
+{
+    struct mr_env_entry *e = NULL;
+    int rc = entry(env, ENTRY_EXPANSION, fn, &e, err);
+
+    if (rc == MR_OK) {
+        *ret = &e->expansion;
+    }
+    return rc;
+}
+
+struct mr_provider *mr_env_provider(struct mr_env *env, uint64_t path)
+{
+    for (size_t i = 0; i < env->nproviders; i++) {
+        if (env->providers[i].path == path) {
+            return &env->providers[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,100 @@
+/*
+ * What all nodes of one engine iterator share: the cancel token, the memory budget, seeds, compiled functions, splits.
+ *
+ * Threads: safe from any thread, except for opening and closing.
+ */
+#ifndef MR_ENGINE_ENV_H
+#define MR_ENGINE_ENV_H
+
+#include "base/sync.h"
+#include "engine/engine.h"
+#include "engine/program.h"
+
+#include <stdatomic.h>
+
+/* Called (under the environment's lock) when the iterator is cancelled: wake whoever waits. */
+struct mr_canceller {
+    void (*wake)(void *ctx);
+    void *ctx;
+    struct mr_canceller *next;
+    struct mr_canceller **link;
+};
+
+/* A provider of splits: a source of the outermost graph, or a zip or concatenate of sources. */
+struct mr_provider {
+    uint64_t path;
+    int64_t splits; /* MR_CARDINALITY_INFINITE: endless */
+    uint64_t opened;  /* passes so far; guarded by env->lock */
+};
+
+/* What a function that returns a dataset needs for one row of its input. */
+struct mr_expansion {
+    mr_function *fn;   /* one reference */
+    uint32_t *numbers; /* value numbers that the dataset uses, ascending */
+    size_t n;
+    mr_program *program; /* computes them; NULL if there are none */
+};
+
+/* Adjacent maps joined. */
+struct mr_map_plan {
+    mr_program *program;
+    mr_function *fn;         /* one reference; what the program was made of */
+    const mr_dataset *input; /* of the first of the maps */
+    uint32_t joined;         /* how many maps */
+};
+
+struct mr_env {
+    uint64_t seed;
+    uint64_t epoch;
+    uint32_t threads;
+    bool has_splits;
+    struct mr_split_source splits;
+    struct mr_external_opener external; /* open == NULL: none */
+    struct mr_provider *providers;
+    size_t nproviders;
+
+    atomic_bool cancelled;
+    size_t budget_bytes;
+    atomic_size_t used_bytes;
+    atomic_uint open_nodes;
+
+    pthread_mutex_t lock;
+    struct mr_canceller *cancellers; /* guarded by lock */
+    struct mr_env_entry *cache;      /* guarded by lock */
+};
+
+int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err);
+void mr_env_destroy(struct mr_env *env); /* a half-made one is fine */
+
+void mr_env_cancel(struct mr_env *env);
+bool mr_env_cancelled(const struct mr_env *env);
+int mr_env_canceled_error(mr_error *err);
+/* Calls wake at once if the iterator is cancelled already. */
+void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx);
+void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one that was never added is fine */
+
+/* false (and nothing charged) if that would go over the budget. */
+bool mr_env_charge(struct mr_env *env, size_t bytes);
+void mr_env_release(struct mr_env *env, size_t bytes);
+
+/* Compiled once an environment; lent until its end. */
+int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err);
+int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret, mr_error *err);
+int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret, mr_error *err);
+
+/* The provider at @path, or NULL. */
+struct mr_provider *mr_env_provider(struct mr_env *env, uint64_t path);
+
+/* ---- the machine (machine.c) ---- */
+
+/* Cores that this process may use: affinity and cgroup cpu.max. At least 1. */
+uint32_t mr_machine_cores(void);
+/* Memory that it may use: cgroup memory.max or the machine's. */
+uint64_t mr_machine_memory_bytes(void);
+
+/* ---- plans (plan.c) ---- */
+
+/* Join @ds (a map) with the maps below it that run the same way. */
+int mr_plan_map(const mr_dataset *ds, struct mr_map_plan *ret, mr_error *err);
+
+#endif

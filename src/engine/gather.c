@@ -1,0 +1,155 @@
+#include "engine/gather.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+#include <string.h>
+
+static int make_room(struct mr_gather *g, mr_error *err)
+{
+    if (g->n < g->cap) {
+        return MR_OK;
+    }
+    if (g->head > 0 && g->head >= g->cap / 2) {
+        memmove(g->parts, g->parts + g->head, (g->n - g->head) * sizeof *g->parts);
+        g->n -= g->head;
+        g->head = 0;
+        return MR_OK;
+    }
+    size_t cap = g->cap * 2 + 16;
+    struct mr_gather_part *bigger = mr_reallocarray(g->parts, cap, sizeof *bigger);
+    if (bigger == NULL) {
+        return mr_error_nomem(err);
+    }
+    g->parts = bigger;
+    g->cap = cap;
+    return MR_OK;
+}
+
+int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count, mr_error *err)
+{
+    if (g->n > g->head) {
+        struct mr_gather_part *last = &g->parts[g->n - 1];
+
+        if (last->block == block && last->first + last->count == first) {
+            last->count += count;
+            goto counted;
+        }
+    }
+    int rc = make_room(g, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    g->parts[g->n++] = (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
+
+counted:
+    g->rows += count;
+    g->bytes += mr_block_row_bytes(block, first, count);
+    return MR_OK;
+}
+
+static bool same_ranks(const mr_block *a, const mr_block *b)
+{
+    uint32_t n = mr_block_column_count(a);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (mr_block_column(a, i)->rank != mr_block_column(b, i)->rank) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
+    uint32_t left = rows;
+    int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (size_t i = 0; i < nparts && rc == MR_OK; i++) {
+        const struct mr_gather_part *p = &g->parts[g->head + i];
+        uint32_t count = p->count < left ? p->count : left;
+
+        if (p->first == 0 && count == mr_block_rows(p->block)) {
+            slices[i] = mr_block_ref(p->block);
+        } else {
+            rc = mr_block_slice(p->block, p->first, count, &slices[i], err);
+        }
+        left -= count;
+    }
+    if (rc == MR_OK && nparts == 1) {
+        *ret = slices[0];
+        slices[0] = NULL;
+    } else if (rc == MR_OK) {
+        rc = mr_block_concat((const mr_block *const *)slices, nparts, ret, err);
+    }
+    for (size_t i = 0; slices != NULL && i < nparts; i++) {
+        mr_block_unref(slices[i]);
+    }
+    mr_free(slices);
+    return rc;
+}
+
+static void drop(struct mr_gather *g, uint32_t rows)
+{
+    g->rows -= rows;
+    while (rows > 0) {
+        struct mr_gather_part *p = &g->parts[g->head];
+        uint32_t count = p->count < rows ? p->count : rows;
+
+        g->bytes -= mr_block_row_bytes(p->block, p->first, count);
+        p->first += count;
+        p->count -= count;
+        rows -= count;
+        if (p->count == 0) {
+            mr_block_unref(p->block);
+            g->head++;
+        }
+    }
+    if (g->head == g->n) {
+        g->head = 0;
+        g->n = 0;
+        g->bytes = 0;
+    }
+}
+
+int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    size_t nparts = 0;
+    uint32_t got = 0;
+
+    while (got < rows && g->head + nparts < g->n) {
+        const struct mr_gather_part *p = &g->parts[g->head + nparts];
+
+        if (nparts > 0 && !same_ranks(g->parts[g->head].block, p->block)) {
+            break;
+        }
+        got += p->count < rows - got ? p->count : rows - got;
+        nparts++;
+    }
+    int rc = join(g, nparts, got, ret, err);
+    if (rc == MR_OK) {
+        drop(g, got);
+    }
+    return rc;
+}
+
+void mr_gather_clear(struct mr_gather *g)
+{
+    for (size_t i = g->head; i < g->n; i++) {
+        mr_block_unref(g->parts[i].block);
+    }
+    g->head = 0;
+    g->n = 0;
+    g->rows = 0;
+    g->bytes = 0;
+}
+
+void mr_gather_free(struct mr_gather *g)
+{
+    mr_gather_clear(g);
+    mr_free(g->parts);
+    *g = (struct mr_gather){0};
+}

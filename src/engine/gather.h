@@ -1,0 +1,32 @@
+/*
+ * A queue of rows that lie in different blocks, from which blocks are made: by slicing where one block has them all, by
+ * copying otherwise. Zero-initialise it. Threads: none.
+ */
+#ifndef MR_ENGINE_GATHER_H
+#define MR_ENGINE_GATHER_H
+
+#include "element/block.h"
+
+struct mr_gather_part {
+    mr_block *block;
+    uint32_t first;
+    uint32_t count;
+};
+
+struct mr_gather {
+    struct mr_gather_part *parts;
+    size_t head; /* first part in use */
+    size_t n;    /* end of the parts in use */
+    size_t cap;
+    uint64_t rows;
+    size_t bytes; /* of payload */
+};
+
+/* Takes its own reference. */
+int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count, mr_error *err);
+/* The first 1..@rows rows, removed: fewer if the tensors after them have another number of dimensions. */
+int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err);
+void mr_gather_clear(struct mr_gather *g);
+void mr_gather_free(struct mr_gather *g);
+
+#endif

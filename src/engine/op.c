@@ -1,0 +1,297 @@
+#include "engine/op.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/rng.h"
+#include "engine/bound.h"
+#include "engine/env.h"
+#include "engine/split.h"
+#include "engine/state.h"
+#include "ops/kernel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+uint64_t mr_op_child_path(uint64_t path, uint32_t i)
+{
+    return mr_mix64(path + 1 + i);
+}
+
+struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i)
+{
+    struct mr_op_ctx below = *ctx;
+
+    below.path = mr_op_child_path(ctx->path, i);
+    return below;
+}
+
+/* ---- open and close ---- */
+
+static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const struct mr_operator *op,
+                   struct mr_op_iter **ret, mr_error *err)
+{
+    struct mr_op_iter *it;
+
+    if (atomic_fetch_add(&ctx->env->open_nodes, 1) >= MR_GRAPH_NODES_MAX) {
+        atomic_fetch_sub(&ctx->env->open_nodes, 1);
+        return mr_error_set(err, MR_EEXHAUSTED, "%s (step %u): more than %d operators are running", op->name, ds->step,
+                            MR_GRAPH_NODES_MAX);
+    }
+    it = mr_calloc(1, op->run->size);
+    if (it == NULL) {
+        atomic_fetch_sub(&ctx->env->open_nodes, 1);
+        return mr_error_nomem(err);
+    }
+    it->op = op;
+    it->ds = ds;
+    it->env = ctx->env;
+    it->bound = mr_bound_ref(ctx->bound);
+    it->path = ctx->path;
+    it->epoch = ctx->epoch;
+    it->stream = ctx->stream;
+    int rc = op->run->open(it, ctx, err);
+    if (rc != MR_OK) {
+        mr_op_close(it);
+        return rc;
+    }
+    *ret = it;
+    return MR_OK;
+}
+
+int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret, mr_error *err)
+{
+    return open_as(ctx, ds, mr_split_applies(ctx) ? &mr_split_operator : ds->op, ret, err);
+}
+
+void mr_op_close(struct mr_op_iter *it)
+{
+    if (it == NULL) {
+        return;
+    }
+    it->op->run->close(it);
+    mr_bound_unref(it->bound);
+    mr_free(it->deferred_err);
+    atomic_fetch_sub(&it->env->open_nodes, 1);
+    mr_free(it);
+}
+
+/* ---- pull ---- */
+
+static int give_deferred(struct mr_op_iter *it, mr_error *err)
+{
+    int rc = it->deferred;
+
+    it->deferred = MR_OK;
+    if (err != NULL) {
+        if (it->deferred_err != NULL) {
+            *err = *it->deferred_err;
+        } else {
+            (void)mr_error_nomem(err);
+        }
+    }
+    return rc;
+}
+
+int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    if (mr_env_cancelled(it->env)) {
+        return mr_env_canceled_error(err);
+    }
+    if (it->deferred != MR_OK) {
+        return give_deferred(it, err);
+    }
+    int rc = it->op->run->pull(it, pull, ret, err);
+    if (rc == MR_OK) {
+        it->delivered += mr_block_rows(*ret);
+    }
+    return rc;
+}
+
+int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err)
+{
+    if (rc >= MR_OK || rc == MR_ECANCELED) {
+        return MR_OK;
+    }
+    it->deferred = rc;
+    if (it->deferred_err == NULL) {
+        it->deferred_err = mr_malloc(sizeof *it->deferred_err);
+    }
+    if (it->deferred_err != NULL) {
+        *it->deferred_err = *err;
+    }
+    return MR_OK;
+}
+
+int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    if (mr_env_cancelled(it->env)) {
+        return mr_env_canceled_error(err);
+    }
+    /* 0 stands for "what is ready": what an operator can compute is ready. */
+    if (pull->deadline_ms > 0 && mr_now_ms() >= pull->deadline_ms) {
+        return MR_TIMEOUT;
+    }
+    return MR_OK;
+}
+
+struct mr_pull mr_pull_rows(const struct mr_pull *pull, uint64_t rows)
+{
+    struct mr_pull p = *pull;
+
+    p.rows = rows == 0 ? 1 : rows > MR_BLOCK_ROWS_MAX ? MR_BLOCK_ROWS_MAX : (uint32_t)rows;
+    return p;
+}
+
+struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
+{
+    struct mr_pull p = mr_pull_rows(pull, rows);
+
+    p.deadline_ms = 0;
+    return p;
+}
+
+/* ---- errors ---- */
+
+int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err)
+{
+    mr_error_wrap(err, "%s (step %u), element %" PRIu64, it->ds->op->name, it->ds->step, element);
+    return rc;
+}
+
+int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
+{
+    mr_error_wrap(err, "%s (step %u)", it->ds->op->name, it->ds->step);
+    return rc;
+}
+
+/* ---- state ---- */
+
+int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err)
+{
+    mr_error lost;
+
+    (void)mr_error_nomem(&lost);
+    mr_state_put_u64(out, it->path);
+    mr_state_put_u64(out, it->op->version);
+    size_t begin = mr_state_begin(out);
+    mr_state_put_u64(out, it->delivered);
+    mr_state_put_error(out, it->deferred, it->deferred_err != NULL ? it->deferred_err : &lost);
+    int rc = it->op->run->save(it, out, err);
+    mr_state_end(out, begin);
+    if (rc == MR_OK && out->buf.failed) {
+        rc = mr_error_nomem(err);
+    }
+    return rc;
+}
+
+int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    struct mr_state_in record;
+    mr_error deferred_err;
+    uint64_t path = 0;
+    uint64_t version = 0;
+    int deferred = MR_OK;
+    int rc = mr_state_get_u64(in, &path, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &version, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_record(in, &record, err);
+    }
+    if (rc == MR_OK && (path != it->path || version != it->op->version)) {
+        rc = mr_error_set(err, MR_EINVAL, "the iterator state has another operator, or another version of it, where %s "
+                                          "(step %u) stands",
+                          it->op->name, it->ds->step);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(&record, &it->delivered, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_error(&record, &deferred, &deferred_err, err);
+    }
+    if (rc == MR_OK && deferred != MR_OK) {
+        (void)mr_op_defer(it, deferred, &deferred_err);
+    }
+    if (rc == MR_OK) {
+        rc = it->op->run->restore(it, &record, err);
+    }
+    if (rc == MR_OK && record.left != 0) {
+        rc = mr_state_damaged(err);
+    }
+    return rc;
+}
+
+int mr_op_seek(struct mr_op_iter *it, uint64_t index, mr_error *err)
+{
+    return it->op->run->seek(it, index, err);
+}
+
+/* ---- arguments ---- */
+
+static const struct mr_arg *find_arg(const struct mr_op_iter *it, const char *name)
+{
+    const struct mr_arg *a = it->ds->op->args;
+
+    while (a != NULL && a->name != NULL && strcmp(a->name, name) != 0) {
+        a++;
+    }
+    return a;
+}
+
+int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret, mr_error *err)
+{
+    const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
+    const struct mr_arg *arg = find_arg(it, name);
+    int64_t v = fallback;
+    int rc = MR_OK;
+
+    if (a != NULL && a->kind == MR_ATTR_VALUE) {
+        rc = mr_bound_int(it->bound, (uint32_t)a->i, &v, err);
+        if (rc == MR_OK && (v < arg->min || v > arg->max)) {
+            rc = mr_error_set(err, MR_EINVAL, "is %" PRId64 ", it must be at least %" PRId64, v, arg->min);
+        }
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "argument '%s'", name);
+            return mr_op_fail_at_open(it, rc, err);
+        }
+    } else if (a != NULL) {
+        v = a->i;
+    }
+    *ret = v;
+    return MR_OK;
+}
+
+bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback)
+{
+    const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
+
+    return a != NULL ? a->i != 0 : fallback;
+}
+
+int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err)
+{
+    const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
+
+    *ret = NULL;
+    *size = 0;
+    if (a != NULL && a->kind == MR_ATTR_VALUE) {
+        int rc = mr_bound_bytes(it->bound, (uint32_t)a->i, ret, size, err);
+
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "argument '%s'", name);
+            return mr_op_fail_at_open(it, rc, err);
+        }
+    } else if (a != NULL) {
+        *ret = a->bytes;
+        *size = a->size;
+    }
+    return MR_OK;
+}
+
+uint64_t mr_op_seed(const struct mr_op_iter *it)
+{
+    return mr_mix64(it->env->seed ^ mr_mix64(it->path ^ mr_mix64(it->stream)));
+}

@@ -1,0 +1,115 @@
+/*
+ * Inside the engine: how one node of a graph runs. An operator is a table entry (struct mr_operator) with a
+ * struct mr_op_run; an open node is a struct mr_op_iter, which the operator's own struct starts with.
+ *
+ * Rules for pull functions:
+ *  - Return 1..pull->rows rows, MR_END, MR_TIMEOUT or an error; never wait in order to fill a block. When there is
+ *    something to give, look for more with deadline 0 only (mr_pull_more()).
+ *  - Ask the input for what was asked of you (times what you need for one of yours), never for more.
+ *  - State changes only after the input's pull has succeeded: after MR_TIMEOUT and after errors the same call goes on
+ *    where it stopped.
+ *  - Rows before an error are delivered first: mr_op_defer() keeps the error for the next call.
+ *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed on as they are.
+ *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
+ *
+ * Threads: an iterator is used by one thread at a time. Which thread that is may change (a driver's, the consumer's).
+ */
+#ifndef MR_ENGINE_OP_H
+#define MR_ENGINE_OP_H
+
+#include "dataset/operator.h"
+#include "engine/engine.h"
+
+/* Where paths start. */
+#define MR_ROOT_PATH UINT64_C(0x6d696c6c72616365)
+
+struct mr_env;
+struct mr_bound;
+struct mr_state_out;
+struct mr_state_in;
+
+#define MR_BLOCK_BYTES_HINT (64u << 10)
+
+struct mr_pull {
+    uint32_t rows;       /* at most; >= 1 */
+    size_t bytes;        /* when a block is large enough */
+    int64_t deadline_ms; /* mr_now_ms() clock; MR_NO_DEADLINE: wait; 0: only what is ready */
+    bool held;           /* sources must not ask for a new split: MR_TIMEOUT instead */
+};
+#define MR_NO_DEADLINE (-1)
+
+/* What an iterator is opened with. */
+struct mr_op_ctx {
+    struct mr_env *env;
+    struct mr_bound *bound; /* values of the enclosing function; NULL outside */
+    uint64_t path;          /* of the node within the graph */
+    uint64_t epoch;         /* ordinal of the pass, enclosing repeats included */
+    uint64_t stream;        /* which element of the outer dataset this graph was made for; 0 outside of functions */
+    bool outermost;         /* not inside a function: splits apply */
+    bool feeds_expansion;   /* each element becomes a dataset further on: do not hoard */
+    bool inside_split;      /* below the operator that takes the splits */
+};
+
+struct mr_op_iter {
+    const struct mr_operator *op;
+    const mr_dataset *ds; /* the engine iterator holds the root, and with it all nodes */
+    struct mr_env *env;
+    struct mr_bound *bound; /* one reference, or NULL */
+    uint64_t path;
+    uint64_t epoch;
+    uint64_t stream;
+    uint64_t delivered; /* rows so far */
+    int deferred;       /* error to give before anything else, or MR_OK */
+    mr_error *deferred_err;
+};
+
+struct mr_op_run {
+    size_t size; /* of the operator's iterator */
+    /* The head of @it is set, the rest zero. On failure close() is called: it takes half-open iterators. */
+    int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
+    int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
+    /* State and inputs; restore is called on an iterator that was just opened. */
+    int (*save)(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
+    int (*restore)(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
+    void (*close)(struct mr_op_iter *it);
+    bool whole_split; /* a source that is one split as a whole */
+    /* Operators that can be cut into splits: go to element @index. */
+    int (*seek)(struct mr_op_iter *it, uint64_t index, mr_error *err);
+};
+
+int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret, mr_error *err);
+int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
+int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
+int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
+int mr_op_seek(struct mr_op_iter *it, uint64_t index, mr_error *err);
+void mr_op_close(struct mr_op_iter *it); /* NULL is fine */
+
+/* The context for input @i of the node that @ctx is for. */
+struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i);
+/* The context that @it was opened with, good enough to open an input again later. */
+uint64_t mr_op_child_path(uint64_t path, uint32_t i);
+
+/* Put "map (step 2), element 17: " in front of @err; returns @rc. */
+int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
+/* The same without a place. */
+int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
+/* Give the error at the next pull. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK. */
+int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
+/* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed. */
+int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err);
+
+/* The same pull for @rows rows (cut to what is possible, at least 1). */
+struct mr_pull mr_pull_rows(const struct mr_pull *pull, uint64_t rows);
+/* The same, taking only what is ready. */
+struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows);
+
+/* Arguments, constant or bound; checked against the table's bounds. Absent: the fallback. */
+int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret, mr_error *err);
+bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback);
+/* Lent as long as the iterator lives. *@ret = NULL if absent. */
+int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err);
+
+/* For operators without a seed of their own. */
+uint64_t mr_op_seed(const struct mr_op_iter *it);
+
+#endif

@@ -1,0 +1,95 @@
+#include "engine/ops/apply.h"
+
+#include "base/rng.h"
+
+int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn, mr_program *program, mr_error *err)
+{
+    a->program = program;
+    a->random = (struct mr_kernel_random){.seed = mr_mix64(it->env->seed ^ it->path), .epoch = it->epoch, .split = it->stream};
+    return mr_op_captures(it, fn, &a->captures, err);
+}
+
+void mr_apply_free(struct mr_apply *a)
+{
+    mr_block_unref(a->captures);
+    a->captures = NULL;
+}
+
+int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, mr_block **ret, uint32_t *bad_row,
+                 mr_error *err)
+{
+    struct mr_kernel_random random = a->random;
+
+    random.index = index;
+    return mr_program_run(a->program, in, a->captures, &random, ret, bad_row, err);
+}
+
+int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull, mr_block **ret,
+                  mr_error *err)
+{
+    mr_block *rest = in->rest;
+
+    if (rest == NULL) {
+        return mr_op_pull(below, pull, ret, err);
+    }
+    uint32_t rows = mr_block_rows(rest);
+    if (rows <= pull->rows) {
+        *ret = rest;
+        in->rest = NULL;
+        return MR_OK;
+    }
+    mr_block *first = NULL;
+    mr_block *second = NULL;
+    int rc = mr_block_slice(rest, 0, pull->rows, &first, err);
+    if (rc == MR_OK) {
+        rc = mr_block_slice(rest, pull->rows, rows - pull->rows, &second, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(first);
+        return rc;
+    }
+    mr_block_unref(rest);
+    in->rest = second;
+    *ret = first;
+    return MR_OK;
+}
+
+int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err)
+{
+    uint32_t behind = mr_block_rows(block) - bad - 1;
+    mr_block *rest = NULL;
+    mr_block *all = NULL;
+    int rc = MR_OK;
+
+    in->index += bad + 1;
+    if (behind == 0) {
+        return MR_OK;
+    }
+    rc = mr_block_slice(block, bad + 1, behind, &rest, err);
+    if (rc == MR_OK && in->rest != NULL) {
+        const mr_block *both[2] = {rest, in->rest};
+
+        rc = mr_block_concat(both, 2, &all, err);
+        mr_block_unref(rest);
+        rest = all;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    mr_block_unref(in->rest);
+    in->rest = rest;
+    return MR_OK;
+}
+
+int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_error *err)
+{
+    mr_state_put_u64(out, in->index);
+    return mr_state_put_block(out, in->rest, err);
+}
+
+int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from, mr_error *err)
+{
+    int rc = mr_state_get_u64(from, &in->index, err);
+
+    return rc == MR_OK ? mr_state_get_block(from, spec, &in->rest, err) : rc;
+}

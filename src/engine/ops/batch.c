@@ -1,0 +1,292 @@
+/* batch: groups of consecutive elements become one element with a first dimension more. */
+#include "engine/gather.h"
+#include "engine/ops/ops.h"
+
+struct batch_iter {
+    struct mr_unary_iter base;
+    uint32_t size;
+    bool drop_remainder;
+    bool ended;
+    struct mr_gather rows;
+    size_t charged; /* bytes of the budget that the rows gathered take */
+};
+
+static int batch_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known;
+    int64_t size = mr_infer_int(in, "batch_size", 1, &known);
+    const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
+    bool whole = drop != NULL && drop->i != 0;
+    const mr_spec *from = in->inputs[0]->spec;
+    size_t n = mr_spec_leaves(from);
+    int64_t count = in->inputs[0]->cardinality;
+    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+    int rc = leaves != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        leaves[i] = *mr_spec_leaf(from, i);
+        if (leaves[i].rank == MR_RANK_UNKNOWN) {
+            continue;
+        }
+        if (leaves[i].rank == MR_RANK_MAX) {
+            rc = mr_error_set(err, MR_EINVAL, "tensor %zu has %d dimensions already, more are not possible", i, MR_RANK_MAX);
+            break;
+        }
+        memmove(leaves[i].dims + 1, leaves[i].dims, (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
+        leaves[i].dims[0] = known && whole ? size : MR_DIM_UNKNOWN;
+        leaves[i].rank = (int8_t)(leaves[i].rank + 1);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
+    }
+    mr_free(leaves);
+    if (count >= 0 && known) {
+        in->cardinality = count / size + (!whole && count % size > 0);
+    } else if (count == MR_CARDINALITY_INFINITE) {
+        in->cardinality = MR_CARDINALITY_INFINITE;
+    }
+    return rc;
+}
+
+static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+    int64_t size = 0;
+    int rc = mr_op_int(head, "batch_size", 1, &size, err);
+
+    it->size = (uint32_t)size;
+    it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+static int too_large(struct batch_iter *it, mr_error *err)
+{
+    int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a batch of %u hold %zu bytes, the memory budget is %zu",
+                          (unsigned long long)it->rows.rows, it->size, it->rows.bytes, it->base.head.env->budget_bytes);
+
+    return mr_op_fail(&it->base.head, it->base.head.delivered, rc, err);
+}
+
+/* Keep the budget informed of what is gathered. */
+static int recharge(struct batch_iter *it, mr_error *err)
+{
+    struct mr_env *env = it->base.head.env;
+    size_t bytes = it->rows.bytes;
+
+    if (bytes > it->charged) {
+        if (!mr_env_charge(env, bytes - it->charged)) {
+            return too_large(it, err);
+        }
+    } else {
+        mr_env_release(env, it->charged - bytes);
+    }
+    it->charged = bytes;
+    return MR_OK;
+}
+
+static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    uint64_t wanted = (uint64_t)pull->rows * it->size;
+    struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
+    mr_block *block = NULL;
+    int rc = mr_op_pull(it->base.input, &below, &block, err);
+
+    if (rc == MR_END) {
+        it->ended = true;
+        return MR_OK;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = mr_gather_add(&it->rows, block, 0, mr_block_rows(block), err);
+    mr_block_unref(block);
+    return rc == MR_OK ? recharge(it, err) : rc;
+}
+
+/* @batches full ones in one block, in one row each. */
+static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret, mr_error *err)
+{
+    mr_block *rows = NULL;
+    int rc = mr_gather_take(&it->rows, batches * size, &rows, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    uint32_t got = mr_block_rows(rows);
+    while (got < batches * size) { /* the rest of the group goes with it */
+        mr_block *more = NULL;
+
+        if (mr_gather_take(&it->rows, batches * size - got, &more, err) != MR_OK) {
+            break;
+        }
+        got += mr_block_rows(more);
+        mr_block_unref(more);
+        rc = MR_EINVAL;
+    }
+    if (rc == MR_EINVAL) {
+        rc = mr_error_set(err, MR_EINVAL, "elements with tensors of different numbers of dimensions cannot be one batch");
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_batch(rows, size, ret, err);
+    }
+    mr_block_unref(rows);
+    return rc;
+}
+
+/*
+ * All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what is right before the
+ * bad batch is given first; the bad one is dropped with its error.
+ */
+static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret, mr_error *err)
+{
+    struct mr_op_iter *head = &it->base.head;
+    mr_block *all = NULL;
+    mr_block *one = NULL;
+    int rc;
+
+    if (batches > 1) {
+        mr_error ignored;
+
+        rc = mr_gather_take(&it->rows, batches * size, &all, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+        if (mr_block_rows(all) == batches * size && mr_block_batch(all, size, ret, &ignored) == MR_OK) {
+            mr_block_unref(all);
+            return MR_OK;
+        }
+        /* Back into the queue, in front of the rest. */
+        struct mr_gather rest = it->rows;
+        it->rows = (struct mr_gather){0};
+        rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
+        mr_block_unref(all);
+        for (size_t i = rest.head; i < rest.n && rc == MR_OK; i++) {
+            rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first, rest.parts[i].count, err);
+        }
+        mr_gather_free(&rest);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    rc = take(it, 1, size, &one, err);
+    if (rc != MR_OK) {
+        return rc == MR_EEXHAUSTED ? rc : mr_op_fail(head, head->delivered, rc, err);
+    }
+    *ret = one;
+    return MR_OK;
+}
+
+static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+    uint64_t full;
+    int rc;
+
+    while (it->rows.rows < it->size && !it->ended) {
+        rc = mr_op_interrupted(head, pull, err);
+        if (rc == MR_OK) {
+            rc = collect(it, pull, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    full = it->rows.rows / it->size;
+    if (full > 0) {
+        uint64_t most = MR_BLOCK_ROWS_MAX / it->size > 0 ? MR_BLOCK_ROWS_MAX / it->size : 1;
+
+        full = full < pull->rows ? full : pull->rows;
+        full = full < most ? full : most;
+        rc = take_batches(it, (uint32_t)full, it->size, ret, err);
+    } else if (it->rows.rows > 0 && !it->drop_remainder) {
+        rc = take_batches(it, 1, (uint32_t)it->rows.rows, ret, err);
+    } else {
+        mr_gather_clear(&it->rows);
+        rc = MR_END;
+    }
+    mr_env_release(head->env, it->charged - (it->charged < it->rows.bytes ? it->charged : it->rows.bytes));
+    it->charged = it->charged < it->rows.bytes ? it->charged : it->rows.bytes;
+    return rc;
+}
+
+static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, it->rows.n - it->rows.head);
+    for (size_t i = it->rows.head; i < it->rows.n && rc == MR_OK; i++) {
+        mr_block *part = NULL;
+
+        rc = mr_block_slice(it->rows.parts[i].block, it->rows.parts[i].first, it->rows.parts[i].count, &part, err);
+        if (rc == MR_OK) {
+            rc = mr_state_put_block(out, part, err);
+        }
+        mr_block_unref(part);
+    }
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+    uint64_t ended = 0;
+    uint64_t parts = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, in->left, &parts, err);
+    }
+    it->ended = ended != 0;
+    for (uint64_t i = 0; i < parts && rc == MR_OK; i++) {
+        mr_block *part = NULL;
+
+        rc = mr_state_get_block(in, head->ds->inputs[0]->spec, &part, err);
+        if (rc == MR_OK && part == NULL) {
+            rc = mr_state_damaged(err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_gather_add(&it->rows, part, 0, mr_block_rows(part), err);
+        }
+        mr_block_unref(part);
+    }
+    if (rc == MR_OK) {
+        rc = recharge(it, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void batch_close(struct mr_op_iter *head)
+{
+    struct batch_iter *it = (struct batch_iter *)head;
+
+    mr_env_release(head->env, it->charged);
+    mr_gather_free(&it->rows);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run batch_run = {
+    .size = sizeof(struct batch_iter),
+    .open = batch_open,
+    .pull = batch_pull,
+    .save = batch_save,
+    .restore = batch_restore,
+    .close = batch_close,
+};
+
+static const struct mr_arg batch_args[] = {
+    {.name = "batch_size", .kind = MR_ATTR_INT, .min = 1, .max = MR_BLOCK_ROWS_MAX},
+    {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_batch = {
+    .name = "batch",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = batch_args,
+    .infer = batch_infer,
+    .run = &batch_run,
+};

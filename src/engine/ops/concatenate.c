@@ -1,0 +1,156 @@
+/* concatenate: the elements of one input, then those of the other. */
+#include "engine/ops/ops.h"
+
+struct concatenate_iter {
+    struct mr_op_iter head;
+    struct mr_op_ctx ctx;
+    struct mr_op_iter *input; /* NULL: opening the second failed; tried again by the next pull */
+    uint32_t which;
+};
+
+/* The narrowest spec that covers both. */
+static int join_leaf(size_t i, const struct mr_leaf_spec *a, const struct mr_leaf_spec *b, struct mr_leaf_spec *ret,
+                     mr_error *err)
+{
+    char first[MR_LEAF_TEXT];
+    char second[MR_LEAF_TEXT];
+
+    if (a->dtype != b->dtype) {
+        return mr_error_set(err, MR_EINVAL, "tensor %zu is %s in the first input and %s in the second", i,
+                            mr_leaf_text(a, first), mr_leaf_text(b, second));
+    }
+    *ret = *a;
+    if (a->rank != b->rank) {
+        *ret = (struct mr_leaf_spec){.dtype = a->dtype, .rank = MR_RANK_UNKNOWN};
+        return MR_OK;
+    }
+    for (int d = 0; d < a->rank; d++) {
+        ret->dims[d] = a->dims[d] == b->dims[d] ? a->dims[d] : MR_DIM_UNKNOWN;
+    }
+    return MR_OK;
+}
+
+static int concatenate_infer(struct mr_infer *in, mr_error *err)
+{
+    const mr_spec *a = in->inputs[0]->spec;
+    const mr_spec *b = in->inputs[1]->spec;
+    size_t n = mr_spec_leaves(a);
+    struct mr_leaf_spec *leaves;
+    int rc = MR_OK;
+
+    if (n != mr_spec_leaves(b) || strcmp(mr_spec_structure(a), mr_spec_structure(b)) != 0) {
+        return mr_error_set(err, MR_EINVAL, "the elements of the inputs differ in structure: %.80s and %.80s",
+                            mr_spec_structure(a), mr_spec_structure(b));
+    }
+    leaves = mr_calloc(n, sizeof *leaves);
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = join_leaf(i, mr_spec_leaf(a, i), mr_spec_leaf(b, i), &leaves[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves, n, mr_spec_structure(a), &in->spec, err);
+    }
+    mr_free(leaves);
+    in->cardinality = mr_cardinality_add(in->inputs[0]->cardinality, in->inputs[1]->cardinality);
+    return rc;
+}
+
+static int open_input(struct concatenate_iter *it, mr_error *err)
+{
+    struct mr_op_ctx below = mr_op_input_ctx(&it->ctx, it->which);
+
+    return mr_op_open(&below, it->head.ds->inputs[it->which], &it->input, err);
+}
+
+static int concatenate_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct concatenate_iter *it = (struct concatenate_iter *)head;
+
+    it->ctx = *ctx;
+    return open_input(it, err);
+}
+
+static int switch_to(struct concatenate_iter *it, uint32_t which, mr_error *err)
+{
+    if (it->which != which || it->input == NULL) {
+        mr_op_close(it->input);
+        it->input = NULL;
+        it->which = which;
+        return open_input(it, err);
+    }
+    return MR_OK;
+}
+
+static int concatenate_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct concatenate_iter *it = (struct concatenate_iter *)head;
+    int rc = switch_to(it, it->which, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_pull(it->input, pull, ret, err);
+    }
+    if (rc == MR_END && it->which == 0) {
+        rc = switch_to(it, 1, err);
+        if (rc == MR_OK) {
+            rc = mr_op_pull(it->input, pull, ret, err);
+        }
+    }
+    return rc;
+}
+
+static int concatenate_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct concatenate_iter *it = (struct concatenate_iter *)head;
+    int rc = switch_to(it, it->which, err);
+
+    mr_state_put_u64(out, it->which);
+    return rc == MR_OK ? mr_op_save(it->input, out, err) : rc;
+}
+
+static int concatenate_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct concatenate_iter *it = (struct concatenate_iter *)head;
+    uint64_t which = 0;
+    int rc = mr_state_get_bounded(in, 1, &which, err);
+
+    if (rc == MR_OK) {
+        rc = switch_to(it, (uint32_t)which, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+}
+
+static int concatenate_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
+{
+    struct concatenate_iter *it = (struct concatenate_iter *)head;
+    int64_t first = head->ds->inputs[0]->cardinality;
+    bool in_first = first < 0 || index < (uint64_t)first;
+    int rc = switch_to(it, in_first ? 0 : 1, err);
+
+    return rc == MR_OK ? mr_op_seek(it->input, in_first ? index : index - (uint64_t)first, err) : rc;
+}
+
+static void concatenate_close(struct mr_op_iter *head)
+{
+    mr_op_close(((struct concatenate_iter *)head)->input);
+}
+
+static const struct mr_op_run concatenate_run = {
+    .size = sizeof(struct concatenate_iter),
+    .open = concatenate_open,
+    .pull = concatenate_pull,
+    .save = concatenate_save,
+    .restore = concatenate_restore,
+    .seek = concatenate_seek,
+    .close = concatenate_close,
+};
+
+const struct mr_operator mr_operator_concatenate = {
+    .name = "concatenate",
+    .version = 1,
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer = concatenate_infer,
+    .run = &concatenate_run,
+};

@@ -1,0 +1,170 @@
+/* filter: the elements for which a predicate holds. */
+#include "engine/ops/apply.h"
+
+struct filter_iter {
+    struct mr_unary_iter base;
+    struct mr_apply apply;
+    struct mr_apply_input in;
+};
+
+static int filter_infer(struct mr_infer *in, mr_error *err)
+{
+    (void)err;
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
+}
+
+static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct filter_iter *it = (struct filter_iter *)head;
+    mr_program *program = NULL;
+    int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
+
+    if (rc == MR_OK) {
+        rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
+    }
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+/* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there are none. */
+static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret, mr_error *err)
+{
+    const struct mr_column *c = mr_block_column(verdict, 0);
+    const uint8_t *pass = c->data;
+    uint32_t rows = mr_block_rows(verdict);
+    uint32_t *kept = mr_reallocarray(NULL, rows, sizeof *kept);
+    uint32_t n = 0;
+    int rc = MR_OK;
+
+    if (kept == NULL) {
+        return mr_error_nomem(err);
+    }
+    if (c->kind == MR_COLUMN_VAR) {
+        pass += c->starts[0]; /* of rank 0: one value a row all the same */
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        kept[n] = i;
+        n += pass[i] != 0;
+    }
+    *ret = NULL;
+    if (n == mr_block_rows(in)) {
+        *ret = mr_block_ref(in);
+    } else if (n > 0) {
+        rc = mr_block_gather(in, kept, n, ret, err);
+    }
+    mr_free(kept);
+    return rc;
+}
+
+/* One block through the predicate: *@ret may be NULL. */
+static int filter_block(struct filter_iter *it, const mr_block *in, mr_block **ret, mr_error *err)
+{
+    struct mr_op_iter *head = &it->base.head;
+    mr_block *verdict = NULL;
+    mr_error failure;
+    uint32_t bad = 0;
+    int rc = mr_apply_run(&it->apply, in, it->in.index, &verdict, &bad, &failure);
+    int failed = rc;
+
+    *ret = NULL;
+    if (verdict != NULL) {
+        if (mr_block_column(verdict, 0)->rank != 0) {
+            rc = mr_error_set(err, MR_EINVAL, "the predicate gave a tensor of %u dimensions, it must be a scalar",
+                              mr_block_column(verdict, 0)->rank);
+            mr_block_unref(verdict);
+            return mr_op_fail(head, it->in.index, rc, err);
+        }
+        rc = keep_rows(in, verdict, ret, err);
+        mr_block_unref(verdict);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    if (failed == MR_OK) {
+        it->in.index += mr_block_rows(in);
+        return MR_OK;
+    }
+    (void)mr_op_fail(head, it->in.index + bad, failed, &failure);
+    rc = mr_apply_keep(&it->in, in, bad, err);
+    if (rc == MR_OK && *ret != NULL) {
+        return mr_op_defer(head, failed, &failure);
+    }
+    if (rc == MR_OK) {
+        if (err != NULL) {
+            *err = failure;
+        }
+        return failed;
+    }
+    mr_block_unref(*ret);
+    *ret = NULL;
+    return rc;
+}
+
+static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct filter_iter *it = (struct filter_iter *)head;
+    mr_block *out = NULL;
+
+    while (out == NULL) {
+        mr_block *in = NULL;
+        int rc = mr_op_interrupted(head, pull, err);
+
+        if (rc == MR_OK) {
+            rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+        }
+        if (rc == MR_OK) {
+            rc = filter_block(it, in, &out, err);
+        }
+        mr_block_unref(in);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    *ret = out;
+    return MR_OK;
+}
+
+static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct filter_iter *it = (struct filter_iter *)head;
+    int rc = mr_apply_save(&it->in, out, err);
+
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int filter_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct filter_iter *it = (struct filter_iter *)head;
+    int rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
+
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void filter_close(struct mr_op_iter *head)
+{
+    struct filter_iter *it = (struct filter_iter *)head;
+
+    mr_apply_free(&it->apply);
+    mr_block_unref(it->in.rest);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run filter_run = {
+    .size = sizeof(struct filter_iter),
+    .open = filter_open,
+    .pull = filter_pull,
+    .save = filter_save,
+    .restore = filter_restore,
+    .close = filter_close,
+};
+
+const struct mr_operator mr_operator_filter = {
+    .name = "filter",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_PREDICATE,
+    .infer = filter_infer,
+    .run = &filter_run,
+};

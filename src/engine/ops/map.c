@@ -1,0 +1,189 @@
+/* map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c). */
+#include "engine/ops/map.h"
+
+struct map_iter {
+    struct mr_unary_iter base;
+    struct mr_apply apply;
+    struct mr_apply_input in;
+    uint32_t calls;                   /* at once; 0: found out */
+    struct mr_parallel_map *parallel; /* NULL: in place; else it owns the input */
+};
+
+static int map_infer(struct mr_infer *in, mr_error *err)
+{
+    (void)err;
+    in->spec = mr_spec_ref(in->functions[0]->spec);
+    in->cardinality = in->inputs[0]->cardinality;
+    return MR_OK;
+}
+
+static int go_parallel(struct map_iter *it, mr_error *err)
+{
+    struct mr_op_iter *head = &it->base.head;
+    int rc = mr_parallel_map_new(head, it->base.input, &it->apply, it->calls, mr_op_bool(head, "deterministic", true),
+                                 &it->parallel, err);
+
+    if (rc == MR_OK) {
+        it->base.input = NULL;
+    }
+    return rc;
+}
+
+static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct map_iter *it = (struct map_iter *)head;
+    const struct mr_map_plan *plan = NULL;
+    struct mr_op_ctx below = *ctx;
+    int64_t calls = 0;
+    int rc = mr_env_map_plan(head->env, head->ds, &plan, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "num_parallel_calls", 0, &calls, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_apply_init(&it->apply, head, plan->fn, plan->program, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    for (uint32_t i = 0; i < plan->joined; i++) {
+        below.path = mr_op_child_path(below.path, 0);
+    }
+    rc = mr_op_open(&below, plan->input, &it->base.input, err);
+    bool seeks = ctx->inside_split; /* a driver reading ahead would run past the split */
+    it->calls = calls < 0 ? 0 : (uint32_t)calls;
+    if (rc == MR_OK && calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
+        rc = go_parallel(it, err);
+    }
+    return rc;
+}
+
+static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct map_iter *it = (struct map_iter *)head;
+    mr_block *in = NULL;
+    mr_block *out = NULL;
+    mr_error failure;
+    uint32_t bad = 0;
+
+    if (it->parallel != NULL) {
+        return mr_parallel_map_pull(it->parallel, pull, ret, err);
+    }
+    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = mr_apply_run(&it->apply, in, it->in.index, &out, &bad, &failure);
+    if (rc == MR_OK) {
+        it->in.index += mr_block_rows(in);
+    } else {
+        (void)mr_op_fail(head, it->in.index + bad, rc, &failure);
+        int kept = mr_apply_keep(&it->in, in, bad, err);
+
+        if (kept != MR_OK) {
+            rc = kept;
+            mr_block_unref(out);
+            out = NULL;
+        } else if (out != NULL) {
+            rc = mr_op_defer(head, rc, &failure);
+        } else if (err != NULL) {
+            *err = failure;
+        }
+    }
+    mr_block_unref(in);
+    if (rc == MR_OK) {
+        *ret = out;
+    }
+    return rc;
+}
+
+static int map_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct map_iter *it = (struct map_iter *)head;
+
+    mr_state_put_u64(out, it->parallel != NULL);
+    if (it->parallel != NULL) {
+        return mr_parallel_map_save(it->parallel, out, err);
+    }
+    int rc = mr_apply_save(&it->in, out, err);
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct map_iter *it = (struct map_iter *)head;
+    uint64_t parallel = 0;
+    int rc = mr_state_get_bounded(in, 1, &parallel, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    /* The state decides: it may come from a machine with more cores, or fewer. */
+    if (parallel != 0 && it->parallel == NULL) {
+        rc = go_parallel(it, err);
+    } else if (parallel == 0 && it->parallel != NULL) {
+        it->base.input = mr_parallel_map_take_input(it->parallel);
+        mr_parallel_map_free(it->parallel);
+        it->parallel = NULL;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (it->parallel != NULL) {
+        return mr_parallel_map_restore(it->parallel, in, err);
+    }
+    const mr_dataset *ds = head->ds;
+    const struct mr_map_plan *plan = NULL;
+    rc = mr_env_map_plan(head->env, ds, &plan, err);
+    if (rc == MR_OK) {
+        rc = mr_apply_restore(&it->in, plan->input->spec, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
+{
+    struct map_iter *it = (struct map_iter *)head;
+
+    mr_block_unref(it->in.rest);
+    it->in.rest = NULL;
+    it->in.index = index;
+    return mr_op_seek(it->base.input, index, err);
+}
+
+static void map_close(struct mr_op_iter *head)
+{
+    struct map_iter *it = (struct map_iter *)head;
+
+    mr_parallel_map_free(it->parallel);
+    mr_apply_free(&it->apply);
+    mr_block_unref(it->in.rest);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run map_run = {
+    .size = sizeof(struct map_iter),
+    .open = map_open,
+    .pull = map_pull,
+    .save = map_save,
+    .restore = map_restore,
+    .seek = map_seek,
+    .close = map_close,
+};
+
+static const struct mr_arg map_args[] = {
+    {.name = "num_parallel_calls", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = 4096},
+    {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_map = {
+    .name = "map",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_VALUES,
+    .args = map_args,
+    .infer = map_infer,
+    .run = &map_run,
+};

@@ -1,0 +1,22 @@
+/* The parallel form of map (parallel_map.c), chosen when it is opened. */
+#ifndef MR_ENGINE_OPS_MAP_H
+#define MR_ENGINE_OPS_MAP_H
+
+#include "engine/ops/apply.h"
+
+struct mr_parallel_map;
+
+/*
+ * Takes over @input (closes it with itself). @calls: how many blocks may be worked on at once, 0: found out while
+ * running. Errors are placed as those of @head.
+ */
+int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, const struct mr_apply *apply, uint32_t calls,
+                        bool ordered, struct mr_parallel_map **ret, mr_error *err);
+int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret, mr_error *err);
+int mr_parallel_map_save(struct mr_parallel_map *m, struct mr_state_out *out, mr_error *err);
+int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err);
+/* Its input back, before the first pull; free it then. */
+struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m);
+void mr_parallel_map_free(struct mr_parallel_map *m); /* NULL is fine */
+
+#endif

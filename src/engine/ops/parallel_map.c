@@ -1,0 +1,492 @@
+/*
+ * map on several cores. A driver pulls blocks upstream in order and gives each to the pool; finished blocks are handed
+ * out in the order of the input, or, if that is not wanted, as they finish.
+ *
+ * A block whose row k failed gives the rows before it, then the error; the rows behind go back to the pool, and keep
+ * their place in the order.
+ *
+ * How many blocks are in flight: as many as the user said; else it starts with two and grows when the consumer has to
+ * wait while a thread of the pool has nothing to do.
+ */
+#include "base/clock.h"
+#include "engine/driver.h"
+#include "engine/ops/map.h"
+#include "engine/pool.h"
+
+struct slot {
+    struct mr_task task;
+    struct mr_parallel_map *map;
+    struct slot *next; /* in the free list, or in the order of finishing */
+    mr_block *in;      /* NULL: the error came from upstream */
+    uint64_t index;    /* of the first row of `in` */
+    mr_block *out;     /* NULL: none, or all given */
+    int rc;
+    mr_error err;
+    uint32_t bad;   /* rows of `in` up to and including this one are done with, if rc < 0 */
+    size_t charged; /* bytes of the budget */
+    bool done;
+};
+
+struct mr_parallel_map {
+    struct mr_op_iter *head;
+    struct mr_op_iter *input;
+    const struct mr_apply *apply;
+    struct mr_driver driver;
+    bool ordered;
+    bool grows; /* limit is ours to choose */
+    bool pooled;
+    uint32_t cap;
+    /* all below guarded by driver.lock */
+    struct slot *slots;
+    struct slot *free;
+    struct slot **ring;     /* by order of the input, ring[i % cap] */
+    struct slot *done_head; /* by order of finishing */
+    struct slot **done_tail;
+    uint64_t head_seq;
+    uint64_t tail_seq;
+    uint32_t in_flight; /* slots in use */
+    uint32_t limit;
+    uint32_t busy; /* slots in the pool */
+    uint32_t demand;
+    uint64_t index; /* of the next row from upstream */
+    bool pulling;
+    bool ended;
+};
+
+#define AUTOMATIC_MAX 64u
+
+static void push_done(struct mr_parallel_map *m, struct slot *s)
+{
+    s->done = true;
+    s->next = NULL;
+    *m->done_tail = s;
+    m->done_tail = &s->next;
+}
+
+static void run_task(struct mr_task *task)
+{
+    struct slot *s = (struct slot *)task; /* first member */
+    struct mr_parallel_map *m = s->map;
+    uint32_t rows = mr_block_rows(s->in);
+    int64_t begin = mr_now_ns();
+    uint32_t bad = 0;
+    mr_block *out = NULL;
+    int rc = mr_apply_run(m->apply, s->in, s->index, &out, &bad, &s->err);
+    int64_t ns = mr_now_ns() - begin;
+
+    if (rc != MR_OK) {
+        (void)mr_op_fail(m->head, s->index + bad, rc, &s->err);
+    }
+    MR_LOCK(&m->driver.lock);
+    s->rc = rc;
+    s->bad = bad;
+    s->out = out;
+    if (rc == MR_OK) {
+        mr_block_unref(s->in);
+        s->in = NULL;
+        uint32_t demand = mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(out, 0, rows), ns);
+        /* Tasks overlap: one that was asked for less must not take back what others have learned. */
+        m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
+    }
+    m->busy--;
+    push_done(m, s);
+    mr_driver_changed_locked(&m->driver);
+}
+
+static void *take_work(void *ctx)
+{
+    struct mr_parallel_map *m = ctx;
+
+    if (m->ended || m->pulling || m->in_flight >= m->limit) {
+        return NULL;
+    }
+    m->pulling = true;
+    return m;
+}
+
+static struct slot *new_slot_locked(struct mr_parallel_map *m)
+{
+    struct slot *s = m->free;
+
+    m->free = s->next;
+    *s = (struct slot){.map = m, .task = {.run = run_task}};
+    m->ring[m->tail_seq++ % m->cap] = s;
+    m->in_flight++;
+    return s;
+}
+
+static void pull_block(void *ctx, void *work)
+{
+    struct mr_parallel_map *m = ctx;
+    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    mr_block *block = NULL;
+    mr_error err;
+
+    (void)work;
+    mr_mutex_lock(&m->driver.lock);
+    pull.rows = m->demand;
+    mr_mutex_unlock(&m->driver.lock);
+    int rc = mr_op_pull(m->input, &pull, &block, &err);
+
+    MR_LOCK(&m->driver.lock);
+    m->pulling = false;
+    if (rc == MR_OK) {
+        struct slot *s = new_slot_locked(m);
+        size_t bytes = mr_block_row_bytes(block, 0, mr_block_rows(block));
+
+        s->in = block;
+        s->index = m->index;
+        m->index += mr_block_rows(block);
+        if (mr_env_charge(m->driver.env, bytes)) {
+            s->charged = bytes;
+        } else if (m->grows) {
+            m->limit = 1; /* what we size ourselves gives way */
+        }
+        m->busy++;
+        mr_pool_submit(&s->task);
+    } else if (rc == MR_END) {
+        m->ended = true;
+    } else if (rc < 0 && rc != MR_ECANCELED) {
+        struct slot *s = new_slot_locked(m);
+
+        s->rc = rc;
+        s->err = err;
+        push_done(m, s);
+    }
+    mr_driver_changed_locked(&m->driver);
+}
+
+static int make_slots(struct mr_parallel_map *m, uint32_t cap, mr_error *err)
+{
+    m->cap = cap;
+    m->slots = mr_calloc(cap, sizeof *m->slots);
+    m->ring = mr_calloc(cap, sizeof(struct slot *));
+    if (m->slots == NULL || m->ring == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; i < cap; i++) {
+        m->slots[i].next = m->free;
+        m->free = &m->slots[i];
+    }
+    return MR_OK;
+}
+
+int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, const struct mr_apply *apply, uint32_t calls,
+                        bool ordered, struct mr_parallel_map **ret, mr_error *err)
+{
+    struct mr_parallel_map *m = mr_calloc(1, sizeof *m);
+
+    if (m == NULL) {
+        return mr_error_nomem(err);
+    }
+    int rc = mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
+    m->head = head;
+    m->apply = apply;
+    m->ordered = ordered;
+    m->grows = calls == 0;
+    m->limit = calls == 0 ? 2 : calls;
+    m->demand = 1;
+    m->done_tail = &m->done_head;
+    if (rc == MR_OK) {
+        uint32_t most = head->env->threads * 2;
+
+        most = most < 4 ? 4 : most;
+        rc = make_slots(m, m->grows ? (most < AUTOMATIC_MAX ? most : AUTOMATIC_MAX) : calls, err);
+    }
+    if (rc != MR_OK) {
+        mr_parallel_map_free(m);
+        return rc;
+    }
+    m->input = input; /* from here on ours */
+    *ret = m;
+    return MR_OK;
+}
+
+struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m)
+{
+    struct mr_op_iter *input = m->input;
+
+    m->input = NULL;
+    return input;
+}
+
+static int start(struct mr_parallel_map *m, mr_error *err)
+{
+    if (!m->pooled) {
+        int rc = mr_pool_acquire(err);
+
+        if (rc != MR_OK) {
+            return rc;
+        }
+        m->pooled = true;
+    }
+    return mr_driver_start(&m->driver, 1, err);
+}
+
+/* The slot whose turn it is, if it is done. */
+static struct slot *next_slot_locked(struct mr_parallel_map *m)
+{
+    if (m->in_flight == 0) {
+        return NULL;
+    }
+    if (!m->ordered) {
+        return m->done_head;
+    }
+    struct slot *s = m->ring[m->head_seq % m->cap];
+    return s->done ? s : NULL;
+}
+
+static void unlink_done_locked(struct mr_parallel_map *m, struct slot *s)
+{
+    struct slot **at = &m->done_head;
+
+    while (*at != s) {
+        at = &(*at)->next;
+    }
+    *at = s->next;
+    if (*at == NULL) {
+        m->done_tail = at;
+    }
+    s->next = NULL;
+    s->done = false;
+}
+
+static void free_slot_locked(struct mr_parallel_map *m, struct slot *s)
+{
+    unlink_done_locked(m, s);
+    mr_env_release(m->driver.env, s->charged);
+    mr_block_unref(s->in);
+    mr_block_unref(s->out);
+    s->in = NULL;
+    s->out = NULL;
+    s->next = m->free;
+    m->free = s;
+    m->head_seq += m->ordered;
+    m->in_flight--;
+}
+
+/* The error of @s was given: on with the rows behind the one that failed. */
+static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_error *err)
+{
+    uint32_t behind = s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
+    mr_block *rest = NULL;
+
+    if (behind == 0) {
+        free_slot_locked(m, s);
+        return MR_OK;
+    }
+    int rc = mr_block_slice(s->in, s->bad + 1, behind, &rest, err);
+    if (rc != MR_OK) {
+        return rc; /* tried again by the next pull */
+    }
+    mr_block_unref(s->in);
+    s->in = rest;
+    s->index += s->bad + 1;
+    s->rc = MR_OK;
+    unlink_done_locked(m, s);
+    m->busy++;
+    mr_pool_submit(&s->task);
+    return MR_OK;
+}
+
+/* Something of a finished slot: rows, or its error. MR_OK with *@ret = NULL: there was nothing left in it. */
+static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_max, mr_block **ret, mr_error *err)
+{
+    *ret = NULL;
+    if (s->out != NULL) {
+        uint32_t rows = mr_block_rows(s->out);
+        mr_block *rest = NULL;
+
+        if (rows > rows_max) {
+            int rc = mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err);
+
+            if (rc == MR_OK) {
+                rc = mr_block_slice(s->out, 0, rows_max, ret, err);
+            }
+            if (rc != MR_OK) {
+                mr_block_unref(rest);
+                return rc;
+            }
+            mr_block_unref(s->out);
+            s->out = rest;
+            return MR_OK;
+        }
+        *ret = s->out;
+        s->out = NULL;
+        if (s->rc == MR_OK) {
+            free_slot_locked(m, s);
+        }
+        return MR_OK;
+    }
+    if (s->rc == MR_OK) {
+        free_slot_locked(m, s);
+        return MR_OK;
+    }
+    mr_error failure = s->err;
+    int failed = s->rc;
+    int rc = resume_slot_locked(m, s, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (err != NULL) {
+        *err = failure;
+    }
+    return failed;
+}
+
+int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    int rc = start(m, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    MR_LOCK(&m->driver.lock);
+    for (;;) {
+        struct slot *s = next_slot_locked(m);
+
+        if (s != NULL) {
+            rc = give_locked(m, s, pull->rows, ret, err);
+            mr_driver_changed_locked(&m->driver); /* there may be room for more */
+            if (rc != MR_OK || *ret != NULL) {
+                return rc;
+            }
+            continue;
+        }
+        if (m->ended && m->in_flight == 0) {
+            return MR_END;
+        }
+        if (m->grows && m->limit < m->cap && m->in_flight == m->limit && mr_pool_idle()) {
+            m->limit++;
+            mr_driver_changed_locked(&m->driver);
+        }
+        rc = mr_driver_wait_locked(&m->driver, pull->deadline_ms, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+}
+
+/* ---- state ---- */
+
+/* The driver pulls no more, and no slot is in the pool. */
+static int quiesce(struct mr_parallel_map *m, mr_error *err)
+{
+    int rc = mr_driver_pause(&m->driver, err);
+
+    MR_LOCK(&m->driver.lock);
+    while (rc == MR_OK && m->busy > 0) {
+        rc = mr_driver_wait_locked(&m->driver, MR_NO_DEADLINE, err);
+    }
+    return rc;
+}
+
+static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *err)
+{
+    uint32_t behind = s->rc != MR_OK && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
+    mr_block *rest = NULL;
+    int rc = mr_state_put_block(out, s->out, err);
+
+    mr_state_put_error(out, s->rc, &s->err);
+    mr_state_put_u64(out, s->index + (behind > 0 ? s->bad + 1 : 0));
+    if (rc == MR_OK && behind > 0) {
+        rc = mr_block_slice(s->in, s->bad + 1, behind, &rest, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_put_block(out, rest, err);
+    }
+    mr_block_unref(rest);
+    return rc;
+}
+
+int mr_parallel_map_save(struct mr_parallel_map *m, struct mr_state_out *out, mr_error *err)
+{
+    int rc = quiesce(m, err);
+
+    mr_state_put_u64(out, m->ended);
+    mr_state_put_u64(out, m->index);
+    mr_state_put_u64(out, m->in_flight);
+    struct slot *s = m->done_head;
+    for (uint32_t i = 0; i < m->in_flight && rc == MR_OK; i++) {
+        rc = save_slot(m->ordered ? m->ring[(m->head_seq + i) % m->cap] : s, out, err);
+        s = s->next;
+    }
+    if (rc == MR_OK) {
+        rc = mr_op_save(m->input, out, err);
+    }
+    mr_driver_resume(&m->driver);
+    return rc;
+}
+
+static int restore_slot(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
+{
+    struct slot *s = new_slot_locked(m);
+    int rc = mr_state_get_block(in, m->head->ds->spec, &s->out, err);
+
+    push_done(m, s);
+    if (rc == MR_OK) {
+        rc = mr_state_get_error(in, &s->rc, &s->err, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &s->index, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_block(in, m->input->ds->spec, &s->in, err);
+    }
+    if (rc == MR_OK && s->in != NULL && s->rc == MR_OK) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK && s->in != NULL) {
+        s->bad = UINT32_MAX; /* "the row before the first one failed": bad + 1 is 0 */
+    }
+    return rc;
+}
+
+int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t ended = 0;
+    uint64_t slots = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &m->index, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
+    }
+    if (rc == MR_OK && slots > m->cap) { /* saved where there were more threads */
+        mr_free(m->slots);
+        mr_free(m->ring);
+        m->free = NULL;
+        rc = make_slots(m, (uint32_t)slots, err);
+    }
+    m->ended = ended != 0;
+    for (uint64_t i = 0; i < slots && rc == MR_OK; i++) {
+        rc = restore_slot(m, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(m->input, in, err) : rc;
+}
+
+void mr_parallel_map_free(struct mr_parallel_map *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    mr_driver_stop(&m->driver);
+    mr_mutex_lock(&m->driver.lock);
+    while (m->busy > 0) {
+        mr_cond_wait(&m->driver.changed, &m->driver.lock); /* tasks end, cancelled or not */
+    }
+    while (m->done_head != NULL) {
+        free_slot_locked(m, m->done_head);
+    }
+    mr_mutex_unlock(&m->driver.lock);
+    if (m->pooled) {
+        mr_pool_release();
+    }
+    mr_op_close(m->input);
+    mr_driver_destroy(&m->driver);
+    mr_free(m->slots);
+    mr_free(m->ring);
+    mr_free(m);
+}

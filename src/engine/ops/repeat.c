@@ -1,0 +1,191 @@
+/*
+ * repeat: the input again and again. Each pass is an iterator of its own, opened with the ordinal of the pass as epoch.
+ *
+ * An endless repeat of an input that gave nothing ends, or it would turn for ever. Not so when the input is shared with
+ * others (splits, or a read from the service): a pass may be empty for us and the next one not.
+ */
+#include "engine/ops/ops.h"
+
+struct repeat_iter {
+    struct mr_unary_iter base;
+    struct mr_op_ctx ctx; /* of the input; for opening it again */
+    uint64_t epoch;       /* of the first pass */
+    uint64_t count;       /* UINT64_MAX: for ever */
+    uint64_t pass;
+    bool shared;
+    bool gave; /* anything in this pass */
+    bool ended;
+};
+
+static int repeat_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known;
+    int64_t count = mr_infer_int(in, "count", -1, &known);
+    int64_t n = in->inputs[0]->cardinality;
+
+    (void)err;
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    if (n == 0 || (known && count == 0)) {
+        in->cardinality = 0;
+    } else if (known) {
+        in->cardinality = count < 0 ? MR_CARDINALITY_INFINITE : mr_cardinality_mul(n, count);
+    }
+    return MR_OK;
+}
+
+/* Are the elements of @ds shared with other readers? @visits bounds the walk: what is larger cannot be opened anyway. */
+static bool is_shared(const mr_dataset *ds, bool splits, uint32_t *visits)
+{
+    if (++*visits > MR_GRAPH_NODES_MAX) {
+        return false;
+    }
+    if (ds->ninputs == 0) {
+        return splits || strcmp(ds->op->name, "from_dataset_id") == 0;
+    }
+    if (strcmp(ds->op->name, "distribute") == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        if (is_shared(ds->inputs[i], splits, visits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int open_pass(struct repeat_iter *it, mr_error *err)
+{
+    /* The first pass is the epoch itself; then as many per outer epoch as there are passes. */
+    uint64_t passes = it->count != UINT64_MAX ? it->count : UINT64_C(1) << 32;
+
+    it->ctx.epoch = it->epoch * passes + it->pass;
+    it->gave = false;
+    return mr_op_open(&it->ctx, it->base.head.ds->inputs[0], &it->base.input, err);
+}
+
+static int repeat_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct repeat_iter *it = (struct repeat_iter *)head;
+    int64_t count = 0;
+    uint32_t visits = 0;
+    int rc = mr_op_int(head, "count", -1, &count, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->ctx = mr_op_input_ctx(ctx, 0);
+    it->epoch = ctx->epoch;
+    it->count = count < 0 ? UINT64_MAX : (uint64_t)count;
+    it->shared = head->ds->inputs[0]->cardinality != 0 &&
+                 is_shared(head->ds->inputs[0], ctx->outermost && ctx->env->has_splits, &visits);
+    return open_pass(it, err);
+}
+
+/* After the end of a pass: MR_OK if there is another. */
+static int next_pass(struct repeat_iter *it, mr_error *err)
+{
+    bool last = it->count != UINT64_MAX && it->pass + 1 >= it->count;
+
+    if (last || (!it->gave && !it->shared && it->count == UINT64_MAX)) {
+        it->ended = true;
+        return MR_END;
+    }
+    mr_op_close(it->base.input);
+    it->base.input = NULL;
+    it->pass++;
+    return open_pass(it, err);
+}
+
+static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct repeat_iter *it = (struct repeat_iter *)head;
+    int rc;
+
+    if (it->ended || it->count == 0) {
+        return MR_END;
+    }
+    for (;;) {
+        rc = MR_OK;
+        if (it->base.input == NULL) { /* opening this pass failed the last time */
+            rc = open_pass(it, err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_op_pull(it->base.input, pull, ret, err);
+        }
+        if (rc == MR_OK) {
+            it->gave = true;
+        }
+        if (rc != MR_END) {
+            return rc;
+        }
+        rc = next_pass(it, err);
+        if (rc == MR_OK) {
+            rc = mr_op_interrupted(head, pull, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+}
+
+static int repeat_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct repeat_iter *it = (struct repeat_iter *)head;
+
+    mr_state_put_u64(out, it->epoch);
+    mr_state_put_u64(out, it->pass);
+    mr_state_put_u64(out, it->gave);
+    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, it->base.input != NULL);
+    return it->base.input != NULL ? mr_op_save(it->base.input, out, err) : MR_OK;
+}
+
+static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct repeat_iter *it = (struct repeat_iter *)head;
+    uint64_t flags[3] = {0};
+    int rc = mr_state_get_u64(in, &it->epoch, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &it->pass, err);
+    }
+    for (int i = 0; i < 3 && rc == MR_OK; i++) {
+        rc = mr_state_get_bounded(in, 1, &flags[i], err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    mr_op_close(it->base.input);
+    it->base.input = NULL;
+    it->ended = flags[1] != 0;
+    if (flags[2] == 0) {
+        return MR_OK;
+    }
+    rc = open_pass(it, err);
+    it->gave = flags[0] != 0;
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static const struct mr_op_run repeat_run = {
+    .size = sizeof(struct repeat_iter),
+    .open = repeat_open,
+    .pull = repeat_pull,
+    .save = repeat_save,
+    .restore = repeat_restore,
+    .close = mr_unary_close,
+};
+
+static const struct mr_arg repeat_args[] = {
+    {.name = "count", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_repeat = {
+    .name = "repeat",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = repeat_args,
+    .infer = repeat_infer,
+    .run = &repeat_run,
+};

@@ -1,0 +1,148 @@
+/* take and skip: the first elements only, or all but them. */
+#include "engine/ops/ops.h"
+
+struct take_iter {
+    struct mr_unary_iter base;
+    uint64_t left; /* take: still to give; skip: still to drop. UINT64_MAX: all */
+};
+
+static int take_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known;
+    int64_t count = mr_infer_int(in, "count", -1, &known);
+    int64_t n = in->inputs[0]->cardinality;
+
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    (void)err;
+    if (known && count < 0) {
+        in->cardinality = n;
+    } else if (known && n != MR_CARDINALITY_UNKNOWN) {
+        in->cardinality = n == MR_CARDINALITY_INFINITE || count < n ? count : n;
+    } else if (known && count == 0) {
+        in->cardinality = 0;
+    }
+    return MR_OK;
+}
+
+static int skip_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known;
+    int64_t count = mr_infer_int(in, "count", -1, &known);
+    int64_t n = in->inputs[0]->cardinality;
+
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    (void)err;
+    if (known && count < 0) {
+        in->cardinality = 0;
+    } else if (known && n >= 0) {
+        in->cardinality = n > count ? n - count : 0;
+    } else if (known) {
+        in->cardinality = n;
+    }
+    return MR_OK;
+}
+
+static int take_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct take_iter *it = (struct take_iter *)head;
+    int64_t count = 0;
+    int rc = mr_op_int(head, "count", -1, &count, err);
+
+    it->left = count < 0 ? UINT64_MAX : (uint64_t)count;
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct take_iter *it = (struct take_iter *)head;
+
+    if (it->left == 0) {
+        return MR_END;
+    }
+    struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
+    int rc = mr_op_pull(it->base.input, &below, ret, err);
+    if (rc == MR_OK && it->left != UINT64_MAX) {
+        it->left -= mr_block_rows(*ret);
+    }
+    return rc;
+}
+
+static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct take_iter *it = (struct take_iter *)head;
+
+    while (it->left > 0) {
+        struct mr_pull below = mr_pull_rows(pull, it->left);
+        mr_block *dropped = NULL;
+        int rc = mr_op_interrupted(head, pull, err);
+
+        if (rc == MR_OK) {
+            rc = mr_op_pull(it->base.input, &below, &dropped, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        it->left -= it->left != UINT64_MAX ? mr_block_rows(dropped) : 0;
+        mr_block_unref(dropped);
+    }
+    return mr_op_pull(it->base.input, pull, ret, err);
+}
+
+static int take_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct take_iter *it = (struct take_iter *)head;
+
+    mr_state_put_u64(out, it->left);
+    return mr_op_save(it->base.input, out, err);
+}
+
+static int take_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct take_iter *it = (struct take_iter *)head;
+    int rc = mr_state_get_bounded(in, it->left, &it->left, err);
+
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static const struct mr_op_run take_run = {
+    .size = sizeof(struct take_iter),
+    .open = take_open,
+    .pull = take_pull,
+    .save = take_save,
+    .restore = take_restore,
+    .close = mr_unary_close,
+};
+
+static const struct mr_op_run skip_run = {
+    .size = sizeof(struct take_iter),
+    .open = take_open,
+    .pull = skip_pull,
+    .save = take_save,
+    .restore = take_restore,
+    .close = mr_unary_close,
+};
+
+static const struct mr_arg take_args[] = {
+    {.name = "count", .kind = MR_ATTR_INT, .min = -1, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_take = {
+    .name = "take",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = take_args,
+    .infer = take_infer,
+    .run = &take_run,
+};
+
+const struct mr_operator mr_operator_skip = {
+    .name = "skip",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = take_args,
+    .infer = skip_infer,
+    .run = &skip_run,
+};

@@ -1,0 +1,280 @@
+/* zip: the i-th elements of all inputs in one. */
+#include "engine/ops/ops.h"
+
+struct zip_iter {
+    struct mr_op_iter head;
+    struct mr_op_iter **inputs;
+    mr_block **waiting; /* pulled, not given yet: NULL or rows from `used` on */
+    uint32_t *used;
+    size_t n;
+    bool ended;
+};
+
+/* "*" in @structure, outside of strings that are longer. */
+static size_t count_stars(const char *structure)
+{
+    size_t n = 0;
+
+    for (const char *p = strstr(structure, "\"*\""); p != NULL; p = strstr(p + 3, "\"*\"")) {
+        n++;
+    }
+    return n;
+}
+
+/* The k-th "*" of @outer is replaced by the k-th input's structure. */
+static int splice(const struct mr_infer *in, const char *outer, struct mr_buf *to, mr_error *err)
+{
+    const char *from = outer;
+    size_t stars = count_stars(outer);
+
+    if (stars != in->ninputs) {
+        return mr_error_set(err, MR_EINVAL, "argument 'structure' has %zu places for %zu inputs", stars, in->ninputs);
+    }
+    for (size_t i = 0; i < in->ninputs; i++) {
+        const char *star = strstr(from, "\"*\"");
+
+        mr_buf_append(to, from, (size_t)(star - from));
+        mr_buf_puts(to, mr_spec_structure(in->inputs[i]->spec));
+        from = star + 3;
+    }
+    mr_buf_puts(to, from);
+    return to->failed ? mr_error_nomem(err) : MR_OK;
+}
+
+static int zip_structure(const struct mr_infer *in, struct mr_buf *to, mr_error *err)
+{
+    char *given = NULL;
+    int rc = mr_infer_string(in, "structure", &given, err);
+
+    if (rc == MR_OK && given != NULL) {
+        rc = splice(in, given, to, err);
+    } else if (rc == MR_OK) {
+        for (size_t i = 0; i < in->ninputs; i++) {
+            mr_buf_puts(to, i == 0 ? "[" : ",");
+            mr_buf_puts(to, mr_spec_structure(in->inputs[i]->spec));
+        }
+        mr_buf_puts(to, "]");
+        rc = to->failed ? mr_error_nomem(err) : MR_OK;
+    }
+    mr_free(given);
+    return rc;
+}
+
+static int64_t shorter(int64_t a, int64_t b)
+{
+    if (a == 0 || b == 0) {
+        return 0;
+    }
+    if (a == MR_CARDINALITY_INFINITE) {
+        return b;
+    }
+    if (b == MR_CARDINALITY_INFINITE) {
+        return a;
+    }
+    if (a == MR_CARDINALITY_UNKNOWN || b == MR_CARDINALITY_UNKNOWN) {
+        return MR_CARDINALITY_UNKNOWN;
+    }
+    return a < b ? a : b;
+}
+
+static int zip_infer(struct mr_infer *in, mr_error *err)
+{
+    struct mr_buf structure = MR_BUF_INIT;
+    struct mr_leaf_spec *leaves = NULL;
+    size_t n = 0;
+    size_t at = 0;
+    int rc;
+
+    in->cardinality = MR_CARDINALITY_INFINITE;
+    for (size_t i = 0; i < in->ninputs; i++) {
+        n += mr_spec_leaves(in->inputs[i]->spec);
+        in->cardinality = shorter(in->cardinality, in->inputs[i]->cardinality);
+    }
+    if (n > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu tensors in one element, at most %d are possible", n, MR_LEAVES_MAX);
+    }
+    leaves = mr_calloc(n, sizeof *leaves);
+    rc = leaves != NULL ? zip_structure(in, &structure, err) : mr_error_nomem(err);
+    for (size_t i = 0; i < in->ninputs && rc == MR_OK; i++) {
+        for (size_t k = 0; k < mr_spec_leaves(in->inputs[i]->spec); k++) {
+            leaves[at++] = *mr_spec_leaf(in->inputs[i]->spec, k);
+        }
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves, n, (const char *)structure.data, &in->spec, err);
+    }
+    mr_free(leaves);
+    mr_buf_free(&structure);
+    return rc;
+}
+
+static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+    int rc = MR_OK;
+
+    it->n = head->ds->ninputs;
+    it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
+    it->waiting = mr_calloc(it->n, sizeof(mr_block *));
+    it->used = mr_calloc(it->n, sizeof *it->used);
+    if (it->inputs == NULL || it->waiting == NULL || it->used == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
+        struct mr_op_ctx below = mr_op_input_ctx(ctx, i);
+
+        rc = mr_op_open(&below, head->ds->inputs[i], &it->inputs[i], err);
+    }
+    return rc;
+}
+
+/* The next @rows rows of each input in one block. */
+static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    mr_block **slices = mr_calloc(it->n, sizeof(mr_block *));
+    int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        rc = mr_block_slice(it->waiting[i], it->used[i], rows, &slices[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_zip((const mr_block *const *)slices, it->n, ret, err);
+    }
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        it->used[i] += rows;
+        if (it->used[i] == mr_block_rows(it->waiting[i])) {
+            mr_block_unref(it->waiting[i]);
+            it->waiting[i] = NULL;
+            it->used[i] = 0;
+        }
+    }
+    for (size_t i = 0; slices != NULL && i < it->n; i++) {
+        mr_block_unref(slices[i]);
+    }
+    mr_free(slices);
+    return rc;
+}
+
+static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+    uint32_t rows = pull->rows;
+
+    if (it->ended) {
+        return MR_END;
+    }
+    for (size_t i = 0; i < it->n; i++) {
+        if (it->waiting[i] == NULL) {
+            /* What another input has waiting is all that can be used. */
+            struct mr_pull below = mr_pull_rows(pull, rows);
+            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], err);
+
+            if (rc == MR_END) {
+                it->ended = true;
+            }
+            if (rc != MR_OK) {
+                return rc;
+            }
+            it->used[i] = 0;
+        }
+        uint32_t left = mr_block_rows(it->waiting[i]) - it->used[i];
+        rows = left < rows ? left : rows;
+    }
+    return zip_rows(it, rows, ret, err);
+}
+
+static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, it->ended);
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        mr_block *rest = NULL;
+
+        if (it->waiting[i] != NULL) {
+            rc = mr_block_slice(it->waiting[i], it->used[i], mr_block_rows(it->waiting[i]) - it->used[i], &rest, err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_state_put_block(out, rest, err);
+        }
+        mr_block_unref(rest);
+        if (rc == MR_OK) {
+            rc = mr_op_save(it->inputs[i], out, err);
+        }
+    }
+    return rc;
+}
+
+static int zip_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+    uint64_t ended = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    it->ended = ended != 0;
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        rc = mr_state_get_block(in, head->ds->inputs[i]->spec, &it->waiting[i], err);
+        if (rc == MR_OK) {
+            rc = mr_op_restore(it->inputs[i], in, err);
+        }
+    }
+    return rc;
+}
+
+static int zip_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+    int rc = MR_OK;
+
+    it->ended = false;
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        mr_block_unref(it->waiting[i]);
+        it->waiting[i] = NULL;
+        it->used[i] = 0;
+        rc = mr_op_seek(it->inputs[i], index, err);
+    }
+    return rc;
+}
+
+static void zip_close(struct mr_op_iter *head)
+{
+    struct zip_iter *it = (struct zip_iter *)head;
+
+    for (size_t i = 0; i < it->n; i++) {
+        if (it->waiting != NULL) {
+            mr_block_unref(it->waiting[i]);
+        }
+        if (it->inputs != NULL) {
+            mr_op_close(it->inputs[i]);
+        }
+    }
+    mr_free(it->waiting);
+    mr_free(it->inputs);
+    mr_free(it->used);
+}
+
+static const struct mr_op_run zip_run = {
+    .size = sizeof(struct zip_iter),
+    .open = zip_open,
+    .pull = zip_pull,
+    .save = zip_save,
+    .restore = zip_restore,
+    .seek = zip_seek,
+    .close = zip_close,
+};
+
+static const struct mr_arg zip_args[] = {
+    {.name = "structure", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
+    {0},
+};
+
+const struct mr_operator mr_operator_zip = {
+    .name = "zip",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .args = zip_args,
+    .infer = zip_infer,
+    .run = &zip_run,
+};

@@ -1,0 +1,108 @@
+#include "engine/pool.h"
+
+#include "base/error.h"
+#include "base/sync.h"
+#include "engine/env.h"
+
+#define THREADS_MAX 256
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_mutex_t life; /* held while threads are started and joined; before `lock` */
+    pthread_cond_t work;
+    bool ready;
+    uint32_t users;     /* guarded by life */
+    uint32_t nthreads;  /* guarded by life */
+    pthread_t threads[THREADS_MAX];
+    bool stop;          /* from here on guarded by lock */
+    uint32_t waiting;
+    struct mr_task *head;
+    struct mr_task **tail;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .life = PTHREAD_MUTEX_INITIALIZER};
+
+static void *pool_main(void *arg)
+{
+    (void)arg;
+    mr_mutex_lock(&pool.lock);
+    for (;;) {
+        while (pool.head == NULL && !pool.stop) {
+            pool.waiting++;
+            mr_cond_wait(&pool.work, &pool.lock);
+            pool.waiting--;
+        }
+        struct mr_task *task = pool.head;
+        if (task == NULL) {
+            break;
+        }
+        pool.head = task->next;
+        if (pool.head == NULL) {
+            pool.tail = &pool.head;
+        }
+        mr_mutex_unlock(&pool.lock);
+        task->run(task);
+        mr_mutex_lock(&pool.lock);
+    }
+    mr_mutex_unlock(&pool.lock);
+    return NULL;
+}
+
+static void stop_threads(void)
+{
+    mr_mutex_lock(&pool.lock);
+    pool.stop = true;
+    (void)pthread_cond_broadcast(&pool.work);
+    mr_mutex_unlock(&pool.lock);
+    for (uint32_t i = 0; i < pool.nthreads; i++) {
+        (void)pthread_join(pool.threads[i], NULL);
+    }
+    pool.nthreads = 0;
+    pool.stop = false;
+}
+
+int mr_pool_acquire(mr_error *err)
+{
+    uint32_t wanted = mr_machine_cores();
+    int rc = MR_OK;
+
+    MR_LOCK(&pool.life);
+    if (!pool.ready) {
+        mr_cond_init(&pool.work);
+        pool.tail = &pool.head;
+        pool.ready = true;
+    }
+    if (pool.users == 0) {
+        wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
+        while (pool.nthreads < wanted && rc == MR_OK) {
+            rc = mr_thread_start(&pool.threads[pool.nthreads], "mr-pool", pool_main, NULL, err);
+            pool.nthreads += rc == MR_OK;
+        }
+        if (pool.nthreads > 0) {
+            rc = MR_OK; /* fewer than wanted will do */
+        }
+    }
+    pool.users += rc == MR_OK;
+    return rc;
+}
+
+void mr_pool_release(void)
+{
+    MR_LOCK(&pool.life);
+    if (--pool.users == 0) {
+        stop_threads();
+    }
+}
+
+void mr_pool_submit(struct mr_task *task)
+{
+    MR_LOCK(&pool.lock);
+    task->next = NULL;
+    *pool.tail = task;
+    pool.tail = &task->next;
+    (void)pthread_cond_signal(&pool.work);
+}
+
+bool mr_pool_idle(void)
+{
+    MR_LOCK(&pool.lock);
+    return pool.waiting > 0 && pool.head == NULL;
+}

@@ -1,0 +1,29 @@
+/*
+ * The pool: one set of threads for all iterators of the process, for kernel work on blocks.
+ *
+ * A task never pulls and never waits for another task: that is what keeps iterators from blocking each other. The
+ * threads exist only while somebody uses the pool, so that a process that has closed its iterators may fork.
+ *
+ * Threads: safe from any thread, except that a task must not release the pool.
+ */
+#ifndef MR_ENGINE_POOL_H
+#define MR_ENGINE_POOL_H
+
+#include <millrace/base.h>
+
+/* Embedded in what the task works on; untouched by the pool once run() was called. */
+struct mr_task {
+    void (*run)(struct mr_task *task);
+    struct mr_task *next;
+};
+
+/* Threads are started by the first user (as many as cores may be used). */
+int mr_pool_acquire(mr_error *err);
+/* All tasks that the user submitted have ended. The last user's call waits for the threads. */
+void mr_pool_release(void);
+
+void mr_pool_submit(struct mr_task *task);
+/* true if a thread has nothing to do. */
+bool mr_pool_idle(void);
+
+#endif

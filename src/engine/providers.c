@@ -1,0 +1,122 @@
+#include "engine/providers.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "engine/op.h"
+
+#include <string.h>
+
+/* A graph that uses its parts twice at every level is a large tree: this is where walking it ends. */
+#define VISITS_MAX MR_GRAPH_NODES_MAX
+
+struct walk {
+    struct mr_provider *providers;
+    size_t n;
+    size_t cap;
+    uint32_t visits;
+};
+
+static bool is(const mr_dataset *ds, const char *op)
+{
+    return strcmp(ds->op->name, op) == 0;
+}
+
+static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
+{
+    if (++*visits > VISITS_MAX || ds->op->run->seek == NULL) {
+        return false;
+    }
+    if (ds->ninputs == 0) {
+        return ds->cardinality != MR_CARDINALITY_UNKNOWN;
+    }
+    /* A map on its own stays above its source: splitting there would gain nothing. Inside a zip it keeps the pairs. */
+    if (is(ds, "map") && !combined) {
+        return false;
+    }
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        if (!can_seek(ds->inputs[i], true, visits)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mr_provider_can_seek(const mr_dataset *ds)
+{
+    uint32_t visits = 0;
+
+    return can_seek(ds, false, &visits);
+}
+
+static int add(struct walk *w, uint64_t path, int64_t splits, mr_error *err)
+{
+    if (w->n == w->cap) {
+        struct mr_provider *bigger = mr_reallocarray(w->providers, w->cap * 2 + 4, sizeof *bigger);
+
+        if (bigger == NULL) {
+            return mr_error_nomem(err);
+        }
+        w->providers = bigger;
+        w->cap = w->cap * 2 + 4;
+    }
+    w->providers[w->n++] = (struct mr_provider){.path = path, .splits = splits};
+    return MR_OK;
+}
+
+static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (can_seek(ds, false, &w->visits)) {
+        return add(w, path, ds->cardinality, err);
+    }
+    if (ds->op->run->whole_split) {
+        return add(w, path, 1, err);
+    }
+    if (w->visits > VISITS_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
+    }
+    if (ds->ninputs == 0 || is(ds, "distribute")) {
+        return mr_error_set(err, MR_EUNIMPL, "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
+                                             "range, tensors or file names, or read with sharding OFF",
+                            ds->op->name, ds->step);
+    }
+    for (uint32_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
+        rc = visit(w, ds->inputs[i], mr_op_child_path(path, i), err);
+    }
+    return rc;
+}
+
+int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *n, mr_error *err)
+{
+    struct walk w = {0};
+    int rc = visit(&w, root, MR_ROOT_PATH, err);
+
+    if (rc != MR_OK) {
+        mr_free(w.providers);
+        return rc;
+    }
+    *ret = w.providers;
+    *n = w.n;
+    return MR_OK;
+}
+
+int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n, mr_error *err)
+{
+    struct mr_provider *providers = NULL;
+    size_t count = 0;
+    int rc = mr_providers_list(ds, &providers, &count, err);
+
+    if (rc == MR_OK && count > cap) {
+        rc = mr_error_set(err, MR_EINVAL, "%zu split providers, the caller has room for %zu", count, cap);
+    }
+    for (size_t i = 0; rc == MR_OK && i < count; i++) {
+        splits[i] = providers[i].splits;
+    }
+    if (rc == MR_OK) {
+        *n = count;
+    }
+    mr_free(providers);
+    return rc;
+}

@@ -1,0 +1,148 @@
+/*
+ * Split i is element i of the node below. A pass ends when the split source says so; the number of passes so far is
+ * the repetition that it is asked for. A split handed out is ours: after an error the rest of its range is read on.
+ */
+#include "engine/split.h"
+
+#include "base/error.h"
+#include "engine/env.h"
+#include "engine/state.h"
+
+struct split_iter {
+    struct mr_op_iter head;
+    struct mr_op_iter *input;
+    uint32_t provider;
+    uint64_t repetition;
+    uint64_t left; /* elements of the current range; UINT64_MAX: as many as there are */
+    bool whole;
+    bool ended;
+};
+
+bool mr_split_applies(const struct mr_op_ctx *ctx)
+{
+    return ctx->outermost && !ctx->inside_split && ctx->env->has_splits && mr_env_provider(ctx->env, ctx->path) != NULL;
+}
+
+static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct split_iter *it = (struct split_iter *)head;
+    struct mr_op_ctx below = *ctx;
+    struct mr_provider *provider = mr_env_provider(ctx->env, ctx->path);
+
+    it->provider = (uint32_t)(provider - ctx->env->providers);
+    it->whole = head->ds->op->run->whole_split;
+    mr_mutex_lock(&ctx->env->lock);
+    it->repetition = provider->opened++;
+    mr_mutex_unlock(&ctx->env->lock);
+    below.inside_split = true;
+    return mr_op_open(&below, head->ds, &it->input, err);
+}
+
+/* Another range, and the input at its start. */
+static int next_range(struct split_iter *it, mr_error *err)
+{
+    struct mr_env *env = it->head.env;
+    struct mr_range range = {0};
+    int rc = env->splits.next(env->splits.ctx, it->provider, it->repetition, &range, err);
+
+    if (rc == MR_END) {
+        it->ended = true;
+        return MR_END;
+    }
+    if (rc != MR_OK) {
+        return rc == MR_ECANCELED ? rc : mr_op_fail(&it->head, it->head.delivered, rc, err);
+    }
+    if (it->whole) {
+        it->left = range.count > 0 ? UINT64_MAX : 0;
+        return MR_OK;
+    }
+    rc = mr_op_seek(it->input, range.first, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->left = range.count;
+    return MR_OK;
+}
+
+static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct split_iter *it = (struct split_iter *)head;
+
+    for (;;) {
+        int rc = mr_op_interrupted(head, pull, err);
+
+        if (rc == MR_ECANCELED) {
+            return rc;
+        }
+        while (it->left == 0) {
+            if (it->ended) {
+                return MR_END;
+            }
+            if (pull->held || pull->deadline_ms == 0 || rc == MR_TIMEOUT) {
+                return MR_TIMEOUT;
+            }
+            rc = next_range(it, err);
+            if (rc != MR_OK) {
+                return rc;
+            }
+        }
+        struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
+        rc = mr_op_pull(it->input, &below, ret, err);
+        if (rc == MR_OK && !it->whole) {
+            it->left -= mr_block_rows(*ret);
+        }
+        if (rc != MR_END) {
+            return rc;
+        }
+        it->left = 0; /* a range that reaches beyond the source: what there is of it was read */
+    }
+}
+
+static int split_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct split_iter *it = (struct split_iter *)head;
+
+    mr_state_put_u64(out, it->repetition);
+    mr_state_put_u64(out, it->left);
+    mr_state_put_u64(out, it->ended);
+    return mr_op_save(it->input, out, err);
+}
+
+static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct split_iter *it = (struct split_iter *)head;
+    uint64_t ended = 0;
+    int rc = mr_state_get_u64(in, &it->repetition, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &it->left, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &ended, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->ended = ended != 0;
+    struct mr_provider *provider = &head->env->providers[it->provider];
+    mr_mutex_lock(&head->env->lock);
+    provider->opened = it->repetition + 1;
+    mr_mutex_unlock(&head->env->lock);
+    return mr_op_restore(it->input, in, err);
+}
+
+static void split_close(struct mr_op_iter *head)
+{
+    mr_op_close(((struct split_iter *)head)->input);
+}
+
+static const struct mr_op_run split_run = {
+    .size = sizeof(struct split_iter),
+    .open = split_open,
+    .pull = split_pull,
+    .save = split_save,
+    .restore = split_restore,
+    .close = split_close,
+};
+
+const struct mr_operator mr_split_operator = {.name = "splits", .version = 1, .run = &split_run};

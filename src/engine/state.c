@@ -1,0 +1,196 @@
+#include "engine/state.h"
+
+#include "base/error.h"
+
+#include <string.h>
+
+static void store_u64(unsigned char *to, uint64_t v)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = (unsigned char)(v >> (8 * i));
+    }
+}
+
+void mr_state_put_u64(struct mr_state_out *out, uint64_t v)
+{
+    unsigned char bytes[8];
+
+    store_u64(bytes, v);
+    mr_buf_append(&out->buf, bytes, sizeof bytes);
+}
+
+void mr_state_put_bytes(struct mr_state_out *out, const void *p, size_t n)
+{
+    mr_state_put_u64(out, n);
+    mr_buf_append(&out->buf, p, n);
+}
+
+int mr_state_put_block(struct mr_state_out *out, const mr_block *block, mr_error *err)
+{
+    mr_buffer *encoded = NULL;
+
+    if (block == NULL) {
+        mr_state_put_u64(out, 0);
+        return MR_OK;
+    }
+    int rc = mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum: the state has one */, &encoded, err);
+    if (rc == MR_OK) {
+        mr_state_put_bytes(out, mr_buffer_data(encoded), mr_buffer_size(encoded));
+    }
+    mr_buffer_unref(encoded);
+    return rc;
+}
+
+void mr_state_put_error(struct mr_state_out *out, int code, const mr_error *err)
+{
+    mr_state_put_u64(out, (uint64_t)(uint32_t)code);
+    if (code != MR_OK) {
+        mr_state_put_u64(out, err->traits);
+        mr_state_put_bytes(out, err->message, strlen(err->message));
+    }
+}
+
+size_t mr_state_begin(struct mr_state_out *out)
+{
+    mr_state_put_u64(out, 0);
+    return out->buf.len;
+}
+
+void mr_state_end(struct mr_state_out *out, size_t begin)
+{
+    if (!out->buf.failed) {
+        store_u64(out->buf.data + begin - 8, out->buf.len - begin);
+    }
+}
+
+int mr_state_damaged(mr_error *err)
+{
+    return mr_error_set(err, MR_EINVAL, "the iterator state is damaged, or of another version");
+}
+
+int mr_state_get_u64(struct mr_state_in *in, uint64_t *ret, mr_error *err)
+{
+    uint64_t v = 0;
+
+    if (in->left < 8) {
+        return mr_state_damaged(err);
+    }
+    for (int i = 0; i < 8; i++) {
+        v |= (uint64_t)in->p[i] << (8 * i);
+    }
+    in->p += 8;
+    in->left -= 8;
+    *ret = v;
+    return MR_OK;
+}
+
+int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr_error *err)
+{
+    uint64_t v;
+    int rc = mr_state_get_u64(in, &v, err);
+
+    if (rc == MR_OK && v > max) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK) {
+        *ret = v;
+    }
+    return rc;
+}
+
+int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
+{
+    uint64_t size;
+    int rc = mr_state_get_u64(in, &size, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (size > in->left) {
+        return mr_state_damaged(err);
+    }
+    *ret = in->p;
+    *n = (size_t)size;
+    in->p += size;
+    in->left -= (size_t)size;
+    return MR_OK;
+}
+
+int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **ret, mr_error *err)
+{
+    const void *bytes = NULL;
+    size_t size = 0;
+    size_t used = 0;
+    mr_buffer *buffer = NULL;
+    mr_block *block = NULL;
+    int rc = mr_state_get_bytes(in, &bytes, &size, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (size == 0) {
+        *ret = NULL;
+        return MR_OK;
+    }
+    rc = mr_buffer_new(size, &buffer, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    memcpy(mr_buffer_data(buffer), bytes, size);
+    rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &block, &used, err);
+    if (rc == MR_OK && spec != NULL) {
+        rc = mr_block_check_spec(block, spec, err);
+    }
+    mr_buffer_unref(buffer);
+    if (rc != MR_OK) {
+        mr_block_unref(block);
+        mr_error_wrap(err, "iterator state");
+        return rc == MR_EEXHAUSTED ? rc : mr_error_set(err, MR_EINVAL, "%s", err != NULL ? err->message : "");
+    }
+    *ret = block;
+    return MR_OK;
+}
+
+int mr_state_get_error(struct mr_state_in *in, int *code, mr_error *ret, mr_error *err)
+{
+    uint64_t v;
+    uint64_t traits = 0;
+    const void *text = NULL;
+    size_t n = 0;
+    int rc = mr_state_get_u64(in, &v, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    int found = (int)(int32_t)(uint32_t)v;
+    if (found > 0 || found < MR_EUNAUTH) {
+        return mr_state_damaged(err);
+    }
+    if (found != MR_OK) {
+        rc = mr_state_get_u64(in, &traits, err);
+        if (rc == MR_OK) {
+            rc = mr_state_get_bytes(in, &text, &n, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        if (n >= MR_ERROR_MESSAGE_SIZE) {
+            return mr_state_damaged(err);
+        }
+        (void)mr_error_set_traits(ret, found, (uint32_t)traits, "%.*s", (int)n, (const char *)text);
+    }
+    *code = found;
+    return MR_OK;
+}
+
+int mr_state_get_record(struct mr_state_in *in, struct mr_state_in *ret, mr_error *err)
+{
+    const void *p = NULL;
+    size_t n = 0;
+    int rc = mr_state_get_bytes(in, &p, &n, err);
+
+    if (rc == MR_OK) {
+        *ret = (struct mr_state_in){.p = p, .left = n};
+    }
+    return rc;
+}
