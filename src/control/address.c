@@ -1,64 +1,111 @@
-/* Reading lists of dispatcher addresses. */
+/* Service strings: "grpc://host:port,host:port", scheme optional. */
+#include "base/alloc.h"
 #include "base/error.h"
 #include "control/internal.h"
 
+#include <millrace/dataset.h> /* mr_free */
 #include <stdlib.h>
 #include <string.h>
 
-/* host:port with a port of 1..65535; IPv6 hosts in brackets. */
-static int check_address(const char *address, mr_error *err)
+static const char *skip_scheme(const char *s, size_t *n)
 {
-    const char *colon = strrchr(address, ':');
+    static const char scheme[] = "grpc://";
+    size_t len = sizeof scheme - 1;
+
+    if (*n >= len && memcmp(s, scheme, len) == 0) {
+        *n -= len;
+        return s + len;
+    }
+    return s;
+}
+
+static bool is_address(const char *s)
+{
+    const char *colon = strrchr(s, ':');
     char *end = NULL;
 
-    if (colon == NULL || colon == address || colon[1] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "dispatcher address '%s': give host:port", address);
+    if (colon == NULL || colon == s || colon[1] < '0' || colon[1] > '9') {
+        return false;
+    }
+    /* More than one colon: an IPv6 address, which must be in brackets. */
+    if (memchr(s, ':', (size_t)(colon - s)) != NULL && !(s[0] == '[' && colon[-1] == ']')) {
+        return false;
+    }
+    if (strpbrk(s, " \t\r\n/") != NULL) {
+        return false;
     }
     unsigned long port = strtoul(colon + 1, &end, 10);
-    if (*end != '\0' || port == 0 || port > 65535 || strpbrk(address, " \t/") != NULL) {
-        return mr_error_set(err, MR_EINVAL, "dispatcher address '%s': give host:port with a port from 1 to 65535", address);
+    return *end == '\0' && port >= 1 && port <= 65535;
+}
+
+static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
+{
+    while (n > 0 && (*s == ' ' || *s == '\t')) {
+        s++;
+        n--;
     }
+    while (n > 0 && (s[n - 1] == ' ' || s[n - 1] == '\t' || s[n - 1] == '/')) {
+        n--;
+    }
+    s = skip_scheme(s, &n);
+    if (n > MR_ADDRESS_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "an address of %zu bytes (limit %d)", n, MR_ADDRESS_BYTES_MAX);
+    }
+    char *address = mr_strndup(s, n);
+    if (address == NULL) {
+        return mr_error_nomem(err);
+    }
+    if (!is_address(address)) {
+        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", address);
+
+        mr_free(address);
+        return rc;
+    }
+    *ret = address;
     return MR_OK;
 }
 
-int control_parse_service(const char *service, char addresses[CONTROL_PEERS_MAX][CONTROL_ADDRESS_MAX], size_t *n,
-                          mr_error *err)
+void mr_addresses_free(char **list, size_t n)
 {
-    const char *scheme = strstr(service, "://");
-    const char *p = service;
-    size_t count = 0;
-
-    if (scheme != NULL) {
-        if (strncmp(service, "grpc://", 7) != 0) {
-            return mr_error_set(err, MR_ENOTFOUND, "service '%s': protocol '%.*s' has no credentials here, use grpc://",
-                                service, (int)(scheme - service), service);
-        }
-        p = scheme + 3;
+    for (size_t i = 0; i < n; i++) {
+        mr_free(list[i]);
     }
-    while (*p != '\0') {
-        size_t len = strcspn(p, ",");
+    mr_free(list);
+}
 
-        if (len == 0 || len >= CONTROL_ADDRESS_MAX) {
-            return mr_error_set(err, MR_EINVAL, "service '%s': address %zu is empty or too long", service, count + 1);
+int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err)
+{
+    char **list = mr_calloc(MEMBERS_MAX, sizeof *list);
+    const char *s = service;
+    size_t count = 0;
+    int rc = MR_OK;
+
+    if (list == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (;;) {
+        size_t len = strcspn(s, ",");
+
+        if (count == MEMBERS_MAX) {
+            rc = mr_error_set(err, MR_EINVAL, "more than %d addresses", MEMBERS_MAX);
+            break;
         }
-        if (count == CONTROL_PEERS_MAX / 2) {
-            return mr_error_set(err, MR_EINVAL, "service '%.80s...': more than %d addresses", service, CONTROL_PEERS_MAX / 2);
-        }
-        memcpy(addresses[count], p, len);
-        addresses[count][len] = '\0';
-        int rc = check_address(addresses[count], err);
+        rc = parse_one(s, len, &list[count], err);
         if (rc < 0) {
-            return rc;
+            break;
         }
         count++;
-        p += len;
-        if (*p == ',') {
-            p++;
+        if (s[len] == '\0') {
+            break;
         }
+        s += len + 1;
     }
-    if (count == 0) {
-        return mr_error_set(err, MR_EINVAL, "service '%s': no address, give grpc://host:port[,host:port...]", service);
+    if (rc < 0) {
+        mr_error_wrap(err, "service '%s'", service);
+        mr_addresses_free(list, count);
+        return rc;
     }
+    *ret = list;
     *n = count;
     return MR_OK;
 }

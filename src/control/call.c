@@ -1,192 +1,248 @@
-/* A call: attempts, one after another, until the service has answered. */
+/*
+ * Calls: attempts at one member after the other until the leader has answered.
+ *
+ * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag, the line on stderr and
+ * the bound of the attempt all are reasons to look up.
+ */
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/sync.h"
 #include "control/internal.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
 #include <string.h>
 
-/* Every request and reply of the service begins with its header (field 1). */
-struct any_request {
-    ProtobufCMessage base;
-    Millrace__RequestHeader *header;
-};
-struct any_reply {
-    ProtobufCMessage base;
-    Millrace__ReplyHeader *header;
-};
-
-/* Where the answer of one attempt goes. Lives on the caller's stack; guarded by control.lock. */
-struct waiter {
+/* One call of a caller, and its attempt in flight. */
+struct mr_pending {
     mr_control *control;
-    bool done;
+    const atomic_bool *cancel;
+    int64_t begin_ms;
+    int64_t until_ms; /* -1: none */
+    struct mr_search search;
+    bool maybe_applied;
+    /* the attempt */
+    mr_rpc_call *call;
+    bool over;
     int rc;
     void *reply;
-    size_t size;
+    size_t reply_size;
     mr_error err;
 };
 
+static bool cancelled(const struct mr_pending *p)
+{
+    return p->cancel != NULL && atomic_load(p->cancel);
+}
+
+static int64_t left_ms(const struct mr_pending *p)
+{
+    if (p->until_ms < 0) {
+        return INT64_MAX;
+    }
+    int64_t left = p->until_ms - mr_now_ms();
+    return left > 0 ? left : 0;
+}
+
 static void attempt_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err)
 {
-    struct waiter *w = ctx;
-    mr_control *c = w->control;
-    void *copy = NULL;
-    mr_error local = {0};
+    struct mr_pending *p = ctx;
 
-    if (rc == MR_OK) {
-        copy = mr_memdup(reply, size);
-        if (copy == NULL) {
-            rc = mr_error_nomem(&local);
-            err = &local;
+    MR_LOCK(&p->control->lock);
+    p->rc = rc;
+    if (rc < 0) {
+        p->err = *err;
+    } else {
+        p->reply = mr_memdup(reply, size);
+        p->reply_size = size;
+        if (p->reply == NULL) {
+            p->rc = mr_error_nomem(&p->err);
         }
     }
-    MR_LOCK(&c->lock);
-    w->rc = rc;
-    w->reply = copy;
-    w->size = size;
-    if (rc < 0 && err != NULL) {
-        w->err = *err;
+    p->over = true;
+    (void)pthread_cond_broadcast(&p->control->changed);
+}
+
+/* Say on stderr that we wait; returns ms until that is due, or INT64_MAX. */
+static int64_t announce_locked(mr_control *c, const struct mr_pending *p)
+{
+    int64_t now = mr_now_ms();
+
+    if (!c->announce || c->announced || c->answered) {
+        return INT64_MAX;
     }
-    w->done = true;
+    if (now - p->begin_ms < ANNOUNCE_MS) {
+        return ANNOUNCE_MS - (now - p->begin_ms);
+    }
+    c->announced = true;
+    if (p->until_ms < 0) {
+        (void)fprintf(stderr, "millrace: no dispatcher answers at %s yet, waiting\n", c->service);
+    } else {
+        (void)fprintf(stderr, "millrace: no dispatcher answers at %s yet, waiting up to %lld s\n", c->service,
+                      (long long)((p->until_ms - p->begin_ms + 999) / 1000));
+    }
+    return INT64_MAX;
+}
+
+/* Wait for a change of state, at most @ms, less if the line on stderr is due earlier. */
+static void wait_locked(mr_control *c, const struct mr_pending *p, int64_t ms)
+{
+    int64_t due = announce_locked(c, p);
+
+    (void)mr_cond_wait_ms(&c->changed, &c->lock, due < ms ? due : ms);
+}
+
+/* Start a call at @m and wait for its end. The lock is given up meanwhile. */
+static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_member *m, const char *path,
+                          ProtobufCMessage *request, int64_t timeout_ms, mr_error *err)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    bool told = false;
+    int rc = mr_control_pack_locked(c, request, &bytes, &size, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    p->over = false;
+    p->reply = NULL;
+    p->call = NULL;
+    mr_mutex_unlock(&c->lock);
+    rc = mr_rpc_unary(m->channel, path, bytes, size, NULL, timeout_ms, false, attempt_done, p, &p->call, err);
+    mr_free(bytes);
+    mr_mutex_lock(&c->lock);
+    if (rc < 0) {
+        return rc;
+    }
+    while (!p->over) {
+        if (cancelled(p) && !told) {
+            told = true;
+            mr_rpc_call_cancel(p->call);
+        }
+        wait_locked(c, p, 1000);
+    }
+    mr_rpc_call_unref(p->call);
+    p->call = NULL;
+    if (p->rc < 0) {
+        *err = p->err;
+    }
+    return p->rc;
+}
+
+/* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
+static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path,
+                                       ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
+                                       ProtobufCMessage **reply, mr_error *err)
+{
+    struct mr_member *m = mr_search_next_locked(c, &p->search);
+    const Millrace__ReplyHeader *header = NULL;
+    ProtobufCMessage *msg = NULL;
+    enum mr_verdict verdict = MR_VERDICT_AGAIN;
+    int64_t left = left_ms(p);
+    int rc = attempt_locked(c, p, m, path, request, left < c->attempt_timeout_ms ? left : c->attempt_timeout_ms, err);
+
+    if (rc == MR_OK) {
+        rc = mr_control_unpack(reply_type, p->reply, p->reply_size, &msg, &header, err);
+        mr_free(p->reply);
+        p->reply = NULL;
+        if (rc == MR_OK) {
+            verdict = mr_control_judge_locked(c, &p->search, m, header, err);
+        }
+    }
+    if (rc == MR_EPRECOND || rc == MR_EINTERNAL) {
+        verdict = MR_VERDICT_DEFINITE; /* forked, or a mistake of ours: no other member would help */
+    }
+    if (rc < 0) {
+        mr_member_failed_locked(c, m);
+        mr_error_wrap(err, "%s", m->address);
+        p->maybe_applied = p->maybe_applied || rc != MR_EUNAVAIL;
+    } else if (verdict == MR_VERDICT_AGAIN && (err->traits & MR_MAYBE_APPLIED) != 0) {
+        p->maybe_applied = true;
+    }
+    mr_member_put_locked(c, m);
+    if (verdict == MR_VERDICT_OK) {
+        *reply = msg;
+    } else if (msg != NULL) {
+        protobuf_c_message_free_unpacked(msg, NULL);
+    }
+    return verdict;
+}
+
+static int give_up(const mr_control *c, const struct mr_pending *p, const mr_error *last, mr_error *err)
+{
+    uint32_t traits = MR_RETRYABLE | (p->maybe_applied ? MR_MAYBE_APPLIED : 0u);
+    const char *why = c->answered ? "no dispatcher leads" : "no dispatcher answers";
+
+    return mr_error_set_traits(err, MR_EUNAVAIL, traits, "%s at %s after %lld ms (%s)", why, c->service,
+                               (long long)(mr_now_ms() - p->begin_ms), last->message);
+}
+
+int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request,
+                    const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms, const atomic_bool *cancel,
+                    ProtobufCMessage **reply, mr_error *err)
+{
+    struct mr_pending p = {.control = c, .cancel = cancel, .begin_ms = mr_now_ms(), .until_ms = -1};
+    mr_error last = {.message = "no attempt was made"};
+    char path[MR_NAME_BYTES_MAX];
+    int rc;
+
+    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
+    if (timeout_ms >= 0) {
+        p.until_ms = p.begin_ms + timeout_ms;
+    }
+    MR_LOCK(&c->lock);
+    mr_search_init_locked(c, &p.search);
+    for (;;) {
+        if (cancelled(&p)) {
+            rc = mr_error_set(err, MR_ECANCELED, "%s: cancelled", method);
+            break;
+        }
+        if (left_ms(&p) == 0) {
+            rc = give_up(c, &p, &last, err);
+            break;
+        }
+        enum mr_verdict verdict = try_once_locked(c, &p, path, request, reply_type, reply, &last);
+        if (verdict == MR_VERDICT_OK) {
+            rc = MR_OK;
+            break;
+        }
+        if (verdict == MR_VERDICT_DEFINITE && !cancelled(&p)) {
+            rc = last.code;
+            if (err != NULL) {
+                *err = last;
+            }
+            break;
+        }
+        int64_t pause = mr_search_pause_locked(c, &p.search);
+        int64_t until = mr_now_ms() + (pause < left_ms(&p) ? pause : left_ms(&p));
+        while (!cancelled(&p) && mr_now_ms() < until) {
+            wait_locked(c, &p, until - mr_now_ms());
+        }
+    }
+    return rc;
+}
+
+void mr_control_wake(mr_control *c)
+{
+    MR_LOCK(&c->lock);
     (void)pthread_cond_broadcast(&c->changed);
 }
 
-/* One unary call that mr_control_cancel() reaches. */
-static int run_attempt(mr_control *c, const struct control_attempt *a, const char *path, const void *bytes, size_t size,
-                       int64_t timeout_ms, void **reply, size_t *reply_size, mr_error *err)
+void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request, int64_t timeout_ms)
 {
-    struct waiter w = {.control = c};
-    struct control_pending pending = {0};
-    struct control_pending **at;
-    mr_rpc_call *call = NULL;
-    int rc = mr_rpc_unary(a->link->channel, path, bytes, size, NULL, timeout_ms, false /* wait for ready */, attempt_done, &w,
-                          &call, err);
+    struct mr_pending p = {.control = c, .begin_ms = mr_now_ms(), .until_ms = -1};
+    char path[MR_NAME_BYTES_MAX];
+    mr_error err;
 
-    if (rc < 0) {
-        return rc;
+    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
+    MR_LOCK(&c->lock);
+    if (c->leader == NULL) {
+        return;
     }
-    {
-        MR_LOCK(&c->lock);
-        pending.call = call;
-        pending.next = c->pending;
-        c->pending = &pending;
-        if (c->cancelled) {
-            mr_rpc_call_cancel(call);
-        }
-        while (!w.done) {
-            mr_cond_wait(&c->changed, &c->lock);
-        }
-        for (at = &c->pending; *at != &pending; at = &(*at)->next) {
-        }
-        *at = pending.next;
-    }
-    mr_rpc_call_unref(call);
-    if (w.rc < 0) {
-        if (err != NULL) {
-            *err = w.err;
-        }
-        return w.rc;
-    }
-    *reply = w.reply;
-    *reply_size = w.size;
-    return MR_OK;
-}
-
-static void *pack_request(mr_control *c, ProtobufCMessage *request, size_t *size)
-{
-    struct any_request *r = (struct any_request *)request;
-    struct control_header_store store;
-    Millrace__RequestHeader header;
-
-    MR_ASSERT(strcmp(request->descriptor->fields[0].name, "header") == 0);
-    control_fill_header(c, &header, &store);
-    r->header = &header;
-    *size = protobuf_c_message_get_packed_size(request);
-    void *bytes = mr_malloc(*size);
-    if (bytes != NULL) {
-        (void)protobuf_c_message_pack(request, bytes);
-    }
-    r->header = NULL;
-    return bytes;
-}
-
-/*
- * Ask one peer once. MR_OK with the answer; MR_TIMEOUT: ask again (after backing off if *@wait); < 0: a definite answer.
- */
-static int ask_once(mr_control *c, struct control_attempt *a, const char *path, ProtobufCMessage *request,
-                    const ProtobufCMessageDescriptor *desc, int64_t left_ms, ProtobufCMessage **ret, bool *wait,
-                    mr_error *err)
-{
-    ProtobufCMessage *message = NULL;
-    void *bytes = NULL;
-    void *reply = NULL;
-    size_t size = 0;
-    size_t reply_size = 0;
-    int rc = control_pick(c, a, err);
-
-    if (rc < 0) {
-        return rc;
-    }
-    *wait = true;
-    bytes = pack_request(c, request, &size);
-    rc = bytes == NULL ? mr_error_nomem(err)
-                       : run_attempt(c, a, path, bytes, size, left_ms < CONTROL_ATTEMPT_MS ? left_ms : CONTROL_ATTEMPT_MS,
-                                     &reply, &reply_size, err);
-    mr_free(bytes);
-    control_release(c, a, rc < 0);
-    if (rc < 0) {
-        bool again = rc == MR_EUNAVAIL || rc == MR_EDEADLINE || rc == MR_ECANCELED || rc == MR_EUNKNOWN || rc == MR_EINTERNAL;
-        return again ? MR_TIMEOUT : rc;
-    }
-    message = protobuf_c_message_unpack(desc, NULL, reply_size, reply);
-    mr_free(reply);
-    if (message == NULL) {
-        return mr_error_set(err, MR_EDATALOSS, "dispatcher %s: answer to %s does not parse", a->address, path);
-    }
-    rc = control_judge(c, a, ((struct any_reply *)message)->header, wait, err);
-    if (rc == MR_OK) {
-        *ret = message;
-    } else {
-        protobuf_c_message_free_unpacked(message, NULL);
-    }
-    return rc;
-}
-
-static int give_up(mr_control *c, int64_t timeout_ms, const mr_error *last, mr_error *err)
-{
-    return mr_error_set(err, MR_EUNAVAIL, "no dispatcher answered at %s within %lld ms%s%s", c->service,
-                        (long long)timeout_ms, last->message[0] == '\0' ? "" : ": ", last->message);
-}
-
-int mr_control_call(mr_control *c, const char *path, ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply,
-                    int64_t timeout_ms, ProtobufCMessage **ret, mr_error *err)
-{
-    struct control_attempt a = {.started_ms = mr_now_ms()};
-    mr_error last = {0};
-    int rc;
-
-    for (;;) {
-        int64_t left = timeout_ms < 0 ? INT64_MAX : a.started_ms + timeout_ms - mr_now_ms();
-        bool wait = true;
-
-        if (left <= 0) {
-            return give_up(c, timeout_ms, &last, err);
-        }
-        rc = ask_once(c, &a, path, request, reply, left, ret, &wait, &last);
-        if (rc != MR_TIMEOUT) {
-            break;
-        }
-        if (wait) {
-            rc = control_back_off(c, &a, timeout_ms, NULL, &last);
-            if (rc < 0) {
-                break;
-            }
-        }
-    }
-    if (rc < 0 && err != NULL) {
-        *err = last;
-    }
-    return rc;
+    mr_search_init_locked(c, &p.search);
+    struct mr_member *m = mr_search_next_locked(c, &p.search);
+    (void)attempt_locked(c, &p, m, path, request, timeout_ms, &err);
+    mr_free(p.reply);
+    mr_member_put_locked(c, m);
 }

@@ -1,61 +1,83 @@
 /*
- * A connection to the service: calls and watches that find the leading dispatcher by themselves and survive its loss.
+ * A connection to the service: knows the dispatchers' addresses, finds the one that leads, follows it when it changes, and
+ * repeats calls until the leader answers them. Used by workers and clients; only dispatchers themselves do not.
  *
- * Not for: elements (src/client and src/worker talk to each other directly), nor for what the calls mean.
+ * What it does for each call: fills in the request's RequestHeader from what was learned, checks the reply's ReplyHeader,
+ * follows redirects (at most 3 in a row, and never back to an older epoch), bounds each attempt so that a leader that
+ * hangs costs seconds, waits with jitter between rounds. It gives up only at the caller's deadline, at a cancellation, or
+ * on a definite answer; so calls must be safe to repeat, which those of proto/millrace/service.proto are.
  *
- * Threads: all functions are safe from any thread, except that mr_control_free() comes last. Blocking functions must not
- * be called from the RPC runtime's thread (i.e. from its callbacks).
+ * Threads: everything is safe from any thread, but new and free. Calls block; none may be made on rpc's thread.
  */
 #ifndef MR_CONTROL_CONTROL_H
 #define MR_CONTROL_CONTROL_H
 
-#include "millrace/service.pb-c.h"
+#include "base/limits.h"
 #include "rpc/rpc.h"
 
-#include <millrace/base.h>
+#include <protobuf-c/protobuf-c.h>
+#include <stdatomic.h>
 
 typedef struct mr_control mr_control;
 typedef struct mr_control_watch mr_control_watch;
 
+#define MR_INCARNATION_BYTES_MAX 64
+
 struct mr_control_options {
-    const char *service;  /* "[grpc://]host:port[,host:port...]"; required */
-    const char *cluster;  /* refuse any other; NULL or "": the first that answers */
-    bool announce;        /* say on stderr, once, when no dispatcher has answered for 3 s */
+    const char *service;        /* "grpc://host:port[,host:port...]", or without the scheme */
+    const char *cluster;        /* NULL or "": whichever answers first */
+    int64_t attempt_timeout_ms; /* 0: 3000 */
+    bool announce;              /* a line on stderr when no dispatcher has answered for 3 s */
 };
 
-/* MR_EINVAL names what is wrong with the addresses. Connects to nothing yet. The caller owns *@ret. */
+/* Does not connect yet. MR_EINVAL names the address that is none. @rt must outlive it. */
 int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret, mr_error *err);
-
-/* Blocked calls, and all later ones, return MR_ECANCELED; watches end. Any number of times. */
-void mr_control_cancel(mr_control *c);
-/* No call may be running and all watches must have been closed. NULL is fine. */
+/* Its calls must have returned, its watches must have been freed. NULL is fine. */
 void mr_control_free(mr_control *c);
 
 /*
- * Call @path ("/millrace.Dispatcher/Open") with @request, whose first field is a RequestHeader (filled in here); @reply is
- * the descriptor of the answer, whose first field is a ReplyHeader. Blocks until a leader answers, at most @timeout_ms
- * (-1: for ever). MR_OK: *@ret is freed with protobuf_c_message_free_unpacked(ret, NULL). Errors of the service are
- * returned as they are; MR_EUNAVAIL names the addresses if nobody answered in time.
+ * Call "/millrace.Dispatcher/<method>" at the leader. @request's first field is a RequestHeader, which is set during the
+ * call; the reply's is a ReplyHeader. MR_OK: *@reply is the caller's (protobuf_c_message_free_unpacked(reply, NULL)).
+ *
+ * Errors: what the leader said, if it was definite; MR_EUNAVAIL naming the addresses after @timeout_ms (-1: never), with
+ * MR_MAYBE_APPLIED if an attempt may have reached a leader; MR_ECANCELED once *@cancel is true (NULL: not cancellable).
  */
-int mr_control_call(mr_control *c, const char *path, ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply,
-                    int64_t timeout_ms, ProtobufCMessage **ret, mr_error *err);
+int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request,
+                    const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms, const atomic_bool *cancel,
+                    ProtobufCMessage **reply, mr_error *err);
+
+/* Look at the cancel flags of all calls that wait, now: to be called after one was set. */
+void mr_control_wake(mr_control *c);
+
+/* One attempt, at whom we believe to lead; what comes back is dropped. For goodbyes. Waits at most @timeout_ms. */
+void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request, int64_t timeout_ms);
+
+/* What the leader's answers said; empty and 0 before the first. @cluster and @incarnation may be NULL. */
+uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
+                            char incarnation[MR_INCARNATION_BYTES_MAX + 1]);
+/* The addresses as configured, for messages. Lent. */
+const char *mr_control_service(const mr_control *c);
+
+/* ---- server streams that follow the leader ---- */
+
+struct mr_control_watch_ops {
+    /* A message of the leader, its header checked; lent. Runs on the watch's own thread and may block. */
+    void (*update)(void *ctx, const ProtobufCMessage *update);
+    /*
+     * The leader refused for good (for instance MR_ENOTFOUND: it does not know the client). After *@again = true the watch
+     * goes on; otherwise it rests until freed.
+     */
+    void (*refused)(void *ctx, const mr_error *err, bool *again);
+};
 
 /*
- * Updates of a server stream. MR_OK: @update (lent) is the newest; others may have been skipped. < 0: the service refused
- * or ended the watch for good; nothing follows. Called on the watch's own thread: it may block, but not close the watch.
+ * Open the server stream "/millrace.Dispatcher/<method>" and keep it open: when it breaks, ends, or a leader with a newer
+ * epoch is heard of, it is opened again at the next leader. @request is packed anew each time and must stay as it is.
  */
-typedef void mr_control_update(void *ctx, int rc, const ProtobufCMessage *update, const mr_error *err);
-
-/* Open a watch. @request is packed at once. It reopens by itself until it is refused or closed. */
-int mr_control_watch_open(mr_control *c, const char *path, ProtobufCMessage *request,
-                          const ProtobufCMessageDescriptor *update, mr_control_update *fn, void *ctx,
-                          mr_control_watch **ret, mr_error *err);
-/* After it returns, no callback runs any more. NULL is fine. */
-void mr_control_watch_close(mr_control_watch *w);
-
-/* The newest epoch heard from a leader; 0: none yet. A hint for the data path. */
-uint64_t mr_control_epoch(mr_control *c);
-/* Incarnation of the cluster, as learned from a leader; "" before. */
-void mr_control_incarnation(mr_control *c, char out[40]);
+int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *request,
+                         const ProtobufCMessageDescriptor *update_type, const struct mr_control_watch_ops *ops,
+                         void *ctx, mr_control_watch **ret, mr_error *err);
+/* Ends it and waits for its thread: no callback afterwards. Not from its callbacks. NULL is fine. */
+void mr_control_watch_free(mr_control_watch *w);
 
 #endif

@@ -1,88 +1,91 @@
-/* What the files of this directory share: the peers that are known, and one attempt of a call. */
+/* What the files of this directory share. Nothing outside includes it. */
 #ifndef MR_CONTROL_INTERNAL_H
 #define MR_CONTROL_INTERNAL_H
 
+#include "base/rng.h"
 #include "control/control.h"
+#include "millrace/service.pb-c.h"
 
-#include "base/sync.h"
+#include <pthread.h>
+#include <sys/queue.h>
 
-#define CONTROL_PEERS_MAX 64
-#define CONTROL_ADDRESS_MAX 256
-/* One attempt: longer than a standby holds a call while nobody leads, short enough to leave a wedged leader soon. */
-#define CONTROL_ATTEMPT_MS 3000
-#define CONTROL_ANNOUNCE_MS 3000
-#define CONTROL_REDIRECTS_MAX 3
+#define MEMBERS_MAX 64
+#define REDIRECTS_MAX 3
+#define LEARNED_MS_MAX (60 * 60 * 1000)
+#define ANNOUNCE_MS 3000
 
-/* "grpc://a:1,b:2" to addresses. MR_EINVAL says what is wrong with which. */
-int control_parse_service(const char *service, char addresses[CONTROL_PEERS_MAX][CONTROL_ADDRESS_MAX], size_t *n,
-                          mr_error *err);
-
-/* A channel in use; dropped peers live until their last user is gone. */
-struct control_link {
+/* One dispatcher, as configured or as learned from a leader. */
+struct mr_member {
+    char *address;
     mr_rpc_channel *channel;
-    uint32_t users; /* guarded by control.lock */
-    bool stale;     /* failed: do not hand it out again, so that the name is resolved anew */
-};
-
-struct control_peer {
-    char address[CONTROL_ADDRESS_MAX];
-    struct control_link *link; /* NULL: not connected */
     bool configured;
-};
-
-/* A call in flight, so that mr_control_cancel() can reach it. Lives on its caller's stack. */
-struct control_pending {
-    mr_rpc_call *call; /* NULL before it started */
-    struct control_pending *next;
+    int64_t heard_ms; /* learned: when a leader last named it */
+    unsigned users;   /* calls and streams that use the channel */
 };
 
 struct mr_control {
     mr_rpc_runtime *rt;
-    char *service; /* as given, for messages */
+    char *service;
+    int64_t attempt_timeout_ms;
     bool announce;
-    pthread_mutex_t lock; /* guards everything below; never held across an RPC or a callback */
-    pthread_cond_t changed; /* a call ended, or cancelled */
-    bool cancelled;
-    bool announced;
-    char cluster[128]; /* given or learned */
-    char incarnation[40];
+
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t changed;
+    struct mr_rng rng;
+    struct mr_member *members[MEMBERS_MAX];
+    size_t nmembers;
+    struct mr_member *leader; /* believed to be; NULL: unknown */
+    char cluster[MR_NAME_BYTES_MAX + 1];
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
     uint64_t epoch;
-    struct control_peer peers[CONTROL_PEERS_MAX];
-    size_t npeers;
-    size_t turn; /* the peer to ask when no leader is known */
-    char leader[CONTROL_ADDRESS_MAX]; /* "": not known */
-    struct control_pending *pending;
+    bool answered;  /* some dispatcher has, ever */
+    bool announced;
+    LIST_HEAD(, mr_control_watch) watches;
 };
 
-/* One place to ask, and what is remembered between attempts. */
-struct control_attempt {
-    uint32_t failures;  /* attempts in a row that brought nothing: for the back-off */
-    uint32_t redirects; /* in a row */
-    int64_t started_ms;
-    char address[CONTROL_ADDRESS_MAX];
-    struct control_link *link;
+/* The way one call or watch goes through the members. */
+struct mr_search {
+    size_t start;
+    size_t pos;
+    unsigned redirects;
+    unsigned rounds;
+    bool tried_leader;
+    struct mr_member *redirect; /* next, if set */
 };
 
-/* Choose where to ask next and take a link there. */
-int control_pick(mr_control *c, struct control_attempt *a, mr_error *err);
-/* Give the link back; @failed: the transport did not work, leave this peer. */
-void control_release(mr_control *c, struct control_attempt *a, bool failed);
-/* The header for a request, filled with what is known; the strings live in @store. */
-struct control_header_store {
-    char cluster[128];
-    char incarnation[40];
+enum mr_verdict {
+    MR_VERDICT_OK,       /* the leader's answer */
+    MR_VERDICT_DEFINITE, /* the leader's refusal, final */
+    MR_VERDICT_AGAIN,    /* somewhere else, or later */
 };
-void control_fill_header(mr_control *c, Millrace__RequestHeader *h, struct control_header_store *store);
+
+void mr_search_init_locked(mr_control *c, struct mr_search *s);
+/* The member to try next, its `users` counted up; drop it with mr_member_put_locked(). */
+struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
+/* After a failure: milliseconds to wait before the next attempt (0: at once). */
+int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
+void mr_member_put_locked(mr_control *c, struct mr_member *m);
+/* The transport failed at @m. */
+void mr_member_failed_locked(mr_control *c, struct mr_member *m);
+
 /*
- * Judge a reply's header. MR_OK: it counts (learned from). MR_TIMEOUT: ask again, elsewhere or later (*@wait says whether to back off
- * first). < 0: the service's definite answer.
+ * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may be NULL (no header: not
+ * a dispatcher of ours).
  */
-int control_judge(mr_control *c, struct control_attempt *a, const Millrace__ReplyHeader *h, bool *wait, mr_error *err);
-/*
- * Wait before the next attempt; says on stderr once that nobody answers. MR_ECANCELED if cancelled, MR_OK otherwise.
- * @stop, if not NULL, is another reason to stop waiting (guarded by the lock, announced by `changed`).
- */
-int control_back_off(mr_control *c, struct control_attempt *a, int64_t timeout_ms, const bool *stop, mr_error *err);
-void control_announce(mr_control *c, const struct control_attempt *a, int64_t timeout_ms);
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+                                        const Millrace__ReplyHeader *h, mr_error *err);
+
+/* Pack @request with the header as it is to be now. *@ret is freed with mr_free(). */
+int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err);
+/* Unpack; *@header is its first field. MR_EDATALOSS if it is no such message. */
+int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size, ProtobufCMessage **ret,
+                      const Millrace__ReplyHeader **header, mr_error *err);
+
+/* "host:port,host:port" with or without "grpc://" into a list of @n strings, each mr_free()d, the list too. */
+int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err);
+void mr_addresses_free(char **list, size_t n);
+
+/* A newer epoch: watches at an older one are to move. */
+void mr_control_watches_wake_locked(mr_control *c);
 
 #endif

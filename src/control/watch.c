@@ -1,304 +1,279 @@
 /*
- * A watch: a server stream, reopened at whoever leads. The stream's callbacks (on the runtime's thread) only put the newest
- * message aside; a thread of the watch parses it, hands it on and decides what to do when the stream ends.
+ * Watches: a server stream that is opened again at the next leader whenever it ends.
+ *
+ * A watch has a thread. Streams call back on rpc's thread, which only hands over: the message or the end. One message is
+ * asked for at a time, so a slow callback holds back the leader, not our memory.
  */
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/sync.h"
 #include "control/internal.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
 #include <string.h>
 
-struct any_request {
-    ProtobufCMessage base;
-    Millrace__RequestHeader *header;
-};
-struct any_reply {
-    ProtobufCMessage base;
-    Millrace__ReplyHeader *header;
-};
-
 struct mr_control_watch {
+    LIST_ENTRY(mr_control_watch) link;
     mr_control *control;
-    char *path;
-    void *request;
-    size_t request_size;
-    const ProtobufCMessageDescriptor *desc;
-    mr_control_update *fn;
+    char path[MR_NAME_BYTES_MAX];
+    ProtobufCMessage *request;
+    const ProtobufCMessageDescriptor *update_type;
+    const struct mr_control_watch_ops *ops;
     void *ctx;
     pthread_t thread;
-    /* Guarded by control.lock, announced by control.changed. */
-    bool stop;
-    mr_rpc_message *newest;
+    /* control->lock */
+    mr_rpc_message *message;
     bool ended;
-    int end_rc;
-    mr_error end_err;
-    mr_rpc_stream *stream;
+    mr_error end;   /* why, if end.code < 0 */
+    bool stop;
+    bool moved;     /* a newer epoch was heard of */
+    uint64_t epoch; /* of the leader at the other end */
 };
+
+void mr_control_watches_wake_locked(mr_control *c)
+{
+    struct mr_control_watch *w;
+
+    LIST_FOREACH (w, &c->watches, link) {
+        w->moved = w->epoch != c->epoch;
+    }
+    (void)pthread_cond_broadcast(&c->changed);
+}
+
+/* ---- on rpc's thread ---- */
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    mr_control_watch *w = ctx;
-    mr_rpc_message *old;
+    struct mr_control_watch *w = ctx;
 
-    {
-        MR_LOCK(&w->control->lock);
-        old = w->newest;
-        w->newest = m;
-        (void)pthread_cond_broadcast(&w->control->changed);
-    }
-    mr_rpc_message_free(old);
-    mr_rpc_stream_receive(s);
-}
-
-static void on_sent(void *ctx, mr_rpc_stream *s)
-{
+    (void)s;
+    MR_LOCK(&w->control->lock);
+    w->message = m;
+    (void)pthread_cond_broadcast(&w->control->changed);
 }
 
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
-    mr_control_watch *w = ctx;
-    MR_LOCK(&w->control->lock);
+    struct mr_control_watch *w = ctx;
 
-    w->ended = true;
-    w->end_rc = rc;
-    if (err != NULL) {
-        w->end_err = *err;
+    (void)s;
+    MR_LOCK(&w->control->lock);
+    if (rc < 0) {
+        w->end = *err;
+    } else {
+        (void)mr_error_set(&w->end, MR_EUNAVAIL, "the leader ended the stream");
     }
+    w->ended = true;
     (void)pthread_cond_broadcast(&w->control->changed);
 }
 
-static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .ended = on_ended};
 
-/*
- * Hand one message on. MR_OK; MR_TIMEOUT: this peer does not lead; < 0: refused for good, and the receiver was told.
- */
-static int deliver(mr_control_watch *w, struct control_attempt *a, mr_rpc_message *m, bool *wait)
+/* ---- on the watch's thread, with the lock, which callbacks and calls into rpc run without ---- */
+
+static int open_stream(struct mr_control_watch *w, struct mr_member *m, mr_rpc_stream **ret, mr_error *err)
 {
-    size_t size = mr_rpc_message_size(m);
-    ProtobufCMessage *update = NULL;
-    mr_error err = {0};
-    int rc = MR_OK;
-    void *bytes = mr_malloc(size);
+    mr_control *c = w->control;
+    struct mr_rpc_slice slice = {.release = mr_free};
+    void *bytes = NULL;
+    int rc = mr_control_pack_locked(c, w->request, &bytes, &slice.size, err);
 
-    if (bytes == NULL) {
-        rc = mr_error_nomem(&err);
-    } else {
-        mr_rpc_message_copy(m, 0, size, bytes);
-        update = protobuf_c_message_unpack(w->desc, NULL, size, bytes);
-        mr_free(bytes);
-        if (update == NULL) {
-            rc = mr_error_set(&err, MR_EDATALOSS, "dispatcher %s: update on %s does not parse", a->address, w->path);
-        } else {
-            rc = control_judge(w->control, a, ((struct any_reply *)update)->header, wait, &err);
-        }
+    if (rc < 0) {
+        return rc;
     }
+    w->ended = false;
+    w->moved = false;
+    slice.data = bytes;
+    slice.ctx = bytes;
+    mr_mutex_unlock(&c->lock);
+    rc = mr_rpc_stream_open(m->channel, w->path, NULL, -1, false, &stream_ops, w, ret, err);
+    if (rc < 0) {
+        mr_free(bytes);
+    } else {
+        (void)mr_rpc_stream_send(*ret, &slice, 1, false, NULL); /* A failure shows as the stream's end. */
+        mr_rpc_stream_half_close(*ret);
+        mr_rpc_stream_receive(*ret);
+    }
+    mr_mutex_lock(&c->lock);
+    return rc;
+}
+
+static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m,
+                                    mr_error *err)
+{
+    mr_control *c = w->control;
+    mr_rpc_message *message = w->message;
+    const Millrace__ReplyHeader *header = NULL;
+    ProtobufCMessage *update = NULL;
+    enum mr_verdict verdict = MR_VERDICT_AGAIN;
+    size_t size = mr_rpc_message_size(message);
+    void *bytes = mr_malloc(size + 1);
+
+    w->message = NULL;
+    int rc = bytes != NULL ? MR_OK : mr_error_nomem(err);
     if (rc == MR_OK) {
-        w->fn(w->ctx, MR_OK, update, NULL);
-    } else if (rc < 0) {
-        w->fn(w->ctx, rc, NULL, &err);
+        mr_rpc_message_copy(message, 0, size, bytes);
+        rc = mr_control_unpack(w->update_type, bytes, size, &update, &header, err);
+    }
+    mr_free(bytes);
+    if (rc == MR_OK) {
+        verdict = mr_control_judge_locked(c, s, m, header, err);
+    }
+    if (verdict == MR_VERDICT_OK) {
+        w->epoch = c->epoch;
+        w->moved = false;
+        s->rounds = 0;
+    }
+    mr_mutex_unlock(&c->lock);
+    mr_rpc_message_free(message);
+    if (verdict == MR_VERDICT_OK) {
+        w->ops->update(w->ctx, update);
     }
     if (update != NULL) {
         protobuf_c_message_free_unpacked(update, NULL);
     }
-    return rc;
+    mr_mutex_lock(&c->lock);
+    return verdict;
 }
 
-/* Wait for a message or the end of the stream. NULL: ended. */
-static mr_rpc_message *next_message(mr_control_watch *w)
+/* Follow one stream to its end. MR_VERDICT_DEFINITE: the leader refused, @err says why. */
+static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m,
+                              mr_rpc_stream *stream, mr_error *err)
 {
     mr_control *c = w->control;
-    MR_LOCK(&c->lock);
-    bool broken = false;
+    int64_t first_until = mr_now_ms() + c->attempt_timeout_ms;
+    bool first = true;
 
     for (;;) {
-        mr_rpc_message *m = w->newest;
+        while (w->message == NULL && !w->ended && !w->stop && !w->moved) {
+            int64_t left = first ? first_until - mr_now_ms() : -1;
 
-        if ((w->stop || c->cancelled) && !broken) {
-            broken = true;
-            mr_rpc_stream_cancel(w->stream);
+            if (first && left <= 0) {
+                (void)mr_error_set(err, MR_EUNAVAIL, "%s does not answer", m->address);
+                return MR_VERDICT_AGAIN;
+            }
+            (void)mr_cond_wait_ms(&c->changed, &c->lock, left);
         }
-        if (m != NULL) {
-            w->newest = NULL;
-            return m;
+        if (w->stop || w->moved) {
+            return MR_VERDICT_AGAIN;
         }
-        if (w->ended) {
-            return NULL;
+        if (w->message == NULL) {
+            *err = w->end;
+            return MR_VERDICT_AGAIN;
         }
+        enum mr_verdict verdict = take_message(w, s, m, err);
+        if (verdict != MR_VERDICT_OK) {
+            return verdict;
+        }
+        first = false;
+        mr_mutex_unlock(&c->lock);
+        mr_rpc_stream_receive(stream);
+        mr_mutex_lock(&c->lock);
+    }
+}
+
+static void close_stream(struct mr_control_watch *w, mr_rpc_stream *stream)
+{
+    mr_control *c = w->control;
+
+    mr_mutex_unlock(&c->lock);
+    mr_rpc_stream_cancel(stream);
+    mr_mutex_lock(&c->lock);
+    while (!w->ended) {
         mr_cond_wait(&c->changed, &c->lock);
     }
-}
-
-static bool stopping(mr_control_watch *w)
-{
-    MR_LOCK(&w->control->lock);
-    return w->stop || w->control->cancelled;
-}
-
-/* What a stream that is over leaves behind: nobody may use it, or its last message, any more. */
-static void wait_for_end(mr_control_watch *w)
-{
-    mr_rpc_message *late;
-
-    {
-        MR_LOCK(&w->control->lock);
-        while (!w->ended) {
-            mr_cond_wait(&w->control->changed, &w->control->lock);
-        }
-        late = w->newest;
-        w->newest = NULL;
-    }
-    mr_rpc_message_free(late);
-}
-
-/* The header as it is known now, in front of the packed rest of the request. */
-static void *request_bytes(mr_control_watch *w, size_t *size)
-{
-    struct control_header_store store;
-    Millrace__RequestHeader header;
-    struct mr_buf out = MR_BUF_INIT;
-    unsigned char tag[16] = {0x0a}; /* field 1, length-delimited */
-    size_t n = 1;
-
-    control_fill_header(w->control, &header, &store);
-    size_t len = millrace__request_header__get_packed_size(&header);
-    for (size_t rest = len; n == 1 || rest > 0; rest >>= 7) {
-        tag[n++] = (unsigned char)((rest & 0x7f) | (rest > 0x7f ? 0x80 : 0));
-    }
-    mr_buf_append(&out, tag, n);
-    unsigned char *to = mr_buf_reserve(&out, len);
-    if (to != NULL) {
-        (void)millrace__request_header__pack(&header, to);
-        out.len += len;
-    }
-    mr_buf_append(&out, w->request, w->request_size);
-    return mr_buf_take(&out, size);
-}
-
-static int open_stream(mr_control_watch *w, struct control_attempt *a, mr_error *err)
-{
-    struct mr_rpc_slice slice = {0};
-    size_t size = 0;
-    mr_rpc_stream *stream = NULL;
-    void *bytes = request_bytes(w, &size);
-    int rc;
-
-    if (bytes == NULL) {
-        return mr_error_nomem(err);
-    }
-    w->ended = false;
-    w->end_rc = MR_OK;
-    rc = mr_rpc_stream_open(a->link->channel, w->path, NULL, -1, false /* wait for ready */, &stream_ops, w, &stream, err);
-    if (rc < 0) {
-        mr_free(bytes);
-        return rc;
-    }
-    {
-        MR_LOCK(&w->control->lock);
-        w->stream = stream;
-    }
-    slice.data = bytes;
-    slice.size = size;
-    /* A stream that has ended already refuses this; its end is seen all the same. */
-    (void)mr_rpc_stream_send(stream, &slice, 1, false /* more follows */, NULL);
-    mr_rpc_stream_half_close(stream);
-    mr_rpc_stream_receive(stream);
-    mr_free(bytes);
-    return MR_OK;
-}
-
-static void close_stream(mr_control_watch *w)
-{
-    mr_rpc_stream *stream;
-
-    mr_rpc_stream_cancel(w->stream);
-    wait_for_end(w);
-    {
-        MR_LOCK(&w->control->lock);
-        stream = w->stream;
-        w->stream = NULL;
-    }
+    mr_rpc_message *unread = w->message;
+    w->message = NULL;
+    mr_mutex_unlock(&c->lock);
+    mr_rpc_message_free(unread);
     mr_rpc_stream_unref(stream);
+    mr_mutex_lock(&c->lock);
 }
 
-/* One stream from opening to end. MR_OK/MR_TIMEOUT: open another; < 0: over for good. */
-static int run_stream(mr_control_watch *w, struct control_attempt *a, bool *wait, mr_error *err)
+static enum mr_verdict one_round(struct mr_control_watch *w, struct mr_search *s, mr_error *err)
 {
-    mr_rpc_message *m;
-    bool fine = false;
-    int rc = control_pick(w->control, a, err);
+    mr_control *c = w->control;
+    struct mr_member *m = mr_search_next_locked(c, s);
+    mr_rpc_stream *stream = NULL;
+    enum mr_verdict verdict = MR_VERDICT_AGAIN;
 
-    *wait = true;
-    if (rc < 0) {
-        return rc;
+    if (open_stream(w, m, &stream, err) == MR_OK) {
+        verdict = follow(w, s, m, stream, err);
+        close_stream(w, stream);
     }
-    rc = open_stream(w, a, err);
-    if (rc < 0) {
-        control_release(w->control, a, true);
-        return rc;
+    /* When another leader was heard of, that one is believed already. */
+    if (verdict == MR_VERDICT_AGAIN && !w->moved) {
+        mr_member_failed_locked(c, m);
     }
-    while (rc == MR_OK && (m = next_message(w)) != NULL) {
-        rc = deliver(w, a, m, wait);
-        mr_rpc_message_free(m);
-        fine = fine || rc == MR_OK;
-    }
-    close_stream(w);
-    /* A term that ended, or a dispatcher that went: look for the next one at once the first time. */
-    control_release(w->control, a, rc == MR_OK && w->end_rc < 0);
-    if (rc == MR_OK && fine) {
-        *wait = false;
-    }
-    return rc;
+    mr_member_put_locked(c, m);
+    return verdict;
 }
 
-static void *run_watch(void *arg)
+static bool go_on_after_refusal(struct mr_control_watch *w, const mr_error *err)
 {
-    mr_control_watch *w = arg;
-    struct control_attempt a = {.started_ms = mr_now_ms()};
-    mr_error err = {0};
-    int rc = MR_OK;
+    mr_control *c = w->control;
+    bool again = false;
 
-    while (rc >= 0 && !stopping(w)) {
-        bool wait;
+    mr_mutex_unlock(&c->lock);
+    w->ops->refused(w->ctx, err, &again);
+    mr_mutex_lock(&c->lock);
+    while (!again && !w->stop) {
+        mr_cond_wait(&c->changed, &c->lock);
+    }
+    return again;
+}
 
-        rc = run_stream(w, &a, &wait, &err);
-        if (rc >= 0 && wait) {
-            rc = control_back_off(w->control, &a, -1, &w->stop, &err);
+static void *run(void *arg)
+{
+    struct mr_control_watch *w = arg;
+    mr_control *c = w->control;
+    struct mr_search s;
+    mr_error err;
+
+    MR_LOCK(&c->lock);
+    mr_search_init_locked(c, &s);
+    while (!w->stop) {
+        enum mr_verdict verdict = one_round(w, &s, &err);
+
+        if (verdict == MR_VERDICT_DEFINITE && !go_on_after_refusal(w, &err)) {
+            break;
+        }
+        if (w->moved) {
+            mr_search_init_locked(c, &s);
+        }
+        int64_t until = mr_now_ms() + mr_search_pause_locked(c, &s);
+        while (!w->stop && mr_now_ms() < until) {
+            (void)mr_cond_wait_ms(&c->changed, &c->lock, until - mr_now_ms());
         }
     }
     return NULL;
 }
 
-int mr_control_watch_open(mr_control *c, const char *path, ProtobufCMessage *request,
-                          const ProtobufCMessageDescriptor *update, mr_control_update *fn, void *ctx,
-                          mr_control_watch **ret, mr_error *err)
+int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *request,
+                         const ProtobufCMessageDescriptor *update_type, const struct mr_control_watch_ops *ops,
+                         void *ctx, mr_control_watch **ret, mr_error *err)
 {
-    mr_control_watch *w = mr_calloc(1, sizeof *w);
-    int rc = MR_OK;
+    struct mr_control_watch *w = mr_calloc(1, sizeof *w);
 
     if (w == NULL) {
         return mr_error_nomem(err);
     }
-    MR_ASSERT(((struct any_request *)request)->header == NULL);
+    (void)snprintf(w->path, sizeof w->path, "/millrace.Dispatcher/%s", method);
     w->control = c;
-    w->desc = update;
-    w->fn = fn;
+    w->request = request;
+    w->update_type = update_type;
+    w->ops = ops;
     w->ctx = ctx;
-    w->path = mr_strdup(path);
-    w->request_size = protobuf_c_message_get_packed_size(request);
-    w->request = mr_malloc(w->request_size);
-    if (w->path == NULL || w->request == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    (void)protobuf_c_message_pack(request, w->request);
-    rc = mr_thread_start(&w->thread, "mr-watch", run_watch, w, err);
-out:
+    mr_mutex_lock(&c->lock);
+    LIST_INSERT_HEAD(&c->watches, w, link);
+    mr_mutex_unlock(&c->lock);
+    int rc = mr_thread_start(&w->thread, "mr-watch", run, w, err);
     if (rc < 0) {
-        mr_free(w->path);
-        mr_free(w->request);
+        mr_mutex_lock(&c->lock);
+        LIST_REMOVE(w, link);
+        mr_mutex_unlock(&c->lock);
         mr_free(w);
         return rc;
     }
@@ -306,18 +281,19 @@ out:
     return MR_OK;
 }
 
-void mr_control_watch_close(mr_control_watch *w)
+void mr_control_watch_free(mr_control_watch *w)
 {
     if (w == NULL) {
         return;
     }
-    {
-        MR_LOCK(&w->control->lock);
-        w->stop = true;
-        (void)pthread_cond_broadcast(&w->control->changed);
-    }
+    mr_control *c = w->control;
+    mr_mutex_lock(&c->lock);
+    w->stop = true;
+    (void)pthread_cond_broadcast(&c->changed);
+    mr_mutex_unlock(&c->lock);
     (void)pthread_join(w->thread, NULL);
-    mr_free(w->path);
-    mr_free(w->request);
+    mr_mutex_lock(&c->lock);
+    LIST_REMOVE(w, link);
+    mr_mutex_unlock(&c->lock);
     mr_free(w);
 }

@@ -1,0 +1,338 @@
+/*
+ * Who the dispatchers are and which one leads.
+ *
+ * Happy path: the first member that is asked leads, or names who does. Failures: a member that cannot be reached or does
+ * not answer in time is passed over for this round; after a round there is a pause. The configured members stay for ever
+ * (they are names: each connection resolves them anew); those a leader named go an hour after it named them last.
+ *
+ * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known one is a deposed
+ * leader's; another incarnation, from a leader, replaces what was known (the store was restored or made anew).
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "control/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+/* ---- members ---- */
+
+static struct mr_member *find_member(mr_control *c, const char *address)
+{
+    for (size_t i = 0; i < c->nmembers; i++) {
+        if (strcmp(c->members[i]->address, address) == 0) {
+            return c->members[i];
+        }
+    }
+    return NULL;
+}
+
+static void member_free(struct mr_member *m)
+{
+    mr_rpc_channel_free(m->channel);
+    mr_free(m->address);
+    mr_free(m);
+}
+
+static int member_new(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
+{
+    if (c->nmembers == MEMBERS_MAX || address[0] == '\0' || strlen(address) > MR_ADDRESS_BYTES_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "no room for dispatcher '%.64s'", address);
+    }
+    struct mr_member *m = mr_calloc(1, sizeof *m);
+    if (m == NULL) {
+        return mr_error_nomem(err);
+    }
+    m->address = mr_strdup(address);
+    int rc = m->address != NULL ? mr_rpc_channel_new(c->rt, address, NULL, &m->channel, err) : mr_error_nomem(err);
+    if (rc < 0) {
+        mr_free(m->address);
+        mr_free(m);
+        return rc;
+    }
+    m->configured = configured;
+    c->members[c->nmembers++] = m;
+    *ret = m;
+    return MR_OK;
+}
+
+/* Callers for whom it is only a help may ignore the failure. @ret may be NULL. */
+static int member_learn(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
+{
+    struct mr_member *m = find_member(c, address);
+    int rc = m != NULL ? MR_OK : member_new(c, address, configured, &m, err);
+
+    if (rc == MR_OK) {
+        m->heard_ms = mr_now_ms();
+        if (ret != NULL) {
+            *ret = m;
+        }
+    }
+    return rc;
+}
+
+static void forget_old_locked(mr_control *c)
+{
+    int64_t now = mr_now_ms();
+
+    for (size_t i = 0; i < c->nmembers;) {
+        struct mr_member *m = c->members[i];
+
+        if (m->configured || m->users > 0 || m == c->leader || now - m->heard_ms < LEARNED_MS_MAX) {
+            i++;
+            continue;
+        }
+        member_free(m);
+        c->members[i] = c->members[--c->nmembers];
+    }
+}
+
+void mr_member_put_locked(mr_control *c, struct mr_member *m)
+{
+    (void)c;
+    m->users--;
+}
+
+void mr_member_failed_locked(mr_control *c, struct mr_member *m)
+{
+    if (c->leader == m) {
+        c->leader = NULL;
+    }
+}
+
+/* ---- searching ---- */
+
+void mr_search_init_locked(mr_control *c, struct mr_search *s)
+{
+    memset(s, 0, sizeof *s);
+    s->start = (size_t)mr_rng_below(&c->rng, c->nmembers);
+}
+
+struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s)
+{
+    struct mr_member *m = s->redirect;
+
+    /* A redirect may have been forgotten in a pause; members live as long as they are listed. */
+    s->redirect = NULL;
+    if (m == NULL && !s->tried_leader && c->leader != NULL) {
+        m = c->leader;
+    }
+    if (m == NULL) {
+        m = c->members[(s->start + s->pos++) % c->nmembers];
+    }
+    s->tried_leader = true;
+    m->users++;
+    return m;
+}
+
+int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s)
+{
+    if (s->redirect != NULL || s->pos < c->nmembers) {
+        return 0;
+    }
+    s->pos = 0;
+    s->redirects = 0;
+    s->tried_leader = false;
+    forget_old_locked(c);
+    return mr_backoff_ms(s->rounds++, 50, 1000, mr_rng_next(&c->rng));
+}
+
+/* ---- headers ---- */
+
+/* Every request has its header first, every reply too. */
+static void *first_field(const ProtobufCMessage *msg)
+{
+    const ProtobufCFieldDescriptor *f = &msg->descriptor->fields[0];
+
+    return (char *)(uintptr_t)msg + f->offset;
+}
+
+static bool begins_with(const ProtobufCMessageDescriptor *type, const ProtobufCMessageDescriptor *header)
+{
+    return type->n_fields > 0 && type->fields[0].id == 1 && type->fields[0].type == PROTOBUF_C_TYPE_MESSAGE &&
+           type->fields[0].descriptor == header;
+}
+
+int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err)
+{
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+    Millrace__RequestHeader **slot = first_field(request);
+
+    if (!begins_with(request->descriptor, &millrace__request_header__descriptor)) {
+        return mr_error_set(err, MR_EINTERNAL, "%s has no header", request->descriptor->name);
+    }
+    header.cluster = c->cluster;
+    header.incarnation = c->incarnation;
+    header.epoch = c->epoch;
+    header.version = (char *)(uintptr_t)MR_VERSION;
+    *slot = &header;
+    *size = protobuf_c_message_get_packed_size(request);
+    uint8_t *bytes = mr_malloc(*size + 1);
+    if (bytes != NULL) {
+        (void)protobuf_c_message_pack(request, bytes);
+    }
+    *slot = NULL;
+    *ret = bytes;
+    return bytes != NULL ? MR_OK : mr_error_nomem(err);
+}
+
+int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size, ProtobufCMessage **ret,
+                      const Millrace__ReplyHeader **header, mr_error *err)
+{
+    if (!begins_with(type, &millrace__reply_header__descriptor)) {
+        return mr_error_set(err, MR_EINTERNAL, "%s has no header", type->name);
+    }
+    ProtobufCMessage *msg = protobuf_c_message_unpack(type, NULL, size, bytes);
+    if (msg == NULL) {
+        return mr_error_set(err, MR_EDATALOSS, "%zu bytes that are no %s", size, type->name);
+    }
+    *ret = msg;
+    *header = *(Millrace__ReplyHeader **)first_field(msg);
+    return MR_OK;
+}
+
+static void learn_locked(mr_control *c, struct mr_member *m, const Millrace__ReplyHeader *h)
+{
+    bool newer = h->epoch > c->epoch || strcmp(h->incarnation, c->incarnation) != 0;
+
+    (void)snprintf(c->cluster, sizeof c->cluster, "%s", h->cluster);
+    (void)snprintf(c->incarnation, sizeof c->incarnation, "%s", h->incarnation);
+    c->epoch = h->epoch;
+    c->leader = m;
+    for (size_t i = 0; i < h->n_dispatchers; i++) {
+        (void)member_learn(c, h->dispatchers[i], false, NULL, NULL);
+    }
+    if (newer) {
+        mr_control_watches_wake_locked(c);
+    }
+}
+
+static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+                                       const Millrace__ReplyHeader *h, mr_error *err)
+{
+    mr_member_failed_locked(c, m);
+    (void)mr_error_set(err, MR_EUNAVAIL, "%s does not lead (%s%s)", m->address,
+                       h->leader[0] != '\0' ? "it names " : "nobody does", h->leader);
+    if (h->leader[0] != '\0' && s->redirects < REDIRECTS_MAX) {
+        struct mr_member *leader = NULL;
+
+        if (member_learn(c, h->leader, false, &leader, NULL) == MR_OK && leader != m) {
+            s->redirects++;
+            s->redirect = leader;
+        }
+    }
+    return MR_VERDICT_AGAIN;
+}
+
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+                                        const Millrace__ReplyHeader *h, mr_error *err)
+{
+    if (h == NULL) {
+        (void)mr_error_set(err, MR_EUNAVAIL, "%s is no dispatcher", m->address);
+        mr_member_failed_locked(c, m);
+        return MR_VERDICT_AGAIN;
+    }
+    c->answered = true;
+    if (c->cluster[0] != '\0' && h->cluster[0] != '\0' && strcmp(c->cluster, h->cluster) != 0) {
+        (void)mr_error_set(err, MR_EPRECOND, "%s belongs to cluster '%s', not to '%s'", m->address, h->cluster,
+                           c->cluster);
+        mr_member_failed_locked(c, m);
+        /* A learned address may have gone to somebody else since; a configured one is a mistake to be told. */
+        return m->configured ? MR_VERDICT_DEFINITE : MR_VERDICT_AGAIN;
+    }
+    if (h->not_leader) {
+        return redirect_locked(c, s, m, h, err);
+    }
+    if (h->epoch < c->epoch && strcmp(h->incarnation, c->incarnation) == 0) {
+        (void)mr_error_set(err, MR_EUNAVAIL, "%s was deposed (epoch %llu, known %llu)", m->address,
+                           (unsigned long long)h->epoch, (unsigned long long)c->epoch);
+        mr_member_failed_locked(c, m);
+        return MR_VERDICT_AGAIN;
+    }
+    if (h->epoch > 0 && strlen(h->incarnation) <= MR_INCARNATION_BYTES_MAX) {
+        learn_locked(c, m, h);
+    }
+    if (h->code >= 0) {
+        return MR_VERDICT_OK;
+    }
+    (void)mr_error_set_traits(err, h->code, h->traits, "%s", h->message);
+    bool again = h->code == MR_EUNAVAIL || (h->traits & (MR_RETRYABLE | MR_MAYBE_APPLIED | MR_FENCED)) != 0;
+    return again ? MR_VERDICT_AGAIN : MR_VERDICT_DEFINITE;
+}
+
+/* ---- life ---- */
+
+int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret, mr_error *err)
+{
+    char **list = NULL;
+    size_t n = 0;
+    int rc = mr_addresses_parse(opts->service, &list, &n, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    mr_control *c = mr_calloc(1, sizeof *c);
+    if (c == NULL) {
+        mr_addresses_free(list, n);
+        return mr_error_nomem(err);
+    }
+    c->rt = rt;
+    c->announce = opts->announce;
+    c->attempt_timeout_ms = opts->attempt_timeout_ms > 0 ? opts->attempt_timeout_ms : 3000;
+    mr_mutex_init(&c->lock);
+    mr_cond_init(&c->changed);
+    mr_rng_seed(&c->rng, mr_random_u64());
+    LIST_INIT(&c->watches);
+    if (opts->cluster != NULL) {
+        (void)snprintf(c->cluster, sizeof c->cluster, "%s", opts->cluster);
+    }
+    c->service = mr_strdup(opts->service);
+    if (c->service == NULL) {
+        rc = mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = member_learn(c, list[i], true, NULL, err);
+    }
+    mr_addresses_free(list, n);
+    if (rc < 0) {
+        mr_control_free(c);
+        return rc;
+    }
+    *ret = c;
+    return MR_OK;
+}
+
+void mr_control_free(mr_control *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < c->nmembers; i++) {
+        member_free(c->members[i]);
+    }
+    (void)pthread_cond_destroy(&c->changed);
+    (void)pthread_mutex_destroy(&c->lock);
+    mr_free(c->service);
+    mr_free(c);
+}
+
+uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
+                            char incarnation[MR_INCARNATION_BYTES_MAX + 1])
+{
+    MR_LOCK(&c->lock);
+    if (cluster != NULL) {
+        memcpy(cluster, c->cluster, sizeof c->cluster);
+    }
+    if (incarnation != NULL) {
+        memcpy(incarnation, c->incarnation, sizeof c->incarnation);
+    }
+    return c->epoch;
+}
+
+const char *mr_control_service(const mr_control *c)
+{
+    return c->service;
+}
