@@ -165,7 +165,8 @@ struct mr_staged; /* load.c */
 
 struct mr_core {
     struct mr_core_config config;
-    uint64_t counter; /* of ids */
+    uint64_t counter;  /* of ids */
+    uint64_t versions; /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
     int64_t now;      /* the core's clock: now_ms without the time the loop stood still */

@@ -8,7 +8,7 @@ void mr_iteration_touch(mr_core *core, struct mr_iteration *it)
 {
     if (!it->is_touched) {
         it->is_touched = true;
-        it->version++;
+        it->version = ++core->versions;
         TAILQ_INSERT_TAIL(&core->touched_iterations, it, touched);
     }
 }
@@ -25,7 +25,7 @@ void mr_worker_touch(mr_core *core, struct mr_worker *worker)
 {
     if (!worker->is_touched) {
         worker->is_touched = true;
-        worker->version++;
+        worker->version = ++core->versions;
         TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
     }
 }

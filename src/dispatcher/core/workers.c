@@ -51,6 +51,7 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
     TAILQ_INIT(&worker->tasks);
     worker->rec = rec;
     worker->deadline = MR_NEVER;
+    worker->version = ++core->versions;
     if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 || !mr_stamp_parse(rec->registered, &worker->registered) ||
         (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost))) {
         mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', lost '%.40s'", rec->incarnation,

@@ -1,0 +1,209 @@
+/* What workers and clients have in common: messages on a bad network, and calls that are repeated until answered. */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <millrace/dataset.h>
+#include <string.h>
+
+static const struct {
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *reply;
+} types[] = {
+    [MR_COMMAND_REGISTER_DATASET] = {&millrace__register_dataset_request__descriptor,
+                                     &millrace__register_dataset_reply__descriptor},
+    [MR_COMMAND_OPEN] = {&millrace__open_request__descriptor, &millrace__open_reply__descriptor},
+    [MR_COMMAND_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, &millrace__client_update__descriptor},
+    [MR_COMMAND_CLIENT_HEARTBEAT] = {&millrace__client_heartbeat_request__descriptor,
+                                     &millrace__client_heartbeat_reply__descriptor},
+    [MR_COMMAND_RELEASE_CLIENT] = {&millrace__release_client_request__descriptor,
+                                   &millrace__release_client_reply__descriptor},
+    [MR_COMMAND_REGISTER_WORKER] = {&millrace__register_worker_request__descriptor,
+                                    &millrace__register_worker_reply__descriptor},
+    [MR_COMMAND_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor, &millrace__worker_update__descriptor},
+    [MR_COMMAND_WORKER_HEARTBEAT] = {&millrace__worker_heartbeat_request__descriptor,
+                                     &millrace__worker_heartbeat_reply__descriptor},
+    [MR_COMMAND_GET_SPLITS] = {&millrace__get_splits_request__descriptor, &millrace__get_splits_reply__descriptor},
+    [MR_COMMAND_TASK_ENDED] = {&millrace__task_ended_request__descriptor, &millrace__task_ended_reply__descriptor},
+};
+
+const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind)
+{
+    return types[kind].request;
+}
+
+const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind)
+{
+    return types[kind].reply;
+}
+
+/* ---------------------------------------------------------------- the network */
+
+static void delivered(struct sim *sim, void *arg)
+{
+    struct sim_message *message = arg;
+
+    if (!message->reply) {
+        sim_replica_message(sim, &sim->replicas[message->replica], message);
+    } else {
+        sim_actor_message(sim, message);
+    }
+}
+
+static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor)
+{
+    return is_worker ? &sim->workers[actor].process : &sim->clients[actor].process;
+}
+
+/* Takes @message. */
+void sim_send(struct sim *sim, struct sim_message *message)
+{
+    struct sim_process *to = message->reply ? process_of(sim, message->is_worker, message->actor)
+                                            : &sim->replicas[message->replica].process;
+
+    if (sim_chance(sim, sim->faults.duplicate_percent)) {
+        struct sim_message *copy = mr_memdup(message, sizeof *message + message->size);
+
+        sim_after(sim, (int64_t)(1 + sim_draw(sim, 6000)), to, delivered, copy, true);
+    }
+    if (sim_chance(sim, sim->faults.loss_percent)) {
+        mr_free(message);
+        return;
+    }
+    sim_after(sim, sim_delay(sim), to, delivered, message, true);
+}
+
+/* ---------------------------------------------------------------- calls */
+
+struct retry {
+    struct sim_call *call;
+    uint64_t id;
+    unsigned tries; /* of several timers that wait, the first one wins */
+    bool is_worker;
+    int actor;
+};
+
+static int *leader_of(struct sim *sim, bool is_worker, int actor)
+{
+    return is_worker ? &sim->workers[actor].leader : &sim->clients[actor].leader;
+}
+
+static void attempt(struct sim *sim, struct sim_call *call, bool is_worker, int actor);
+
+static void try_again(struct sim *sim, void *arg)
+{
+    struct retry *retry = arg;
+    int *leader = leader_of(sim, retry->is_worker, retry->actor);
+
+    if (retry->call->id == retry->id && retry->call->tries == retry->tries) {
+        *leader = (*leader + 1) % SIM_REPLICAS;
+        attempt(sim, retry->call, retry->is_worker, retry->actor);
+    }
+}
+
+static void retry_in(struct sim *sim, int64_t ms, struct sim_call *call, bool is_worker, int actor)
+{
+    struct retry *retry = mr_malloc(sizeof *retry);
+
+    *retry = (struct retry){call, call->id, call->tries, is_worker, actor};
+    sim_after(sim, ms, process_of(sim, is_worker, actor), try_again, retry, true);
+}
+
+static void attempt(struct sim *sim, struct sim_call *call, bool is_worker, int actor)
+{
+    struct sim_message *message = mr_calloc(1, sizeof *message + call->size);
+
+    MR_ASSERT(message != NULL);
+    message->kind = call->kind;
+    message->is_worker = is_worker;
+    message->actor = actor;
+    message->actor_life = process_of(sim, is_worker, actor)->life;
+    message->replica = *leader_of(sim, is_worker, actor);
+    message->call = call->id;
+    message->size = call->size;
+    memcpy(message->body, call->body, call->size);
+    call->tries++;
+    sim_send(sim, message);
+    retry_in(sim, SIM_RPC_TIMEOUT_MS + (int64_t)sim_draw(sim, 100), call, is_worker, actor);
+}
+
+void sim_call_cancel(struct sim_call *call)
+{
+    mr_free(call->body);
+    *call = (struct sim_call){0};
+}
+
+void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor, enum mr_command_kind kind,
+              const ProtobufCMessage *request)
+{
+    sim_call_cancel(call);
+    call->id = ++sim->calls;
+    call->kind = kind;
+    call->size = protobuf_c_message_get_packed_size(request);
+    call->body = mr_malloc(call->size);
+    MR_ASSERT(call->body != NULL);
+    protobuf_c_message_pack(request, call->body);
+    call->began = sim->now;
+    attempt(sim, call, is_worker, actor);
+}
+
+/* The call of this actor that @id answers. */
+static struct sim_call *find_call(struct sim *sim, const struct sim_message *message)
+{
+    if (!message->is_worker) {
+        struct sim_call *call = &sim->clients[message->actor].control;
+
+        return call->id == message->call ? call : NULL;
+    }
+    struct sim_worker *worker = &sim->workers[message->actor];
+
+    if (worker->control.id == message->call) {
+        return &worker->control;
+    }
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        if (worker->tasks[i].call.id == message->call) {
+            return &worker->tasks[i].call;
+        }
+    }
+    return NULL;
+}
+
+void sim_actor_message(struct sim *sim, struct sim_message *message)
+{
+    struct sim_process *process = process_of(sim, message->is_worker, message->actor);
+    uint64_t *epoch = message->is_worker ? &sim->workers[message->actor].epoch : &sim->clients[message->actor].epoch;
+    struct sim_call *call = NULL;
+
+    if (process->life != message->actor_life) {
+        return;
+    }
+    if (message->call != 0) {
+        call = find_call(sim, message);
+        if (call == NULL) {
+            return; /* a copy, or an answer nobody waits for any more */
+        }
+    }
+    if (message->not_leader) {
+        retry_in(sim, (int64_t)(10 + sim_draw(sim, 30)), call, message->is_worker, message->actor);
+        return;
+    }
+    if (message->epoch < *epoch) {
+        return; /* from a leader that was replaced */
+    }
+    *epoch = message->epoch;
+    if (message->call == 0) {
+        if (message->is_worker) {
+            sim_worker_push(sim, &sim->workers[message->actor], message);
+        } else {
+            sim_client_push(sim, &sim->clients[message->actor], message);
+        }
+        return;
+    }
+    call->id = 0;
+    if (message->is_worker) {
+        sim_worker_reply(sim, &sim->workers[message->actor], call, message);
+    } else {
+        sim_client_reply(sim, &sim->clients[message->actor], call, message);
+    }
+}

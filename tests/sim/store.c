@@ -1,0 +1,229 @@
+/*
+ * The store: one leased leader key, one batch key, and everything else; transactions apply at one moment, in one order. A
+ * transaction may arrive late, be applied and its answer lost, or get lost itself.
+ */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <millrace/dataset.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct sim_kv *sim_store_get(const struct sim_store *store, const char *key)
+{
+    uintptr_t at = (uintptr_t)mr_map_get(&store->index, key);
+
+    return at == 0 ? NULL : &store->kvs[at - 1];
+}
+
+static void put(struct sim_store *store, const char *key, const char *value)
+{
+    struct sim_kv *kv = (struct sim_kv *)(uintptr_t)sim_store_get(store, key);
+
+    if (kv == NULL) {
+        if (store->count == store->cap) {
+            store->cap = store->cap == 0 ? 64 : 2 * store->cap;
+            store->kvs = mr_reallocarray(store->kvs, store->cap, sizeof *store->kvs);
+            MR_ASSERT(store->kvs != NULL);
+        }
+        kv = &store->kvs[store->count++];
+        *kv = (struct sim_kv){.key = mr_strdup(key), .create = store->revision};
+        mr_map_put(&store->index, kv->key, (void *)(uintptr_t)store->count, NULL);
+    }
+    mr_free(kv->value);
+    kv->value = mr_strdup(value);
+    kv->mod = store->revision;
+}
+
+static void delete(struct sim_store *store, const char *key)
+{
+    uintptr_t at = (uintptr_t)mr_map_remove(&store->index, key);
+
+    if (at == 0) {
+        return;
+    }
+    struct sim_kv *kv = &store->kvs[at - 1];
+
+    mr_free(kv->key);
+    mr_free(kv->value);
+    store->count--;
+    if (at - 1 != store->count) {
+        *kv = store->kvs[store->count];
+        mr_map_put(&store->index, kv->key, (void *)at, NULL);
+    }
+}
+
+static void free_batch(struct sim_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        mr_free(batch->changes[i].key);
+        mr_free(batch->changes[i].value);
+    }
+    mr_free(batch->changes);
+    mr_free(batch);
+}
+
+void sim_store_free(struct sim_store *store)
+{
+    struct sim_batch *batch;
+
+    for (size_t i = 0; i < store->count; i++) {
+        mr_free(store->kvs[i].key);
+        mr_free(store->kvs[i].value);
+    }
+    mr_free(store->kvs);
+    mr_map_free(&store->index);
+    while ((batch = store->batches) != NULL) {
+        store->batches = batch->next;
+        free_batch(batch);
+    }
+}
+
+struct sim_batch *sim_batch_new(struct sim *sim)
+{
+    struct sim_batch *batch = mr_calloc(1, sizeof *batch);
+
+    MR_ASSERT(batch != NULL);
+    batch->next = sim->store.batches;
+    sim->store.batches = batch;
+    return batch;
+}
+
+/* ---------------------------------------------------------------- leadership */
+
+static void expire(struct sim *sim)
+{
+    struct sim_store *store = &sim->store;
+
+    if (store->leader >= 0 && store->lease_until <= sim->now) {
+        store->revision++;
+        store->leader = -1;
+        store->leader_create = 0;
+    }
+}
+
+void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
+{
+    struct sim_store *store = &sim->store;
+
+    expire(sim);
+    if (store->away) {
+        return;
+    }
+    if (store->leader == replica->number) {
+        /* An older life of its own: a term is never resumed. */
+        store->revision++;
+        store->leader = -1;
+    }
+    if (store->leader >= 0) {
+        return;
+    }
+    store->leader = replica->number;
+    store->leader_create = ++store->revision;
+    store->lease_until = sim->now + SIM_LEASE_MS;
+    sim_replica_elected(sim, replica, store->leader_create);
+}
+
+void sim_store_renew(struct sim *sim, struct sim_replica *replica)
+{
+    struct sim_store *store = &sim->store;
+
+    expire(sim);
+    if (!store->away && store->leader == replica->number && store->leader_create == replica->epoch) {
+        store->lease_until = sim->now + SIM_LEASE_MS;
+    } else if (store->leader_create != replica->epoch && !store->away) {
+        sim_replica_check_lead(sim, replica);
+    }
+}
+
+/* ---------------------------------------------------------------- batches */
+
+struct in_transit {
+    struct sim_batch *batch;
+    int replica;
+    uint64_t life;
+};
+
+struct answer {
+    int replica;
+    uint64_t nonce;
+    bool committed;
+    bool deposed;
+    int64_t batch_mod;
+};
+
+static void answered(struct sim *sim, void *arg)
+{
+    struct answer *a = arg;
+
+    sim_replica_settled(sim, &sim->replicas[a->replica], a->nonce, a->committed, a->deposed, a->batch_mod);
+}
+
+static void apply(struct sim *sim, const struct sim_batch *batch)
+{
+    struct sim_store *store = &sim->store;
+    char nonce[32];
+
+    store->revision++;
+    for (size_t i = 0; i < batch->count; i++) {
+        sim_check_commit(sim, batch->changes[i].key, batch->changes[i].value);
+        if (batch->changes[i].value != NULL) {
+            put(store, batch->changes[i].key, batch->changes[i].value);
+        } else {
+            delete (store, batch->changes[i].key);
+        }
+    }
+    snprintf(nonce, sizeof nonce, "%" PRIu64, batch->nonce);
+    put(store, "meta/batch", nonce);
+}
+
+/* The transaction reaches the store: compares, then one of the branches. */
+static void arrived(struct sim *sim, void *arg)
+{
+    struct in_transit *transit = arg;
+    struct sim_store *store = &sim->store;
+    struct sim_batch *batch = transit->batch;
+    struct sim_replica *replica = &sim->replicas[transit->replica];
+    struct answer *a = mr_calloc(1, sizeof *a);
+    const struct sim_kv *last;
+    bool holds;
+
+    expire(sim);
+    last = sim_store_get(store, "meta/batch");
+    holds = store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
+    if (sim->bug == SIM_BUG_NO_FENCE) {
+        holds = last == NULL || strtoull(last->value, NULL, 10) != batch->nonce;
+    }
+    if (store->away) {
+        mr_free(a);
+            return;
+    }
+    if (holds) {
+        apply(sim, batch);
+    }
+    last = sim_store_get(store, "meta/batch");
+    *a = (struct answer){.replica = transit->replica,
+                         .nonce = batch->nonce,
+                         .committed = last != NULL && strtoull(last->value, NULL, 10) == batch->nonce,
+                         .deposed = store->leader_create != batch->epoch,
+                         .batch_mod = last != NULL ? last->mod : 0};
+    if (replica->process.life != transit->life || sim_chance(sim, sim->faults.answer_loss_percent)) {
+        mr_free(a);
+    } else {
+        sim_after(sim, sim_delay(sim), &replica->process, answered, a, true);
+    }
+}
+
+void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_batch *batch)
+{
+    if (sim_chance(sim, sim->faults.loss_percent)) {
+        return;
+    }
+    struct in_transit *transit = mr_calloc(1, sizeof *transit);
+
+    *transit = (struct in_transit){batch, replica->number, replica->process.life};
+    sim_after(sim, sim_delay(sim), NULL, arrived, transit, true);
+}

@@ -1,0 +1,392 @@
+/* Events, chance, and what befalls the cluster. */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <millrace/dataset.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t sim_draw(struct sim *sim, uint64_t n)
+{
+    return mr_rng_below(&sim->rng, n);
+}
+
+bool sim_chance(struct sim *sim, unsigned percent)
+{
+    return percent > 0 && sim_draw(sim, 100) < percent;
+}
+
+void sim_hex_id(struct sim *sim, char out[33])
+{
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)mr_rng_next(&sim->rng), (unsigned long long)mr_rng_next(&sim->rng));
+}
+
+int64_t sim_delay(struct sim *sim)
+{
+    if (sim_chance(sim, sim->faults.slow_percent)) {
+        return (int64_t)(200 + sim_draw(sim, 4000));
+    }
+    return (int64_t)(1 + sim_draw(sim, 15));
+}
+
+void sim_say(struct sim *sim, const char *fmt, ...)
+{
+    char line[600];
+    va_list args;
+    int n;
+
+    if (!sim->record) {
+        return;
+    }
+    n = snprintf(line, sizeof line, "[%7lld] ", (long long)sim->now);
+    va_start(args, fmt);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, args);
+    va_end(args);
+    strcat(line, "\n");
+    size_t len = strlen(line);
+
+    if (sim->transcript_len + len + 1 > sim->transcript_cap) {
+        sim->transcript_cap = 2 * (sim->transcript_cap + len) + 4096;
+        sim->transcript = mr_realloc(sim->transcript, sim->transcript_cap);
+        MR_ASSERT(sim->transcript != NULL);
+    }
+    memcpy(sim->transcript + sim->transcript_len, line, len + 1);
+    sim->transcript_len += len;
+}
+
+/* ---------------------------------------------------------------- events: a binary heap */
+
+static bool is_before(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+static void push_event(struct sim *sim, struct sim_event event)
+{
+    if (sim->nevents == sim->cap_events) {
+        sim->cap_events = sim->cap_events == 0 ? 256 : 2 * sim->cap_events;
+        sim->events = mr_reallocarray(sim->events, sim->cap_events, sizeof *sim->events);
+        MR_ASSERT(sim->events != NULL);
+    }
+    size_t i = sim->nevents++;
+
+    while (i > 0 && is_before(&event, &sim->events[(i - 1) / 2])) {
+        sim->events[i] = sim->events[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    sim->events[i] = event;
+}
+
+static struct sim_event pop_event(struct sim *sim)
+{
+    struct sim_event first = sim->events[0];
+    struct sim_event last = sim->events[--sim->nevents];
+    size_t i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= sim->nevents) {
+            break;
+        }
+        if (child + 1 < sim->nevents && is_before(&sim->events[child + 1], &sim->events[child])) {
+            child++;
+        }
+        if (!is_before(&sim->events[child], &last)) {
+            break;
+        }
+        sim->events[i] = sim->events[child];
+        i = child;
+    }
+    if (sim->nevents > 0) {
+        sim->events[i] = last;
+    }
+    return first;
+}
+
+void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg, bool owned)
+{
+    push_event(sim, (struct sim_event){.at = at,
+                                       .order = ++sim->order,
+                                       .process = process,
+                                       .life = process != NULL ? process->life : 0,
+                                       .fn = fn,
+                                       .arg = arg,
+                                       .owned = owned});
+}
+
+void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg, bool owned)
+{
+    sim_at(sim, sim->now + ms, process, fn, arg, owned);
+}
+
+bool sim_step(struct sim *sim)
+{
+    if (sim->nevents == 0) {
+        return false;
+    }
+    struct sim_event event = pop_event(sim);
+
+    sim->now = event.at;
+    if (event.process != NULL && (!event.process->alive || event.process->life != event.life)) {
+        if (event.owned) {
+            mr_free(event.arg);
+        }
+        return true;
+    }
+    if (event.process != NULL && event.process->frozen_until > sim->now) {
+        event.at = event.process->frozen_until; /* keeps its place among the others */
+        push_event(sim, event);
+        return true;
+    }
+    event.fn(sim, event.arg);
+    if (event.owned) {
+        mr_free(event.arg);
+    }
+    return true;
+}
+
+void sim_run_until(struct sim *sim, int64_t at)
+{
+    while (sim->violation[0] == '\0' && sim->nevents > 0 && sim->events[0].at <= at) {
+        sim_step(sim);
+    }
+    if (sim->now < at) {
+        sim->now = at;
+    }
+}
+
+bool sim_all_done(const struct sim *sim)
+{
+    for (int i = 0; i < sim->nclients; i++) {
+        if (!sim->clients[i].done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int sim_leader(const struct sim *sim)
+{
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        if (sim->replicas[i].process.alive && sim->replicas[i].role == SIM_LEADING &&
+            sim->replicas[i].epoch == sim->store.leader_create) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* ---------------------------------------------------------------- faults */
+
+static void start_replica(struct sim *sim, void *arg)
+{
+    struct sim_replica *replica = arg;
+
+    if (!replica->process.alive) {
+        sim_replica_start(sim, replica);
+    }
+}
+
+void sim_kill_replica(struct sim *sim, int number, int64_t down_ms)
+{
+    struct sim_replica *replica = &sim->replicas[number];
+
+    if (!replica->process.alive) {
+        return;
+    }
+    sim_say(sim, "dispatcher %d: killed", number);
+    sim_replica_drop(sim, replica);
+    replica->process.alive = false;
+    replica->process.life++;
+    /* A refused connect tells the others that the process is gone; half the time they have to wait for the lease. */
+    if (sim->store.leader == number && sim_chance(sim, 50)) {
+        sim->store.lease_until = sim->now;
+    }
+    sim_after(sim, down_ms, NULL, start_replica, replica, false);
+}
+
+static void start_worker(struct sim *sim, void *arg)
+{
+    sim_worker_start(sim, arg);
+}
+
+static void start_client(struct sim *sim, void *arg)
+{
+    sim_client_start(sim, arg);
+}
+
+static void store_back(struct sim *sim, void *arg)
+{
+    (void)arg;
+    sim->store.away = false;
+}
+
+static void freeze(struct sim *sim, struct sim_process *process, int64_t ms)
+{
+    if (process->alive && process->frozen_until <= sim->now) {
+        process->frozen_until = sim->now + ms;
+    }
+}
+
+static void one_fault(struct sim *sim)
+{
+    int worker = (int)sim_draw(sim, (uint64_t)sim->nworkers);
+    int client = (int)sim_draw(sim, (uint64_t)sim->nclients);
+    int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim) : (int)sim_draw(sim, SIM_REPLICAS);
+
+    switch (sim_draw(sim, 6)) {
+    case 0:
+        if (sim->faults.kill_replicas) {
+            sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
+        }
+        break;
+    case 1:
+        if (sim->faults.freeze_replicas) {
+            sim_say(sim, "dispatcher %d: frozen", replica);
+            freeze(sim, &sim->replicas[replica].process, (int64_t)(500 + sim_draw(sim, 6000)));
+        }
+        break;
+    case 2:
+        if (sim->faults.kill_workers && sim->workers[worker].process.alive) {
+            sim_worker_stop(sim, &sim->workers[worker]);
+            sim_after(sim, (int64_t)(50 + sim_draw(sim, 9000)), NULL, start_worker, &sim->workers[worker], false);
+        }
+        break;
+    case 3:
+        if (sim->faults.freeze_workers) {
+            sim_say(sim, "worker %d: frozen", worker);
+            freeze(sim, &sim->workers[worker].process, (int64_t)(1000 + sim_draw(sim, 9000)));
+        }
+        break;
+    case 4:
+        if (sim->faults.kill_clients && sim->clients[client].process.alive && !sim->clients[client].done) {
+            sim_client_stop(sim, &sim->clients[client]);
+            sim_after(sim, (int64_t)(50 + sim_draw(sim, 9000)), NULL, start_client, &sim->clients[client], false);
+        }
+        break;
+    default:
+        if (sim->faults.store_away && !sim->store.away) {
+            sim->store.away = true;
+            sim_say(sim, "store: away");
+            sim_after(sim, (int64_t)(100 + sim_draw(sim, 3000)), NULL, store_back, NULL, false);
+        }
+        break;
+    }
+}
+
+struct until {
+    int64_t at;
+};
+
+static void faults(struct sim *sim, void *arg)
+{
+    struct until *until = arg;
+
+    if (sim->now >= until->at) {
+        sim->faults = (struct sim_faults){0};
+        return;
+    }
+    one_fault(sim);
+    sim_start_faults(sim, until->at);
+}
+
+void sim_start_faults(struct sim *sim, int64_t at)
+{
+    struct until *until = mr_malloc(sizeof *until);
+
+    until->at = at;
+    sim_after(sim, (int64_t)(100 + sim_draw(sim, 2500)), NULL, faults, until, true);
+}
+
+/* ---------------------------------------------------------------- a world */
+
+static void make_datasets(struct sim *sim)
+{
+    static const struct sim_dataset list[SIM_DATASETS] = {
+        {.id = "numbers", .nproviders = 1, .splits = {100}, .passes = 1},
+        {.id = "pairs", .nproviders = 2, .splits = {30, 50}, .passes = 1},
+        {.id = "again", .nproviders = 1, .splits = {20}, .passes = 3},
+        {.id = "few", .nproviders = 1, .splits = {3}, .passes = 1},
+    };
+
+    for (int i = 0; i < SIM_DATASETS; i++) {
+        sim->datasets[i] = list[i];
+        snprintf(sim->datasets[i].fingerprint, sizeof sim->datasets[i].fingerprint, "%032x", i + 1);
+    }
+}
+
+void sim_init(struct sim *sim, uint64_t seed)
+{
+    memset(sim, 0, sizeof *sim);
+    sim->seed = seed;
+    mr_rng_seed(&sim->rng, seed);
+    sim->store.leader = -1;
+    make_datasets(sim);
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim->replicas[i].number = i;
+        sim_replica_start(sim, &sim->replicas[i]);
+    }
+}
+
+void sim_add_workers(struct sim *sim, int n)
+{
+    for (; n > 0; n--) {
+        struct sim_worker *worker = &sim->workers[sim->nworkers];
+
+        MR_ASSERT(sim->nworkers < SIM_WORKERS_MAX);
+        worker->number = sim->nworkers++;
+        sim_worker_start(sim, worker);
+    }
+}
+
+void sim_add_clients(struct sim *sim, int n)
+{
+    for (; n > 0; n--) {
+        MR_ASSERT(sim->nclients < SIM_CLIENTS_MAX);
+        sim->clients[sim->nclients].number = sim->nclients;
+        sim->nclients++;
+    }
+}
+
+void sim_start_clients(struct sim *sim, int64_t within_ms)
+{
+    for (int i = 0; i < sim->nclients; i++) {
+        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, start_client, &sim->clients[i], false);
+    }
+}
+
+static void drop_event(struct sim_event *event)
+{
+    if (event->owned) {
+        mr_free(event->arg);
+    }
+}
+
+void sim_free(struct sim *sim)
+{
+    while (sim->nevents > 0) {
+        struct sim_event event = pop_event(sim);
+
+        drop_event(&event);
+    }
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim_replica_drop(sim, &sim->replicas[i]);
+    }
+    for (int i = 0; i < sim->nworkers; i++) {
+        sim_call_cancel(&sim->workers[i].control);
+        for (int t = 0; t < SIM_TASKS_MAX; t++) {
+            sim_call_cancel(&sim->workers[i].tasks[t].call);
+        }
+    }
+    for (int i = 0; i < sim->nclients; i++) {
+        sim_call_cancel(&sim->clients[i].control);
+    }
+    mr_free(sim->events);
+    mr_free(sim->transcript);
+    sim_store_free(&sim->store);
+    sim_check_free(sim);
+}
