@@ -80,7 +80,7 @@ struct mr_task {
     mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
     uint64_t spec_hash;
     bool cancelled;
-    _Atomic bool stop; /* as `cancelled`, for calls that look at it without the lock */
+    atomic_bool stop; /* as `cancelled`, for calls that look at it without the lock */
 };
 
 /* Make and start the task of @a; it is in the list when this returns. worker->lock is not held. */

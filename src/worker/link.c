@@ -21,9 +21,8 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
-#define PATH(method) "/millrace.Dispatcher/" method
-/* One round of a call that is tried for ever: how long until `stop` is looked at again. */
-#define ROUND_MS 5000
+/* One try to register: then the failure is logged. */
+#define REGISTER_CALL_MS 5000
 #define HEARTBEAT_CALL_MS 2000
 #define HEARTBEAT_DEFAULT_MS 1000u
 #define HEARTBEAT_MIN_MS 10u
@@ -35,6 +34,8 @@ struct mr_link {
     struct mr_worker *worker;
     mr_control *control;
     pthread_t thread;
+    atomic_bool cancel; /* the link thread's own calls; set with `stopping` */
+    Millrace__WatchWorkerRequest watch_request;
 
     pthread_mutex_t lock; /* guards everything below; no other lock is taken under it */
     pthread_cond_t changed;
@@ -65,68 +66,65 @@ static void link_pause(struct mr_link *link, int64_t ms)
     link->woken = false;
 }
 
-/* Wait out a back-off of a task's call, which only a stop cuts short. */
-static void call_pause(struct mr_link *link, int64_t ms)
+/* Wait out a back-off, which only @stop cuts short (mr_link_wake_calls()). */
+static void call_pause(struct mr_link *link, const atomic_bool *stop, int64_t ms)
 {
     int64_t until = mr_now_ms() + ms;
 
     MR_LOCK(&link->lock);
-    for (int64_t left = ms; !link->stopping && left > 0; left = until - mr_now_ms()) {
+    for (int64_t left = ms; !atomic_load(stop) && left > 0; left = until - mr_now_ms()) {
         (void)mr_cond_wait_ms(&link->changed, &link->lock, left);
     }
 }
 
-static bool worth_retrying(int rc, const mr_error *err)
-{
-    return rc == MR_EUNAVAIL || rc == MR_EDEADLINE || (err->traits & (MR_RETRYABLE | MR_MAYBE_APPLIED)) != 0;
-}
-
-/* Call until a dispatcher has answered. @give_up_ms: 0 is never. */
-static int call_until_answered(struct mr_link *link, const char *path, ProtobufCMessage *req,
-                               const ProtobufCMessageDescriptor *desc, uint64_t give_up_ms, const _Atomic bool *stop,
+/* The connection repeats what got no definite answer; here is repeated what the service says may be tried again. */
+static int call_until_answered(struct mr_link *link, const char *method, ProtobufCMessage *req,
+                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms, const atomic_bool *stop,
                                ProtobufCMessage **ret, mr_error *err)
 {
     int64_t started = mr_now_ms();
     uint32_t attempt = 0;
 
     for (;;) {
-        mr_error why;
-        int rc = mr_control_call(link->control, path, req, desc, ROUND_MS, ret, &why);
+        int64_t left = timeout_ms < 0 ? -1 : started + timeout_ms - mr_now_ms();
+        mr_error why = {0};
+        int rc =
+            mr_control_call(link->control, method, req, desc, timeout_ms >= 0 && left < 0 ? 0 : left, stop, ret, &why);
 
         if (rc == MR_OK) {
             return MR_OK;
         }
-        if (atomic_load(stop) || link_stopping(link)) {
-            return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
-        }
-        if (!worth_retrying(rc, &why) || (give_up_ms != 0 && (uint64_t)(mr_now_ms() - started) >= give_up_ms)) {
+        if (rc == MR_ECANCELED || (why.traits & (MR_RETRYABLE | MR_MAYBE_APPLIED)) == 0 ||
+            (timeout_ms >= 0 && mr_now_ms() - started >= timeout_ms)) {
             if (err != NULL) {
                 *err = why;
             }
             return rc;
         }
-        call_pause(link, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
+        call_pause(link, stop, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
     }
 }
 
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const _Atomic bool *stop,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const atomic_bool *stop,
                     Millrace__GetDatasetReply **ret, mr_error *err)
 {
-    return call_until_answered(link, PATH("GetDataset"), &req->base, &millrace__get_dataset_reply__descriptor,
-                               link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret, err);
+    return call_until_answered(link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
+                               (int64_t)link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret,
+                               err);
 }
 
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const _Atomic bool *stop,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const atomic_bool *stop,
                    Millrace__GetSplitsReply **ret, mr_error *err)
 {
-    return call_until_answered(link, PATH("GetSplits"), &req->base, &millrace__get_splits_reply__descriptor,
-                               link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret, err);
+    return call_until_answered(link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
+                               (int64_t)link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret,
+                               err);
 }
 
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const _Atomic bool *stop, mr_error *err)
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const atomic_bool *stop, mr_error *err)
 {
     ProtobufCMessage *reply;
-    int rc = call_until_answered(link, PATH("TaskEnded"), &req->base, &millrace__task_ended_reply__descriptor, 0, stop,
+    int rc = call_until_answered(link, "TaskEnded", &req->base, &millrace__task_ended_reply__descriptor, -1, stop,
                                  &reply, err);
 
     if (rc == MR_OK) {
@@ -213,23 +211,26 @@ static void release_client(struct mr_worker *w, const char *client)
     }
 }
 
-static void on_update(void *ctx, int rc, const ProtobufCMessage *message, const mr_error *err)
+/* The dispatchers do not know us (any more), or we were replaced: registering tells. */
+static void on_refused(void *ctx, const mr_error *err, bool *again)
+{
+    struct mr_link *link = ctx;
+
+    mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
+    MR_LOCK(&link->lock);
+    link->must_register = true;
+    link->woken = true;
+    (void)pthread_cond_broadcast(&link->changed);
+}
+
+static void on_update(void *ctx, const ProtobufCMessage *message)
 {
     struct mr_link *link = ctx;
     struct mr_worker *w = link->worker;
-
-    if (rc < 0) {
-        /* The dispatchers do not know us (any more), or we were replaced: registering tells. */
-        mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
-        MR_LOCK(&link->lock);
-        link->must_register = true;
-        link->woken = true;
-        (void)pthread_cond_broadcast(&link->changed);
-        return;
-    }
     const Millrace__WorkerUpdate *update = (const Millrace__WorkerUpdate *)message;
+
     mr_mutex_lock(&w->lock);
-    w->epoch = mr_control_epoch(link->control);
+    w->epoch = mr_control_learned(link->control, NULL, NULL);
     mr_mutex_unlock(&w->lock);
     drop_unlisted(w, update);
     for (size_t i = 0; i < update->n_tasks; i++) {
@@ -250,6 +251,8 @@ static void on_update(void *ctx, int rc, const ProtobufCMessage *message, const 
     }
 }
 
+static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refused = on_refused};
+
 /* ---- registering ---- */
 
 static int set_string(char **to, const char *text, mr_error *err)
@@ -265,18 +268,18 @@ static int set_string(char **to, const char *text, mr_error *err)
 }
 
 /* Whom we work for now. *@other: not for whom we did before. */
-static int learn_cluster(struct mr_worker *w, const Millrace__ReplyHeader *h, bool *other, mr_error *err)
+static int learn_cluster(struct mr_link *link, bool *other, mr_error *err)
 {
-    int rc;
+    struct mr_worker *w = link->worker;
+    char cluster[MR_NAME_BYTES_MAX + 1];
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
+    uint64_t epoch = mr_control_learned(link->control, cluster, incarnation);
 
     MR_LOCK(&w->lock);
-    *other = w->cluster_incarnation != NULL && strcmp(w->cluster_incarnation, h->incarnation) != 0;
-    rc = set_string(&w->cluster, h->cluster, err);
-    if (rc == MR_OK) {
-        rc = set_string(&w->cluster_incarnation, h->incarnation, err);
-    }
-    w->epoch = h->epoch;
-    return rc;
+    w->epoch = epoch;
+    *other = w->cluster_incarnation != NULL && strcmp(w->cluster_incarnation, incarnation) != 0;
+    int rc = set_string(&w->cluster, cluster, err);
+    return rc < 0 ? rc : set_string(&w->cluster_incarnation, incarnation, err);
 }
 
 static uint32_t clamp_heartbeat(uint32_t ms)
@@ -297,13 +300,12 @@ static int register_once(struct mr_link *link, mr_error *err)
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-    int rc =
-        mr_control_call(link->control, PATH("RegisterWorker"), &req.base, &millrace__register_worker_reply__descriptor,
-                        ROUND_MS, (ProtobufCMessage **)(void *)&reply, err);
+    int rc = mr_control_call(link->control, "RegisterWorker", &req.base, &millrace__register_worker_reply__descriptor,
+                             REGISTER_CALL_MS, &link->cancel, (ProtobufCMessage **)(void *)&reply, err);
     if (rc < 0) {
         return rc;
     }
-    rc = learn_cluster(w, reply->header, &other, err);
+    rc = learn_cluster(link, &other, err);
     if (rc == MR_OK) {
         mr_mutex_lock(&link->lock);
         link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms != 0 ? w->heartbeat_ms : reply->heartbeat_ms);
@@ -323,20 +325,18 @@ static int register_once(struct mr_link *link, mr_error *err)
 /* Register and open the watch, however long it takes; false: stopping. */
 static bool join(struct mr_link *link)
 {
-    Millrace__WatchWorkerRequest req = MILLRACE__WATCH_WORKER_REQUEST__INIT;
     uint32_t attempt = 0;
     mr_error err;
 
     /* Without a watch nobody else touches the tasks. */
-    mr_control_watch_close(link->watch);
+    mr_control_watch_free(link->watch);
     link->watch = NULL;
-    req.incarnation = link->worker->incarnation;
     for (;;) {
         int rc = register_once(link, &err);
 
         if (rc == MR_OK) {
-            rc = mr_control_watch_open(link->control, PATH("WatchWorker"), &req.base,
-                                       &millrace__worker_update__descriptor, on_update, link, &link->watch, &err);
+            rc = mr_control_watch_new(link->control, "WatchWorker", &link->watch_request.base,
+                                      &millrace__worker_update__descriptor, &watch_ops, link, &link->watch, &err);
         }
         if (link_stopping(link)) {
             return false;
@@ -347,7 +347,7 @@ static bool join(struct mr_link *link)
         int64_t wait = mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64());
         mr_log(MR_LOG_WARN, "registering with the dispatcher, retrying", "dispatchers", "%s", link->worker->dispatchers,
                "error", "%s", err.message, "retry_ms", "%lld", (long long)wait, NULL);
-        call_pause(link, wait);
+        call_pause(link, &link->cancel, wait);
     }
     MR_LOCK(&link->lock);
     link->registered = true;
@@ -411,8 +411,8 @@ static int heartbeat(struct mr_link *link, mr_error *err)
         req.incarnation = w->incarnation;
         req.tasks = pointers;
         req.n_tasks = n;
-        rc = mr_control_call(link->control, PATH("WorkerHeartbeat"), &req.base,
-                             &millrace__worker_heartbeat_reply__descriptor, HEARTBEAT_CALL_MS, &reply, err);
+        rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
+                             HEARTBEAT_CALL_MS, &link->cancel, &reply, err);
     }
     if (reply != NULL) {
         protobuf_c_message_free_unpacked(reply, NULL);
@@ -491,6 +491,13 @@ void mr_link_wake(struct mr_link *link)
     (void)pthread_cond_broadcast(&link->changed);
 }
 
+void mr_link_wake_calls(struct mr_link *link)
+{
+    mr_control_wake(link->control);
+    MR_LOCK(&link->lock);
+    (void)pthread_cond_broadcast(&link->changed);
+}
+
 int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err)
 {
     int64_t until = timeout_ms < 0 ? INT64_MAX : mr_now_ms() + timeout_ms;
@@ -522,6 +529,9 @@ int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
         return rc;
     }
     link->worker = w;
+    atomic_init(&link->cancel, false);
+    millrace__watch_worker_request__init(&link->watch_request);
+    link->watch_request.incarnation = w->incarnation;
     link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms);
     mr_mutex_init(&link->lock);
     mr_cond_init(&link->changed);
@@ -543,12 +553,13 @@ void mr_link_stop(struct mr_link *link)
     link->stopping = true;
     (void)pthread_cond_broadcast(&link->changed);
     mr_mutex_unlock(&link->lock);
-    mr_control_cancel(link->control);
+    atomic_store(&link->cancel, true);
+    mr_link_wake_calls(link);
     if (link->started) {
         (void)pthread_join(link->thread, NULL);
         link->started = false;
     }
-    mr_control_watch_close(link->watch);
+    mr_control_watch_free(link->watch);
     link->watch = NULL;
 }
 

@@ -2,8 +2,8 @@
  * The worker's link to the dispatchers: one thread that registers, watches the task list and sends heartbeats; and the
  * calls that tasks make. All of it goes to whichever dispatcher leads, for as long as it takes.
  *
- * Threads: calls from any thread but the runtime's; they block. While no dispatcher answers they look at @stop every
- * few seconds (MR_ECANCELED); mr_link_stop() breaks them off at once.
+ * Threads: calls from any thread but the runtime's; they block. Once *@stop is true and mr_link_wake_calls() was called
+ * they return MR_ECANCELED.
  */
 #ifndef MR_WORKER_LINK_H
 #define MR_WORKER_LINK_H
@@ -18,23 +18,25 @@ struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
 int mr_link_start(struct mr_link *link, mr_error *err);
-/* Ends the thread and all calls. Also before start. */
+/* Ends the thread and the watch; tasks stop their own calls. Also before start. */
 void mr_link_stop(struct mr_link *link);
 void mr_link_free(struct mr_link *link); /* after stop; NULL is fine */
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);
+/* Calls look at their @stop now. */
+void mr_link_wake_calls(struct mr_link *link);
 int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
 
 /*
  * The header is filled in here. Retried until a leader answers, @stop is set or the worker's dispatcher timeout is over
  * (MR_EUNAVAIL); an error of the service is returned as it is. The reply is freed with its free_unpacked().
  */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const _Atomic bool *stop,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const atomic_bool *stop,
                     Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const _Atomic bool *stop,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const atomic_bool *stop,
                    Millrace__GetSplitsReply **ret, mr_error *err);
 /* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const _Atomic bool *stop, mr_error *err);
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const atomic_bool *stop, mr_error *err);
 
 #endif

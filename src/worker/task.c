@@ -493,6 +493,7 @@ void mr_task_drop(struct mr_task *t)
     if (t->feed != NULL) {
         mr_split_feed_cancel(t->feed);
     }
+    mr_link_wake_calls(w->link);
     /* One after the other: a stream is ended without the lock. */
     for (;;) {
         stream = NULL;
