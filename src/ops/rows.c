@@ -155,11 +155,12 @@ static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     for (uint32_t r = 0; r < w->rows; r++) {
         load_row(w, r);
         for (size_t o = 0; o < w->nout; o++) {
-            const struct mr_output *output = &w->outputs[o];
+            struct mr_output *output = &w->outputs[o];
             struct mr_result result = {.dims = mr_output_dims(output, r),
                                        .rank = output->rank,
                                        .dtype = output->dtype,
-                                       .width = output->width};
+                                       .width = output->width,
+                                       .column = output};
 
             result.values = mr_output_row(output, r, &result.count);
             int rc = w->ops->fill(w->call, w->row, w->nin, o, &result, err);

@@ -15,6 +15,7 @@ struct mr_result {
     int rank;
     uint8_t dtype;
     size_t width;
+    struct mr_output *column; /* for mr_output_bytes() */
 };
 
 struct mr_row_ops {

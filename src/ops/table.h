@@ -7,21 +7,29 @@
 #define MR_KERNELS(X) \
     X(abs) \
     X(add) \
+    X(argmax) \
+    X(argmin) \
+    X(as_string) \
     X(bitwise_and) \
     X(bitwise_or) \
     X(bitwise_xor) \
+    X(broadcast_to) \
     X(cast) \
     X(ceil) \
     X(clip_by_value) \
+    X(concat) \
     X(cos) \
+    X(decode_raw) \
     X(div) \
     X(equal) \
     X(exp) \
     X(expand_dims) \
     X(expm1) \
+    X(fill) \
     X(floor) \
     X(floor_div) \
     X(floor_mod) \
+    X(gather) \
     X(greater) \
     X(greater_equal) \
     X(identity) \
@@ -38,14 +46,18 @@
     X(logical_not) \
     X(logical_or) \
     X(logical_xor) \
+    X(matmul) \
     X(maximum) \
     X(minimum) \
     X(mul) \
     X(neg) \
     X(not_equal) \
+    X(one_hot) \
     X(ones_like) \
+    X(pad) \
     X(parse_example) \
     X(pow) \
+    X(range_tensor) \
     X(rank) \
     X(reciprocal) \
     X(reduce_all) \
@@ -57,6 +69,7 @@
     X(reduce_sum) \
     X(relu) \
     X(reshape) \
+    X(reverse) \
     X(right_shift) \
     X(round) \
     X(rsqrt) \
@@ -70,9 +83,21 @@
     X(square) \
     X(squared_difference) \
     X(squeeze) \
+    X(stack) \
+    X(strided_slice) \
+    X(string_join) \
+    X(string_length) \
+    X(string_lower) \
+    X(string_strip) \
+    X(string_to_number) \
+    X(string_upper) \
     X(sub) \
+    X(substr) \
     X(tan) \
     X(tanh) \
+    X(tile) \
+    X(transpose) \
+    X(unstack) \
     X(zeros_like)
 
 #define MR_KERNEL_DECLARE(name) extern const struct mr_kernel mr_kernel_##name;

@@ -243,6 +243,35 @@ static int gather_strings(struct mr_output *out, mr_buffer **offsets_ret, mr_err
     return MR_OK;
 }
 
+/* Chunks, so that bytes stay where they are. */
+struct mr_arena {
+    struct mr_arena *next;
+    size_t used;
+    size_t size;
+    unsigned char bytes[];
+};
+#define ARENA_CHUNK_BYTES 16384u
+
+unsigned char *mr_output_bytes(struct mr_output *out, size_t size)
+{
+    struct mr_arena *chunk = out->arena;
+
+    if (chunk == NULL || size > chunk->size - chunk->used) {
+        size_t want = size > ARENA_CHUNK_BYTES ? size : ARENA_CHUNK_BYTES;
+
+        chunk = want > SIZE_MAX - sizeof *chunk ? NULL : mr_malloc(sizeof *chunk + want);
+        if (chunk == NULL) {
+            return NULL;
+        }
+        chunk->next = out->arena;
+        chunk->used = 0;
+        chunk->size = want;
+        out->arena = chunk;
+    }
+    chunk->used += size;
+    return chunk->bytes + chunk->used - size;
+}
+
 int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err)
 {
     mr_buffer *offsets = NULL;
@@ -281,6 +310,12 @@ void mr_output_drop(struct mr_output *out)
     mr_buffer_unref(out->data);
     mr_buffer_unref(out->meta);
     mr_free(out->views);
+    while (out->arena != NULL) {
+        struct mr_arena *next = out->arena->next;
+
+        mr_free(out->arena);
+        out->arena = next;
+    }
     memset(out, 0, sizeof *out);
 }
 

@@ -78,7 +78,11 @@ struct mr_output {
     mr_buffer *meta;
     mr_buffer *data;
     struct mr_bytes *views; /* strings: written by the kernel, gathered by mr_output_finish(); owned */
+    struct mr_arena *arena; /* bytes that views may point to; owned */
 };
+
+/* @size bytes that live until @out is finished or dropped; NULL: no memory. */
+unsigned char *mr_output_bytes(struct mr_output *out, size_t size);
 
 /* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. */
 int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err);

@@ -33,7 +33,8 @@ static const char *parse_input(const char *p, struct test_input *ret)
 
     memset(ret, 0, sizeof *ret);
     ret->example = len == 7 && memcmp(p, "example", 7) == 0;
-    ret->spec.dtype = (uint8_t)(ret->example ? MR_STRING : test_dtype(p, len));
+    ret->decimal = len == 7 && memcmp(p, "decimal", 7) == 0;
+    ret->spec.dtype = (uint8_t)(ret->example || ret->decimal ? MR_STRING : test_dtype(p, len));
     ret->low = mr_dtype_is_signed(ret->spec.dtype) || mr_dtype_is_float(ret->spec.dtype) ? -5 : 0;
     ret->high = ret->spec.dtype == MR_BOOL ? 1 : 5;
     p += len + 1;
@@ -140,6 +141,9 @@ static const char *parse_attr(const char *p, struct test_attrs *ret)
         a->kind = MR_ATTR_BOOL;
         a->i = 1;
         p += 4;
+    } else if (strncmp(p, "false", 5) == 0) {
+        a->kind = MR_ATTR_BOOL;
+        p += 5;
     } else {
         char *end;
 
@@ -342,7 +346,7 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
 
 /* A block of one column; @values are numbers, or for strings how long each is (filled with letters). */
 static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int64_t *row_dims, uint64_t count,
-                       const double *values, bool example)
+                       const double *values, bool example, bool decimal)
 {
     struct mr_buf records = MR_BUF_INIT;
     struct mr_column c = {.kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED,
@@ -359,6 +363,9 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
     for (uint64_t i = 0; i < count; i++) {
         if (example) {
             random_example(&records, values[i]);
+            offsets[i + 1] = records.len;
+        } else if (decimal) {
+            mr_buf_printf(&records, " %d\t", (int)values[i]);
             offsets[i + 1] = records.len;
         } else if (spec->dtype == MR_STRING) {
             offsets[i + 1] = offsets[i] + (uint64_t)fabs(values[i]);
@@ -383,7 +390,7 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
         memset(c.dims, 0, sizeof c.dims);
     }
     c.offsets = spec->dtype == MR_STRING ? offsets : NULL;
-    c.data = example ? records.data : data;
+    c.data = example || decimal ? records.data : data;
     if (mr_block_new(rows, &c, 1, &block, &err) < 0) {
         fail_msg("%s", err.message);
     }
@@ -401,7 +408,7 @@ mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t row
 
     mr_shape_set(&spec, rank, dims);
     assert_true(mr_shape_count(rank, dims, &n));
-    return build(&spec, rows, NULL, n * rows, values, false);
+    return build(&spec, rows, NULL, n * rows, values, false, false);
 }
 
 mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char *const *values)
@@ -470,7 +477,7 @@ void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows
         for (uint64_t k = 0; k < count; k++) {
             values[k] = draw(&rng, in);
         }
-        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example);
+        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example, in->decimal);
     }
 }
 

@@ -16,6 +16,7 @@ struct test_input {
     char letters[MR_RANK_MAX];
     bool varies;  /* has a letter */
     bool example; /* "example[]": strings that are tf.Example records */
+    bool decimal; /* "decimal[]": strings that are numbers */
     double low;
     double high;
 };

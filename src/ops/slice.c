@@ -1,0 +1,214 @@
+/*
+ * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range, "...", or a new axis, as
+ * bit i of the masks says; the spec is resolved against a shape first, then it is a copy by strides.
+ */
+#include "base/error.h"
+#include "ops/attr.h"
+#include "ops/move.h"
+#include "ops/table.h"
+
+#include <string.h>
+
+/* Against an input shape: what is read, and the shape of the result. */
+struct slice {
+    int64_t first;                  /* value */
+    int64_t strides[MR_RANK_MAX];   /* one an axis of the result */
+    struct mr_leaf_spec result;
+};
+
+struct entries {
+    const struct mr_attr *begin;
+    const struct mr_attr *end;
+    const struct mr_attr *strides;
+    int64_t begin_mask;
+    int64_t end_mask;
+    int64_t ellipsis_mask;
+    int64_t new_axis_mask;
+    int64_t shrink_axis_mask;
+};
+
+static bool bit(int64_t mask, int i)
+{
+    return ((mask >> i) & 1) != 0;
+}
+
+static int load_entries(const struct mr_attr *attrs, size_t nattrs, struct entries *e, mr_error *err)
+{
+    e->begin = mr_attr_find(attrs, nattrs, "begin");
+    e->end = mr_attr_find(attrs, nattrs, "end");
+    e->strides = mr_attr_find(attrs, nattrs, "strides");
+    e->begin_mask = mr_attr_int(attrs, nattrs, "begin_mask", 0);
+    e->end_mask = mr_attr_int(attrs, nattrs, "end_mask", 0);
+    e->ellipsis_mask = mr_attr_int(attrs, nattrs, "ellipsis_mask", 0);
+    e->new_axis_mask = mr_attr_int(attrs, nattrs, "new_axis_mask", 0);
+    e->shrink_axis_mask = mr_attr_int(attrs, nattrs, "shrink_axis_mask", 0);
+    if (e->begin->count != e->end->count || e->begin->count != e->strides->count || e->begin->count > 32) {
+        return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count, e->end->count,
+                            e->strides->count);
+    }
+    if ((e->ellipsis_mask & (e->ellipsis_mask - 1)) != 0) {
+        return mr_error_set(err, MR_EINVAL, "more than one ellipsis");
+    }
+    return MR_OK;
+}
+
+/* Axes of the input that entries behind @i take. */
+static int axes_behind(const struct entries *e, int i)
+{
+    int n = 0;
+
+    for (int k = i + 1; k < e->begin->count; k++) {
+        n += !bit(e->new_axis_mask, k);
+    }
+    return n;
+}
+
+static int push_axis(struct slice *s, int64_t dim, int64_t stride, mr_error *err)
+{
+    if (s->result.rank == MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a result of rank above %d", MR_RANK_MAX);
+    }
+    s->strides[s->result.rank] = stride;
+    s->result.dims[s->result.rank++] = dim;
+    return MR_OK;
+}
+
+static int take_index(struct slice *s, int axis, int64_t index, int64_t dim, int64_t axis_stride, mr_error *err)
+{
+    if (dim == MR_DIM_UNKNOWN) {
+        return MR_OK; /* looked at when it is known */
+    }
+    if (index < -dim || index >= dim) {
+        return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld", (long long)index,
+                            axis, (long long)dim);
+    }
+    s->first += (index < 0 ? index + dim : index) * axis_stride;
+    return MR_OK;
+}
+
+static int64_t clamp(int64_t v, int64_t dim, int64_t low, int64_t high)
+{
+    v = v < 0 ? v + dim : v;
+    return v < low ? low : v > high ? high : v;
+}
+
+static int take_range(struct slice *s, const struct entries *e, int i, int64_t dim, int64_t axis_stride, mr_error *err)
+{
+    int64_t stride = e->strides->ints[i];
+    bool up = stride > 0;
+
+    if (stride == 0 || stride == INT64_MIN) {
+        return mr_error_set(err, MR_EINVAL, "stride %lld", (long long)stride);
+    }
+    if (dim == MR_DIM_UNKNOWN) {
+        bool all = bit(e->begin_mask, i) && bit(e->end_mask, i) && (stride == 1 || stride == -1);
+
+        return push_axis(s, all ? dim : MR_DIM_UNKNOWN, 0, err);
+    }
+    /* As in Python: positions are clamped to what a walk in this direction can visit. */
+    int64_t low = up ? 0 : -1;
+    int64_t high = up ? dim : dim - 1;
+    int64_t begin = bit(e->begin_mask, i) ? (up ? low : high) : clamp(e->begin->ints[i], dim, low, high);
+    int64_t end = bit(e->end_mask, i) ? (up ? high : low) : clamp(e->end->ints[i], dim, low, high);
+    int64_t span = up ? end - begin : begin - end;
+    int64_t magnitude = up ? stride : -stride;
+    int64_t n = span <= 0 ? 0 : (span - 1) / magnitude + 1;
+
+    if (n > 0) {
+        s->first += begin * axis_stride;
+    }
+    return push_axis(s, n, n > 1 ? stride * axis_stride : axis_stride, err);
+}
+
+/* Axes [axis, axis + n) as they are. */
+static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_t *in_strides, int axis, int n,
+                    mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (int d = axis; rc == MR_OK && d < axis + n; d++) {
+        rc = push_axis(s, in->dims[d], in_strides[d], err);
+    }
+    return rc;
+}
+
+static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, struct slice *s,
+                   mr_error *err)
+{
+    int64_t in_strides[MR_RANK_MAX];
+    int64_t stride = 1;
+    struct entries e;
+    int axis = 0;
+    int rc = load_entries(attrs, nattrs, &e, err);
+
+    memset(s, 0, sizeof *s);
+    s->result.dtype = in->dtype;
+    if (rc < 0) {
+        return rc;
+    }
+    for (int d = in->rank - 1; d >= 0; d--) {
+        in_strides[d] = stride;
+        stride *= in->dims[d] < 1 ? 1 : in->dims[d]; /* of no account where the shape is not known yet, or empty */
+    }
+    for (int i = 0; rc == MR_OK && i < e.begin->count; i++) {
+        if (bit(e.ellipsis_mask, i)) {
+            int n = in->rank - axis - axes_behind(&e, i);
+
+            n = n < 0 ? 0 : n;
+            rc = take_all(s, in, in_strides, axis, n, err);
+            axis += n;
+        } else if (bit(e.new_axis_mask, i)) {
+            rc = push_axis(s, 1, 0, err);
+        } else if (axis >= in->rank) {
+            rc = mr_error_set(err, MR_EINVAL, "more indices than the %d axes there are", in->rank);
+        } else if (bit(e.shrink_axis_mask, i)) {
+            rc = take_index(s, axis, e.begin->ints[i], in->dims[axis], in_strides[axis], err);
+            axis++;
+        } else {
+            rc = take_range(s, &e, i, in->dims[axis], in_strides[axis], err);
+            axis++;
+        }
+    }
+    return rc < 0 ? rc : take_all(s, in, in_strides, axis, in->rank - axis, err);
+}
+
+static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    struct slice s;
+
+    if (in[0].rank < 0) {
+        return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
+    }
+    int rc = resolve(attrs, nattrs, &in[0], &s, err);
+    if (rc == MR_OK) {
+        out[0] = s.result;
+        *nout = 1;
+    }
+    return rc;
+}
+
+static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                      struct mr_result *out, mr_error *err)
+{
+    struct mr_leaf_spec spec;
+    struct slice s;
+
+    mr_tensor_spec(&in[0], &spec);
+    int rc = resolve(call->attrs, call->nattrs, &spec, &s, err);
+    if (rc == MR_OK && out->count > 0) {
+        mr_strided_copy(in[0].values, s.first, s.strides, out->rank, out->dims, out->width, out->values);
+    }
+    return rc;
+}
+
+static const struct mr_kernel_attr slice_attrs[] = {
+    {"begin", MR_ATTR_INTS, false},        {"end", MR_ATTR_INTS, false},
+    {"strides", MR_ATTR_INTS, false},      {"begin_mask", MR_ATTR_INT, true},
+    {"end_mask", MR_ATTR_INT, true},       {"ellipsis_mask", MR_ATTR_INT, true},
+    {"new_axis_mask", MR_ATTR_INT, true},  {"shrink_axis_mask", MR_ATTR_INT, true},
+    {NULL, 0, false},
+};
+
+MR_ROWS_KERNEL(mr_kernel_strided_slice, "strided_slice", MR_KERNEL_MAY_FAIL, 1, 1, infer_slice, slice_attrs, NULL,
+               fill_slice);

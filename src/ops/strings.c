@@ -1,0 +1,369 @@
+/*
+ * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw, string_strip. Results
+ * of dtype string are views of the input until the column is gathered.
+ *
+ * Numbers are read in the C locale: the process may have set any other.
+ */
+#include "base/error.h"
+#include "ops/attr.h"
+#include "ops/elementwise.h"
+#include "ops/locale.h"
+#include "ops/loops.h"
+#include "ops/rows.h"
+#include "ops/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- string_length ---- */
+
+MR_LOOP_HEAD(length, bytes)
+{
+    const struct mr_bytes *x = in[0];
+    int32_t *z = out;
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = (int32_t)(uint32_t)x[i * step[0]].size;
+    }
+    return n;
+}
+
+/* Characters: bytes that do not continue another. */
+MR_LOOP_HEAD(length, utf8)
+{
+    const struct mr_bytes *x = in[0];
+    int32_t *z = out;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct mr_bytes s = x[i * step[0]];
+        uint32_t count = 0;
+
+        for (size_t k = 0; k < s.size; k++) {
+            count += (s.data[k] & 0xc0u) != 0x80u;
+        }
+        z[i] = (int32_t)count;
+    }
+    return n;
+}
+
+static bool unit_is(const struct mr_attr *unit, const char *name)
+{
+    return unit->size == strlen(name) && memcmp(unit->bytes, name, unit->size) == 0;
+}
+
+static mr_kernel_loop length_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+{
+    const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
+
+    return unit != NULL && unit_is(unit, "UTF8_CHAR") ? length_utf8 : length_bytes;
+}
+
+static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
+
+    if (unit != NULL && !unit_is(unit, "BYTE") && !unit_is(unit, "UTF8_CHAR")) {
+        return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
+                            unit->size > 20 ? 20 : (int)unit->size, (const char *)unit->bytes);
+    }
+    int rc = mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err);
+    if (rc == MR_OK) {
+        out[0].dtype = MR_INT32;
+    }
+    return rc;
+}
+
+/* ---- string_to_number ---- */
+
+#define NUMBER_BYTES_MAX 512
+
+static int bad_number(struct mr_bytes s, const char *why, mr_error *err)
+{
+    return mr_error_set(err, MR_EINVAL, "'%.*s' %s", s.size > 60 ? 60 : (int)s.size, (const char *)s.data, why);
+}
+
+static bool is_blank(unsigned char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static struct mr_bytes strip(struct mr_bytes s)
+{
+    while (s.size > 0 && is_blank(s.data[0])) {
+        s.data++;
+        s.size--;
+    }
+    while (s.size > 0 && is_blank(s.data[s.size - 1])) {
+        s.size--;
+    }
+    return s;
+}
+
+/* The text without blanks around it, ended by a NUL; false if that is no number whatever the dtype. */
+static bool number_text(struct mr_bytes s, char text[NUMBER_BYTES_MAX])
+{
+    s = strip(s);
+    if (s.size == 0 || s.size >= NUMBER_BYTES_MAX || memchr(s.data, '\0', s.size) != NULL) {
+        return false;
+    }
+    memcpy(text, s.data, s.size);
+    text[s.size] = '\0';
+    return true;
+}
+
+#define FLOAT_NUMBER(tag, T, parse)                                                      \
+    MR_LOOP_HEAD(number, tag)                                                            \
+    {                                                                                    \
+        const struct mr_bytes *x = in[0];                                                \
+        char text[NUMBER_BYTES_MAX];                                                     \
+        T *z = out;                                                                      \
+                                                                                         \
+        if (mr_c_locale() == (locale_t)0) {                                              \
+            mr_error_nomem(err);                                                         \
+            return 0;                                                                    \
+        }                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            char *end = text;                                                            \
+                                                                                         \
+            if (!number_text(x[i * step[0]], text)) {                                    \
+                bad_number(x[i * step[0]], "is no number", err);                         \
+                return i;                                                                \
+            }                                                                            \
+            z[i] = parse(text, &end, mr_c_locale());                                     \
+            if (*end != '\0' || end == text) {                                           \
+                bad_number(x[i * step[0]], "is no number", err);                         \
+                return i;                                                                \
+            }                                                                            \
+        }                                                                                \
+        return n;                                                                        \
+    }
+FLOAT_NUMBER(f32, float, strtof_l)
+FLOAT_NUMBER(f64, double, strtod_l)
+
+#define INT_NUMBER(tag, T, low, high)                                                    \
+    MR_LOOP_HEAD(number, tag)                                                            \
+    {                                                                                    \
+        const struct mr_bytes *x = in[0];                                                \
+        char text[NUMBER_BYTES_MAX];                                                     \
+        T *z = out;                                                                      \
+                                                                                         \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            char *end = text;                                                            \
+            long long v = 0;                                                             \
+                                                                                         \
+            errno = 0;                                                                   \
+            if (number_text(x[i * step[0]], text)) {                                     \
+                v = strtoll(text, &end, 10);                                             \
+            }                                                                            \
+            if (end == text || *end != '\0') {                                           \
+                bad_number(x[i * step[0]], "is no integer", err);                        \
+                return i;                                                                \
+            }                                                                            \
+            if (errno != 0 || v < (low) || v > (high)) {                                 \
+                bad_number(x[i * step[0]], "does not fit the dtype", err);               \
+                return i;                                                                \
+            }                                                                            \
+            z[i] = (T)v;                                                                 \
+        }                                                                                \
+        return n;                                                                        \
+    }
+INT_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
+INT_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
+
+static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+{
+    static const mr_kernel_loop loops[MR_DTYPE_COUNT] = {
+        [MR_INT32] = number_i32,
+        [MR_INT64] = number_i64,
+        [MR_FLOAT32] = number_f32,
+        [MR_FLOAT64] = number_f64,
+    };
+    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_FLOAT32);
+
+    return dtype < MR_DTYPE_COUNT ? loops[dtype] : NULL;
+}
+
+static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_FLOAT32);
+
+    if (number_loop(attrs, nattrs, NULL, 0) == NULL) {
+        return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64", mr_dtype_name(dtype));
+    }
+    int rc = mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err);
+    if (rc == MR_OK) {
+        out[0].dtype = (uint8_t)dtype;
+    }
+    return rc;
+}
+
+/* ---- substr, string_strip ---- */
+
+#define SUBSTR(tag, T)                                                                                   \
+    MR_LOOP_HEAD(substr, tag)                                                                            \
+    {                                                                                                    \
+        const struct mr_bytes *x = in[0];                                                                \
+        const T *pos = in[1];                                                                            \
+        const T *len = in[2];                                                                            \
+        struct mr_bytes *z = out;                                                                        \
+                                                                                                         \
+        for (size_t i = 0; i < n; i++) {                                                                 \
+            const struct mr_bytes s = x[i * step[0]];                                                    \
+            int64_t size = (int64_t)s.size;                                                              \
+            int64_t at = pos[i * step[1]];                                                               \
+            int64_t want = len[i * step[2]];                                                             \
+                                                                                                         \
+            if (at < -size || at > size) {                                                               \
+                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes", (long long)at,   \
+                             (long long)size);                                                           \
+                return i;                                                                                \
+            }                                                                                            \
+            at += at < 0 ? size : 0;                                                                     \
+            want = want < 0 ? 0 : want > size - at ? size - at : want;                                   \
+            z[i] = (struct mr_bytes){s.data == NULL ? NULL : s.data + at, (size_t)want};                 \
+        }                                                                                                \
+        return n;                                                                                        \
+    }
+SUBSTR(i32, int32_t)
+SUBSTR(i64, int64_t)
+
+static mr_kernel_loop substr_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+{
+    return dtypes[1] == MR_INT32 ? substr_i32 : dtypes[1] == MR_INT64 ? substr_i64 : NULL;
+}
+
+static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+
+    rc = rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err);
+    if (rc == MR_OK) {
+        out[0].dtype = MR_STRING;
+    }
+    return rc;
+}
+
+MR_LOOP_HEAD(strip, string)
+{
+    const struct mr_bytes *x = in[0];
+    struct mr_bytes *z = out;
+
+    for (size_t i = 0; i < n; i++) {
+        z[i] = strip(x[i * step[0]]);
+    }
+    return n;
+}
+
+static mr_kernel_loop strip_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+{
+    return strip_string;
+}
+
+MR_INFER_ELEMENTWISE(infer_strip, MR_SET(MR_STRING))
+
+/* ---- decode_raw ---- */
+
+static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                     struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
+    struct mr_leaf_spec result = in[0];
+    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (dtype == MR_STRING) {
+        return mr_error_set(err, MR_EINVAL, "dtype string");
+    }
+    if (in[0].rank < 0 || in[0].rank == MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "wants a rank of 0 to %d", MR_RANK_MAX - 1);
+    }
+    result.dims[result.rank++] = MR_DIM_UNKNOWN;
+    result.dtype = (uint8_t)dtype;
+    out[0] = result;
+    *nout = 1;
+    return MR_OK;
+}
+
+static int dims_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                    struct mr_leaf_spec *spec, mr_error *err)
+{
+    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    size_t width = mr_dtype_size((mr_dtype)spec->dtype);
+    size_t size = in[0].count == 0 ? 0 : strings[0].size;
+
+    for (uint64_t i = 1; i < in[0].count; i++) {
+        if (strings[i].size != size) {
+            return mr_error_set(err, MR_EINVAL, "strings of %zu and %zu bytes in one tensor", size, strings[i].size);
+        }
+    }
+    if (size % width != 0) {
+        return mr_error_set(err, MR_EINVAL, "%zu bytes are no whole number of %s", size,
+                            mr_dtype_name((mr_dtype)spec->dtype));
+    }
+    spec->dims[spec->rank - 1] = (int64_t)(size / width);
+    return MR_OK;
+}
+
+static void swap_bytes(unsigned char *p, uint64_t n, size_t width)
+{
+    for (uint64_t i = 0; i < n; i++, p += width) {
+        for (size_t k = 0; k < width / 2; k++) {
+            unsigned char byte = p[k];
+
+            p[k] = p[width - 1 - k];
+            p[width - 1 - k] = byte;
+        }
+    }
+}
+
+static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                    struct mr_result *out, mr_error *err)
+{
+    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    unsigned char *at = out->values;
+
+    for (uint64_t i = 0; i < in[0].count; i++) {
+        if (strings[i].size > 0) {
+            memcpy(at, strings[i].data, strings[i].size);
+            at += strings[i].size;
+        }
+    }
+    if (!mr_attr_bool(call->attrs, call->nattrs, "little_endian", true)) {
+        swap_bytes(out->values, out->count, out->width);
+    }
+    for (uint64_t i = 0; out->dtype == MR_BOOL && i < out->count; i++) {
+        out->values[i] = out->values[i] != 0; /* a bool is 0 or 1, whatever the bytes were */
+    }
+    return MR_OK;
+}
+
+static const struct mr_kernel_attr length_attrs[] = {{"unit", MR_ATTR_BYTES, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr raw_attrs[] = {
+    {"dtype", MR_ATTR_DTYPE, false}, {"little_endian", MR_ATTR_BOOL, true}, {NULL, 0, false}};
+
+#define STRING_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)      \
+    const struct mr_kernel symbol = {                                                    \
+        .name = text,                                                                    \
+        .version = 1,                                                                    \
+        .flags = MR_KERNEL_ELEMENTWISE | (more_flags),                                   \
+        .min_inputs = (inputs),                                                          \
+        .max_inputs = (inputs),                                                          \
+        .infer = infer_fn,                                                               \
+        .eval = mr_elementwise_eval,                                                     \
+        .loop = loop_fn,                                                                 \
+        .attr_table = attrs_of,                                                          \
+    }
+
+STRING_KERNEL(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop, length_attrs);
+STRING_KERNEL(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL, infer_number, number_loop,
+              number_attrs);
+STRING_KERNEL(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr, substr_loop, NULL);
+STRING_KERNEL(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop, NULL);
+MR_ROWS_KERNEL(mr_kernel_decode_raw, "decode_raw", MR_KERNEL_MAY_FAIL, 1, 1, infer_raw, raw_attrs, dims_raw, fill_raw);
