@@ -1,0 +1,68 @@
+/*
+ * For tests of the worker: a dispatcher that answers as told, and a client that reads one task as told.
+ *
+ * Threads: the fakes' own callbacks run on the runtime's thread; everything below is for the test's thread.
+ */
+#ifndef MR_TESTS_WORKER_FAKE_H
+#define MR_TESTS_WORKER_FAKE_H
+
+#include "element/frame.h"
+#include "millrace/service.pb-c.h"
+#include "rpc/rpc.h"
+
+#include <millrace/dataset.h>
+
+/* ---- dispatcher ---- */
+
+struct fake_dispatcher;
+
+/* @port 0: any. */
+struct fake_dispatcher *fake_dispatcher_new(mr_rpc_runtime *rt, int port);
+void fake_dispatcher_free(struct fake_dispatcher *d);
+int fake_dispatcher_port(const struct fake_dispatcher *d);
+
+/* Datasets by id; takes a reference. */
+void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds);
+/* A task is in the list from now on. @splits < 0: OFF. DYNAMIC otherwise: grants of @grant splits. */
+void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant);
+void fake_unassign(struct fake_dispatcher *d, const char *task);
+void fake_release_client(struct fake_dispatcher *d, const char *client);
+/* The next call to @method ("RegisterWorker") is answered with this code. */
+void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);
+
+/* Wait until the end of @task was reported; returns the code, *@message (freed with mr_free()) if not NULL. */
+int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message);
+bool fake_has_ended(struct fake_dispatcher *d, const char *task);
+void fake_wait_registrations(struct fake_dispatcher *d, unsigned n);
+void fake_wait_heartbeats(struct fake_dispatcher *d, unsigned n);
+/* The progress of @task in a heartbeat says that @delivered elements arrived. */
+void fake_wait_delivered(struct fake_dispatcher *d, const char *task, uint64_t delivered);
+unsigned fake_grants(struct fake_dispatcher *d);
+/* The worker's incarnation, as registered. */
+const char *fake_incarnation(struct fake_dispatcher *d);
+
+/* ---- client ---- */
+
+struct fake_client;
+
+struct fake_open {
+    const char *address;
+    const char *incarnation;
+    const char *task;
+    uint32_t attempt;
+    const char *client;
+    uint64_t session;
+    uint64_t resume_from;
+    uint64_t credit; /* sent with the first message */
+};
+struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open *open);
+/* Break the stream off without a word. NULL is fine. */
+void fake_client_free(struct fake_client *c);
+void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received);
+void fake_client_done(struct fake_client *c, uint64_t received);
+/* The next message; free with mr_frame_content_free(). false: the stream ended. */
+bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret);
+/* Read int64 scalars until the end: each is checked off in @seen[value]++. Returns the code of the end. */
+int fake_client_drain(struct fake_client *c, unsigned *seen, size_t n, char **message);
+
+#endif

@@ -1,0 +1,517 @@
+/*
+ * A worker between a dispatcher and clients that do as the test says: registering, reading, sharing, broken streams,
+ * splits, the end, errors, stopping. No assertion is about time: waiting is for events.
+ */
+#include "base/alloc.h"
+#include "worker/worker.h"
+#include "worker_fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define N 1000
+
+struct fixture {
+    mr_rpc_runtime *rt;
+    struct fake_dispatcher *d;
+    mr_worker *w;
+};
+
+static mr_dataset *make_range(int64_t n)
+{
+    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
+                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
+                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
+    mr_dataset *ds;
+    mr_error err;
+
+    if (mr_dataset_apply("range", NULL, 0, attrs, 3, NULL, 0, NULL, &ds, &err) != MR_OK) {
+        fail_msg("%s", err.message);
+    }
+    return ds;
+}
+
+/* range(n).map(x -> 100 / (50 - x)): fails at 50. */
+static mr_dataset *make_failing(int64_t n)
+{
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    mr_dataset *range = make_range(n);
+    mr_builder *b;
+    mr_block *constant;
+    mr_function *fn;
+    mr_dataset *ds;
+    uint32_t fifty;
+    uint32_t hundred;
+    uint32_t out;
+    size_t nout;
+    mr_error err;
+
+    assert_int_equal(mr_builder_new(mr_dataset_spec(range), NULL, &b, NULL), MR_OK);
+    for (int i = 0; i < 2; i++) {
+        struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &(int64_t){i == 0 ? 50 : 100}};
+
+        assert_int_equal(mr_block_new(1, &column, 1, &constant, NULL), MR_OK);
+        assert_int_equal(mr_builder_constant(b, constant, i == 0 ? &fifty : &hundred, NULL), MR_OK);
+        mr_block_unref(constant);
+    }
+    uint32_t sub[2] = {fifty, 0};
+    if (mr_builder_add(b, "sub", sub, 2, NULL, 0, NULL, 0, &out, 1, &nout, &err) != MR_OK) {
+        fail_msg("%s", err.message);
+    }
+    uint32_t div[2] = {hundred, out};
+    assert_int_equal(mr_builder_add(b, "floor_div", div, 2, NULL, 0, NULL, 0, &out, 1, &nout, NULL), MR_OK);
+    assert_int_equal(mr_builder_finish(b, &out, 1, NULL, &fn, NULL), MR_OK);
+    mr_builder_free(b);
+    if (mr_dataset_apply("map", &range, 1, NULL, 0, &fn, 1, NULL, &ds, &err) != MR_OK) {
+        fail_msg("%s", err.message);
+    }
+    (void)leaf;
+    mr_function_unref(fn);
+    mr_dataset_unref(range);
+    return ds;
+}
+
+static mr_worker *start_worker(struct fixture *f)
+{
+    char list[64];
+    mr_worker *w;
+    mr_error err;
+
+    (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
+    struct mr_worker_options opts = {.dispatchers = list};
+    if (mr_worker_start(&opts, &w, &err) != MR_OK) {
+        fail_msg("%s", err.message);
+    }
+    return w;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = mr_calloc(1, sizeof *f);
+    mr_dataset *ds = make_range(N);
+
+    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
+    f->d = fake_dispatcher_new(f->rt, 0);
+    fake_add_dataset(f->d, "range", ds);
+    mr_dataset_unref(ds);
+    f->w = start_worker(f);
+    assert_int_equal(mr_worker_wait_registered(f->w, 30000, NULL), MR_OK);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    mr_worker_free(f->w);
+    fake_dispatcher_free(f->d);
+    mr_rpc_release(f->rt);
+    mr_free(f);
+    return 0;
+}
+
+static struct fake_client *open_client(struct fixture *f, const char *task, const char *client, uint64_t resume_from,
+                                       uint64_t credit)
+{
+    struct fake_open open = {.address = mr_worker_address(f->w),
+                             .incarnation = fake_incarnation(f->d),
+                             .task = task,
+                             .client = client,
+                             .session = 1,
+                             .resume_from = resume_from,
+                             .credit = credit};
+
+    return fake_client_open(f->rt, &open);
+}
+
+static void assert_all_once(const unsigned *seen, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(seen[i], 1);
+    }
+}
+
+static void one_client_reads_it_all(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_wait_delivered(f->d, "t1", N);
+    fake_client_free(c);
+}
+
+static void a_client_may_come_before_its_task(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+
+    fake_wait_heartbeats(f->d, 2);
+    fake_assign(f->d, "t1", "range", -1, 0);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
+static void the_end_is_not_reported_before_all_arrived(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+    uint64_t got = 0;
+    bool end = false;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, N);
+    while (!end && fake_client_next(c, &m)) {
+        got += m.header->elements;
+        end = m.header->end;
+        mr_frame_content_free(&m);
+    }
+    assert_int_equal(got, N);
+    fake_wait_heartbeats(f->d, 3);
+    assert_false(fake_has_ended(f->d, "t1"));
+    fake_client_credit(c, N, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(c);
+}
+
+static void a_report_is_repeated_until_it_is_taken(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+
+    fake_fail_once(f->d, "TaskEnded", MR_EUNAVAIL);
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(c);
+}
+
+static void a_broken_stream_loses_and_doubles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+    uint64_t have = 0;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    /* Several times: take a message, know a part of it, break off without a word. */
+    for (int i = 0; i < 5; i++) {
+        struct fake_client *c = open_client(f, "t1", "a", have, have + 40);
+
+        assert_true(fake_client_next(c, &m));
+        assert_int_equal(m.header->first_element, have);
+        const int64_t *data = mr_block_column(m.blocks[0], 0)->data;
+        uint32_t keep = (mr_block_rows(m.blocks[0]) + 1) / 2;
+        for (uint32_t r = 0; r < keep; r++) {
+            seen[data[r]]++;
+        }
+        have += keep;
+        mr_frame_content_free(&m);
+        fake_client_free(c);
+    }
+    struct fake_client *c = open_client(f, "t1", "a", have, have + 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(c);
+}
+
+static void what_a_leaving_client_had_not_received_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *a = open_client(f, "t1", "a", 0, 100);
+    assert_true(fake_client_next(a, &m));
+    seen[*(const int64_t *)mr_block_column(m.blocks[0], 0)->data]++; /* It takes one, and goes. */
+    mr_frame_content_free(&m);
+    fake_client_done(a, 1);
+    while (fake_client_next(a, &m)) {
+        mr_frame_content_free(&m);
+    }
+    struct fake_client *b = open_client(f, "t1", "b", 0, 2);
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(a);
+    fake_client_free(b);
+}
+
+static void a_dead_client_is_replaced_on_the_dispatchers_word(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *a = open_client(f, "t1", "a", 0, 100);
+    assert_true(fake_client_next(a, &m));
+    mr_frame_content_free(&m);
+    struct fake_client *b = open_client(f, "t1", "b", 0, 2);
+    fake_release_client(f->d, "a");
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N); /* a had acknowledged nothing */
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(a);
+    fake_client_free(b);
+}
+
+static void splits_are_asked_for_until_the_end(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+
+    fake_assign(f->d, "t1", "range", N, 37);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_grants(f->d), (N + 36) / 37 + 1);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(c);
+}
+
+static void a_lost_answer_of_a_grant_is_asked_for_again(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+
+    fake_fail_once(f->d, "GetSplits", MR_EUNAVAIL);
+    fake_assign(f->d, "t1", "range", N, 400);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
+static void a_failing_pipeline_tells_readers_and_dispatcher(void **state)
+{
+    struct fixture *f = *state;
+    mr_dataset *ds = make_failing(N);
+    struct mr_frame_content m;
+    uint64_t got = 0;
+    char *message = NULL;
+
+    fake_add_dataset(f->d, "failing", ds);
+    mr_dataset_unref(ds);
+    fake_assign(f->d, "t1", "failing", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, N);
+    for (;;) {
+        assert_true(fake_client_next(c, &m));
+        got += m.header->elements;
+        bool end = m.header->end;
+        if (end) {
+            assert_int_equal(m.header->code, MR_EINVAL);
+            assert_true(m.header->task_failed);
+            assert_true(strlen(m.header->message) > 0);
+        }
+        mr_frame_content_free(&m);
+        fake_client_credit(c, N, got);
+        if (end) {
+            break;
+        }
+    }
+    assert_int_equal(got, 50); /* all that come before the bad one */
+    assert_int_equal(fake_wait_ended(f->d, "t1", &message), MR_EINVAL);
+    assert_true(strlen(message) > 0);
+    mr_free(message);
+    fake_client_free(c);
+}
+
+static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
+{
+    struct fixture *f = *state;
+    char *message = NULL;
+
+    fake_assign(f->d, "t1", "nowhere", -1, 0);
+    assert_int_equal(fake_wait_ended(f->d, "t1", &message), MR_ENOTFOUND);
+    assert_non_null(strstr(message, "nowhere"));
+    mr_free(message);
+}
+
+static void expect_refusal(struct fixture *f, struct fake_open open, int code, const char *word)
+{
+    struct fake_client *c = fake_client_open(f->rt, &open);
+    struct mr_frame_content m;
+
+    assert_true(fake_client_next(c, &m));
+    assert_int_equal(m.header->code, code);
+    assert_int_equal(m.header->elements, 0);
+    assert_false(m.header->task_failed);
+    assert_non_null(strstr(m.header->message, word));
+    mr_frame_content_free(&m);
+    assert_false(fake_client_next(c, &m));
+    fake_client_free(c);
+}
+
+static void names_that_are_not_ours_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_open good = {.address = mr_worker_address(f->w),
+                             .incarnation = fake_incarnation(f->d),
+                             .task = "t1",
+                             .client = "a",
+                             .session = 1};
+    struct fake_open open;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    open = good;
+    open.incarnation = "somebody else";
+    expect_refusal(f, open, MR_EUNAVAIL, "moved");
+    open = good;
+    open.attempt = 2;
+    expect_refusal(f, open, MR_EUNAVAIL, "moved");
+    open = good;
+    open.task = "t2";
+    expect_refusal(f, open, MR_EUNAVAIL, "moved");
+    open = good;
+    open.resume_from = 5;
+    expect_refusal(f, open, MR_EABORTED, "cannot go on");
+}
+
+static void a_task_that_is_taken_away_ends_its_streams(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    fake_unassign(f->d, "t1");
+    while (fake_client_next(c, &m)) {
+        mr_frame_content_free(&m);
+    }
+    fake_client_free(c);
+    assert_false(fake_has_ended(f->d, "t1"));
+}
+
+static void a_forgotten_worker_registers_again(void **state)
+{
+    struct fixture *f = *state;
+
+    fake_wait_registrations(f->d, 1);
+    fake_fail_once(f->d, "WorkerHeartbeat", MR_ENOTFOUND);
+    fake_wait_registrations(f->d, 2);
+    fake_wait_heartbeats(f->d, 2);
+}
+
+static void reading_goes_on_while_no_dispatcher_answers(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    int port = fake_dispatcher_port(f->d);
+    mr_dataset *ds = make_range(N);
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    struct mr_frame_content m;
+    assert_true(fake_client_next(c, &m));
+    for (uint32_t r = 0; r < mr_block_rows(m.blocks[0]); r++) {
+        seen[((const int64_t *)mr_block_column(m.blocks[0], 0)->data)[r]]++;
+    }
+    uint64_t got = m.header->elements;
+    mr_frame_content_free(&m);
+    fake_dispatcher_free(f->d);
+    fake_client_credit(c, got + 10, got);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    /* It comes back at the same place and hears of the end. */
+    f->d = fake_dispatcher_new(f->rt, port);
+    fake_add_dataset(f->d, "range", ds);
+    mr_dataset_unref(ds);
+    fake_assign(f->d, "t1", "range", -1, 0);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(c);
+}
+
+static void stopping_under_load_is_clean(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_client *clients[4];
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    fake_assign(f->d, "t2", "range", N, 3);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+
+        (void)snprintf(name, sizeof name, "c%d", i);
+        clients[i] = open_client(f, i % 2 == 0 ? "t1" : "t2", name, 0, 50);
+        assert_true(fake_client_next(clients[i], &m));
+        mr_frame_content_free(&m);
+    }
+    mr_worker_stop(f->w, 0);
+    assert_int_equal(mr_worker_wait_registered(f->w, 0, NULL), MR_ECANCELED);
+    for (int i = 0; i < 4; i++) {
+        while (fake_client_next(clients[i], &m)) {
+            mr_frame_content_free(&m);
+        }
+        fake_client_free(clients[i]);
+    }
+}
+
+static void bad_options_are_named(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_worker_options opts = {0};
+    char taken[64];
+    mr_worker *w;
+    mr_error err;
+
+    assert_int_equal(mr_worker_start(&opts, &w, &err), MR_EINVAL);
+    opts.dispatchers = "no port";
+    assert_int_equal(mr_worker_start(&opts, &w, &err), MR_EINVAL);
+    (void)snprintf(taken, sizeof taken, "127.0.0.1:%d", mr_worker_port(f->w));
+    opts.dispatchers = "127.0.0.1:1";
+    opts.listen = taken;
+    assert_int_equal(mr_worker_start(&opts, &w, &err), MR_EUNAVAIL);
+    opts.listen = "127.0.0.1:0";
+    opts.advertise = "worker-0.pool:%port%";
+    assert_int_equal(mr_worker_start(&opts, &w, &err), MR_OK);
+    char want[64];
+    (void)snprintf(want, sizeof want, "worker-0.pool:%d", mr_worker_port(w));
+    assert_string_equal(mr_worker_address(w), want);
+    assert_int_equal(mr_worker_wait_registered(w, 1, &err), MR_TIMEOUT);
+    mr_worker_free(w);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_client_reads_it_all),
+        TEST(a_client_may_come_before_its_task),
+        TEST(the_end_is_not_reported_before_all_arrived),
+        TEST(a_report_is_repeated_until_it_is_taken),
+        TEST(a_broken_stream_loses_and_doubles_nothing),
+        TEST(what_a_leaving_client_had_not_received_goes_on),
+        TEST(a_dead_client_is_replaced_on_the_dispatchers_word),
+        TEST(splits_are_asked_for_until_the_end),
+        TEST(a_lost_answer_of_a_grant_is_asked_for_again),
+        TEST(a_failing_pipeline_tells_readers_and_dispatcher),
+        TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
+        TEST(names_that_are_not_ours_are_refused),
+        TEST(a_task_that_is_taken_away_ends_its_streams),
+        TEST(a_forgotten_worker_registers_again),
+        TEST(reading_goes_on_while_no_dispatcher_answers),
+        TEST(stopping_under_load_is_clean),
+        TEST(bad_options_are_named),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
