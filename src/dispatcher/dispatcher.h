@@ -24,7 +24,7 @@ struct mr_dispatcher_options {
     int64_t heartbeat_ms;         /* of workers and clients; default 1000 */
     int64_t worker_timeout_ms;    /* without a heartbeat a worker is lost; default 10000, >= 3 heartbeats */
     int64_t client_timeout_ms;    /* default 120000 */
-    int64_t job_gc_timeout_ms;    /* an iteration without clients is collected; default 300000 */
+    int64_t job_gc_timeout_ms;    /* an iteration without clients is collected; default 300000; < 0: never */
     int64_t dataset_retention_ms; /* content-addressed datasets that nothing uses; default 1 day */
 };
 

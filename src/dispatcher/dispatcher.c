@@ -1,0 +1,237 @@
+/*
+ * Puts the parts together: options, server, store, loop; and takes them apart in an order in which nothing is called that is gone:
+ * leave the election, stop the server (every call is answered by then), end the side threads, close the store, free the loop.
+ */
+#include "dispatcher/dispatcher.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "coord/etcd/etcd.h"
+#include "coord/record.h"
+#include "dispatcher/loop/loop.h"
+#include "dispatcher/loop/streams.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+#define LEAVE_MS 3500
+#define SERVER_GRACE_MS 200
+
+struct mr_dispatcher {
+    mr_rpc_runtime *rpc;
+    mr_rpc_server *server;
+    mr_store *store;
+    mr_loop *loop;
+    struct mr_mailbox *mailbox; /* the loop's */
+    struct mr_stream_service *services;
+    char address[MR_ADDRESS_BYTES_MAX];
+    bool stopped;
+};
+
+/* ---- RPCs: decode and post ---- */
+
+static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    const struct mr_stream_service *service = ctx;
+    mr_error err;
+    struct mr_call *call = NULL;
+
+    if (size > MR_RPC_MESSAGE_BYTES_MAX) {
+        (void)mr_error_set(&err, MR_EINVAL, "a request of %zu bytes, at most %llu are allowed", size,
+                           MR_RPC_MESSAGE_BYTES_MAX);
+    } else {
+        call = mr_call_new(service->method, bytes, size, &err);
+    }
+    if (call == NULL) {
+        mr_rpc_reply(req, err.code, err.message, NULL, 0);
+        return;
+    }
+    call->rpc = req;
+    call->arrived_ms = mr_now_ms();
+    if (mr_mailbox_put_call(service->mailbox, call, &err) < 0) {
+        struct mr_header_info info = {.cluster = NULL};
+
+        mr_call_answer(call, NULL, &info, &err);
+        mr_call_free(call);
+    }
+}
+
+static int add_methods(mr_dispatcher *d, mr_error *err)
+{
+    int rc = MR_OK;
+
+    d->services = mr_calloc(mr_methods_count, sizeof *d->services);
+    if (d->services == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < mr_methods_count && rc >= 0; i++) {
+        struct mr_stream_service *s = &d->services[i];
+
+        *s = (struct mr_stream_service){.mailbox = d->mailbox, .method = &mr_methods[i]};
+        rc = s->method->stream ? mr_rpc_server_stream(d->server, s->method->path, mr_dstream_accept, s, err)
+                               : mr_rpc_server_unary(d->server, s->method->path, on_unary, s, err);
+    }
+    return rc;
+}
+
+/* ---- options ---- */
+
+static int64_t or_default(int64_t value, int64_t otherwise)
+{
+    return value != 0 ? value : otherwise;
+}
+
+static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_options *out, mr_error *err)
+{
+    char root[MR_ROOT_SIZE];
+
+    *out = (struct mr_loop_options){.cluster = o->cluster != NULL ? o->cluster : "default",
+                                    .lease_ttl_ms = or_default(o->lease_ttl_ms, 10000),
+                                    .heartbeat_ms = or_default(o->heartbeat_ms, 1000),
+                                    .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
+                                    .client_timeout_ms = or_default(o->client_timeout_ms, 120000),
+                                    .job_gc_timeout_ms = or_default(o->job_gc_timeout_ms, 300000),
+                                    .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
+    if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "etcd_endpoints are required");
+    }
+    if (out->lease_ttl_ms < 1000 || out->lease_ttl_ms > 60000 || out->lease_ttl_ms % 1000 != 0) {
+        return mr_error_set(err, MR_EINVAL, "lease_ttl_ms is %lld: whole seconds from 1000 to 60000 are allowed",
+                            (long long)out->lease_ttl_ms);
+    }
+    if (out->heartbeat_ms < 10 || out->heartbeat_ms > 60000) {
+        return mr_error_set(err, MR_EINVAL, "heartbeat_ms is %lld: 10 to 60000 are allowed",
+                            (long long)out->heartbeat_ms);
+    }
+    if (out->worker_timeout_ms < 3 * out->heartbeat_ms) {
+        return mr_error_set(err, MR_EINVAL, "worker_timeout_ms is %lld: at least three heartbeats (%lld) are needed",
+                            (long long)out->worker_timeout_ms, (long long)(3 * out->heartbeat_ms));
+    }
+    if (out->client_timeout_ms < 3 * out->heartbeat_ms) {
+        return mr_error_set(err, MR_EINVAL, "client_timeout_ms is %lld: at least three heartbeats (%lld) are needed",
+                            (long long)out->client_timeout_ms, (long long)(3 * out->heartbeat_ms));
+    }
+    return mr_root_of(out->cluster, root, err);
+}
+
+/* What others are told: as asked for, or where it listens. */
+static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, int port, mr_error *err)
+{
+    const char *colon = strrchr(listen, ':');
+    int host = colon != NULL ? (int)(colon - listen) : 0;
+    bool wildcard = host == 0 || strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+    int n;
+
+    if (wanted != NULL && wanted[0] != '\0') {
+        n = snprintf(d->address, sizeof d->address, "%s", wanted);
+    } else if (wildcard) {
+        n = snprintf(d->address, sizeof d->address, "localhost:%d", port);
+    } else {
+        n = snprintf(d->address, sizeof d->address, "%.*s:%d", host, listen, port);
+    }
+    if (n < 0 || (size_t)n >= sizeof d->address) {
+        return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
+    }
+    return MR_OK;
+}
+
+/* ---- life ---- */
+
+int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret, mr_error *err)
+{
+    const char *listen = opts->listen != NULL ? opts->listen : "0.0.0.0:5050";
+    mr_dispatcher *d = mr_calloc(1, sizeof *d);
+    struct mr_loop_options loop;
+    int port = 0;
+    int rc;
+
+    if (d == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = check_options(opts, &loop, err);
+    if (rc >= 0) {
+        rc = mr_rpc_acquire(&d->rpc, err);
+    }
+    if (rc >= 0) {
+        rc = mr_rpc_server_new(d->rpc, &d->server, err);
+    }
+    if (rc >= 0) {
+        rc = mr_rpc_server_listen(d->server, listen, NULL, &port, err);
+    }
+    if (rc >= 0) {
+        rc = advertise(d, opts->advertise, listen, port, err);
+    }
+    if (rc >= 0) {
+        rc = mr_etcd_open(opts->etcd_endpoints, &d->store, err);
+    }
+    if (rc >= 0) {
+        loop.store = d->store;
+        loop.rpc = d->rpc;
+        loop.address = d->address;
+        rc = mr_loop_start(&loop, &d->loop, err);
+    }
+    if (rc >= 0) {
+        d->mailbox = mr_loop_mailbox(d->loop);
+        rc = add_methods(d, err);
+    }
+    if (rc >= 0) {
+        rc = mr_rpc_server_start(d->server, err);
+    }
+    if (rc < 0) {
+        mr_error_wrap(err, "starting a dispatcher on '%s'", listen);
+        mr_dispatcher_free(d);
+        return rc;
+    }
+    *ret = d;
+    return MR_OK;
+}
+
+const char *mr_dispatcher_address(const mr_dispatcher *d)
+{
+    return d->address;
+}
+
+int mr_dispatcher_health(mr_dispatcher *d, mr_error *err)
+{
+    return mr_loop_health(d->loop, err);
+}
+
+void mr_dispatcher_stop(mr_dispatcher *d)
+{
+    if (d->stopped) {
+        return;
+    }
+    d->stopped = true;
+    if (d->loop != NULL) {
+        mr_loop_leave(d->loop, LEAVE_MS);
+    }
+    if (d->server != NULL) {
+        mr_rpc_server_stop(d->server, SERVER_GRACE_MS);
+    }
+    if (d->loop != NULL) {
+        mr_loop_stop_helpers(d->loop);
+    }
+    if (d->store != NULL) {
+        d->store->ops->close(d->store);
+        d->store = NULL;
+    }
+}
+
+void mr_dispatcher_free(mr_dispatcher *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    mr_dispatcher_stop(d);
+    mr_loop_free(d->loop);
+    mr_rpc_server_free(d->server);
+    if (d->rpc != NULL) {
+        mr_rpc_release(d->rpc);
+    }
+    mr_free(d->services);
+    mr_free(d);
+}

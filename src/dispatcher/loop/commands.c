@@ -1,0 +1,339 @@
+/* Calls and timers: from the mailbox into the core, and what comes out of it into the member. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "dispatcher/loop/internal.h"
+
+#include <string.h>
+
+/* The core cannot go on, or its changes cannot be committed: the state is loaded again, here or elsewhere. */
+static void give_up(struct mr_loop *l, const mr_error *why)
+{
+    mr_log(MR_LOG_ERROR, "the state cannot be kept, giving up this term", "error", "%s", why->message, NULL);
+    mr_member_step_down(l->member, 0 /* no hold-off */, l->now_ms, (uint64_t)mr_wall_ms());
+}
+
+/* Bulk is small: a command has at most MR_CORE_CHANGES_MAX changes. */
+static int add_changes(struct mr_loop *l, bool alone, uint64_t *batch, mr_error *err)
+{
+    struct mr_write writes[MR_CORE_CHANGES_MAX];
+    size_t n = l->outcome.nchanges;
+
+    *batch = 0;
+    if (n == 0) {
+        return MR_OK;
+    }
+    MR_ASSERT(n <= MR_CORE_CHANGES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct mr_change *c = &l->outcome.changes[i];
+
+        writes[i] = (struct mr_write){.key = c->key, .value = c->value, .size = c->size};
+    }
+    return mr_member_add(l->member, writes, n, alone, batch, err);
+}
+
+/* One command. @call (may be NULL) is answered through its effects; after a failure it still is the caller's. */
+static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, mr_error *err)
+{
+    bool alone = l->now_ms < l->single_until_ms;
+    uint64_t batch = 0;
+    int rc;
+
+    in->now_ms = l->now_ms;
+    in->wall_ms = mr_wall_ms();
+    in->late_ms = l->late_ms;
+    l->late_ms = 0;
+    in->token = ++l->tokens;
+    rc = mr_core_step(l->core, in, &l->outcome, err);
+    if (rc >= 0) {
+        rc = add_changes(l, alone, &batch, err);
+    }
+    if (rc >= 0) {
+        rc = mr_loop_hold(l, call, batch, alone, err);
+    }
+    mr_outcome_clear(&l->outcome);
+    return rc;
+}
+
+static void run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
+{
+    mr_error err;
+    mr_error told;
+
+    if (step(l, in, call, &err) >= 0) {
+        return;
+    }
+    (void)mr_error_set_traits(&told, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED, "%.200s", err.message);
+    bool held = false;
+
+    for (struct mr_held *h = l->held; h != NULL; h = h->next) {
+        held = held || (call != NULL && h->call == call);
+    }
+    if (call != NULL && !held) {
+        mr_loop_answer(l, call, NULL, &told);
+    }
+    give_up(l, &err);
+}
+
+/* ---- registering a dataset: its parts first ---- */
+
+static bool store_parts(struct mr_loop *l, const Millrace__RegisterDatasetRequest *r, const char *blob, uint32_t *parts)
+{
+    size_t size = r->definition.len;
+    uint32_t n = 0;
+
+    for (size_t at = 0; at < size; at += MR_CORE_PART_BYTES) {
+        size_t left = size - at;
+        struct mr_part_store part = {.blob = blob,
+                                     .index = n++,
+                                     .data = r->definition.data + at,
+                                     .size = left < MR_CORE_PART_BYTES ? left : MR_CORE_PART_BYTES};
+        struct mr_command in = {.kind = MR_COMMAND_STORE_PART, .part = &part};
+
+        run(l, &in, NULL);
+        if (!l->serving) {
+            return false;
+        }
+    }
+    *parts = n;
+    return true;
+}
+
+static void register_dataset(struct mr_loop *l, struct mr_call *call)
+{
+    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
+    struct mr_definition *d = call->definition;
+    struct mr_header_info info = mr_loop_header(l);
+    char blob[33] = "";
+    mr_error err;
+
+    if (d == NULL && call->error.code < 0) {
+        err = call->error;
+        mr_loop_answer(l, call, NULL, &err); /* Wrong in itself, whoever leads. */
+        return;
+    }
+    if (d == NULL) {
+        if (mr_side_submit(l->side, call, &info, &err) < 0) {
+            mr_loop_answer(l, call, NULL, &err);
+        }
+        return;
+    }
+    struct mr_dataset_register reg = {.dataset_id = r->dataset_id,
+                                      .fingerprint = d->fingerprint,
+                                      .compression = r->compression,
+                                      .spec = d->spec,
+                                      .spec_size = d->spec_size,
+                                      .cardinality = d->cardinality,
+                                      .providers = d->providers,
+                                      .nproviders = d->nproviders,
+                                      .unsplittable = d->unsplittable,
+                                      .summary = d->summary,
+                                      .definition_size = r->definition.len,
+                                      .blob = blob};
+    struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &reg};
+
+    if (!mr_core_has_definition(l->core, d->fingerprint)) {
+        mr_random_id(blob);
+        if (!store_parts(l, r, blob, &reg.parts)) {
+            mr_loop_refuse(l, call);
+            return;
+        }
+    }
+    run(l, &in, call);
+}
+
+/* ---- all calls ---- */
+
+static void status(struct mr_loop *l, struct mr_call *call)
+{
+    struct mr_status_about about = {.cluster = l->cluster,
+                                    .incarnation = l->incarnation,
+                                    .leader = l->address,
+                                    .version = MR_VERSION,
+                                    .dispatchers = (const char *const *)l->dispatchers,
+                                    .ndispatchers = l->ndispatchers};
+    struct mr_command in = {.kind = MR_COMMAND_STATUS, .status = &about};
+
+    run(l, &in, call);
+}
+
+/* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held behind its first update. */
+static bool subscribe(struct mr_loop *l, struct mr_call *call)
+{
+    const char *topic = NULL;
+    const char *client = NULL;
+    mr_error err;
+    int rc;
+
+    if (call->method->command == MR_COMMAND_WATCH_CLIENT) {
+        const Millrace__WatchClientRequest *r = (const Millrace__WatchClientRequest *)call->request;
+
+        topic = r->iteration_id;
+        client = r->client;
+    } else {
+        topic = ((const Millrace__WatchWorkerRequest *)call->request)->incarnation;
+    }
+    if (call->stream->ended) {
+        mr_loop_drop_call(call);
+        return false;
+    }
+    rc = mr_streams_subscribe(&l->streams, call->stream, topic, client, &err);
+    if (rc < 0) {
+        mr_loop_answer(l, call, NULL, &err);
+    }
+    return rc >= 0;
+}
+
+/* Requests of all kinds that the core takes as they are: the union's members are all pointers to the message. */
+static void plain(struct mr_loop *l, struct mr_call *call)
+{
+    struct mr_command in = {.kind = call->method->command, .seed = mr_random_u64()};
+    const void *request = call->request;
+
+    memcpy(&in.open, &request, sizeof request);
+    if (call->stream != NULL && !subscribe(l, call)) {
+        return;
+    }
+    run(l, &in, call);
+}
+
+static void decide(struct mr_loop *l, struct mr_call *call)
+{
+    switch (call->method->command) {
+    case MR_COMMAND_REGISTER_DATASET:
+        register_dataset(l, call);
+        break;
+    case MR_COMMAND_STATUS:
+        status(l, call);
+        break;
+    case MR_COMMAND_GET_DATASET:
+    case MR_COMMAND_OPEN:
+    case MR_COMMAND_WATCH_CLIENT:
+    case MR_COMMAND_CLIENT_HEARTBEAT:
+    case MR_COMMAND_RELEASE_CLIENT:
+    case MR_COMMAND_REGISTER_WORKER:
+    case MR_COMMAND_WATCH_WORKER:
+    case MR_COMMAND_WORKER_HEARTBEAT:
+    case MR_COMMAND_GET_SPLITS:
+    case MR_COMMAND_TASK_ENDED:
+        plain(l, call);
+        break;
+    case MR_COMMAND_STORE_PART:
+    case MR_COMMAND_TIMER:
+        MR_ASSERT(!"a call");
+        break;
+    }
+}
+
+/* A standby asks to be told when this process is gone. The stream's life is the message. */
+static void follow(struct mr_loop *l, struct mr_call *call)
+{
+    const Millrace__RequestHeader *h = mr_call_header(call);
+    mr_error err;
+
+    if (!l->serving || h == NULL || h->epoch != (uint64_t)mr_member_epoch(l->member)) {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead at that epoch", l->address);
+        mr_loop_answer(l, call, NULL, &err);
+        return;
+    }
+    if (!call->stream->ended && mr_streams_subscribe(&l->followers, call->stream, "follow", NULL, &err) < 0) {
+        mr_loop_answer(l, call, NULL, &err);
+        return;
+    }
+    mr_loop_answer(l, call, NULL, NULL);
+}
+
+static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
+{
+    const Millrace__RequestHeader *h = mr_call_header(call);
+    mr_error err;
+
+    if (h == NULL || h->cluster[0] == '\0' || strcmp(h->cluster, l->cluster) == 0) {
+        return false;
+    }
+    (void)mr_error_set(&err, MR_EPRECOND, "this is a dispatcher of cluster '%s', not of '%.64s'", l->cluster, h->cluster);
+    mr_loop_answer(l, call, NULL, &err);
+    return true;
+}
+
+static void wait_for_leader(struct mr_loop *l, struct mr_call *call)
+{
+    if (l->nwaiting == MR_WAITING_MAX) {
+        mr_loop_refuse(l, call);
+        return;
+    }
+    call->next = NULL;
+    *l->waiting_tail = call;
+    l->waiting_tail = &call->next;
+    l->nwaiting++;
+}
+
+/* Does anybody else lead, as far as this one knows? */
+static bool led_by_another(const struct mr_loop *l)
+{
+    const struct mr_leader_view *leader = mr_member_leader(l->member);
+
+    return leader->known && strcmp(leader->record.instance, l->instance) != 0;
+}
+
+void mr_loop_call(struct mr_loop *l, struct mr_call *call)
+{
+    mr_error err;
+
+    if (wrong_cluster(l, call)) {
+        return;
+    }
+    if (call->method->follow) {
+        follow(l, call);
+        return;
+    }
+    if (l->stopping || (!l->serving && led_by_another(l))) {
+        mr_loop_refuse(l, call);
+        return;
+    }
+    if (!l->serving) {
+        wait_for_leader(l, call);
+        return;
+    }
+    if (mr_member_stalled_ms(l->member, l->now_ms) > MR_STALLED_MS) {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
+                                  (long long)mr_member_stalled_ms(l->member, l->now_ms));
+        mr_loop_answer(l, call, NULL, &err);
+        return;
+    }
+    decide(l, call);
+}
+
+void mr_loop_waiting(struct mr_loop *l)
+{
+    bool settled = l->serving || l->stopping || led_by_another(l);
+
+    while (l->waiting != NULL && (settled || l->now_ms >= l->waiting->arrived_ms + MR_WAITING_MS)) {
+        struct mr_call *call = l->waiting;
+
+        l->waiting = call->next;
+        l->nwaiting--;
+        if (l->waiting == NULL) {
+            l->waiting_tail = &l->waiting;
+        }
+        if (l->serving && !l->stopping) {
+            mr_loop_call(l, call);
+        } else {
+            mr_loop_refuse(l, call);
+        }
+        settled = l->serving || l->stopping || led_by_another(l); /* The call may have ended the term. */
+    }
+}
+
+void mr_loop_timer(struct mr_loop *l)
+{
+    struct mr_command in = {.kind = MR_COMMAND_TIMER};
+
+    if (l->serving && l->now_ms >= mr_core_next_timer(l->core) &&
+        mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS) {
+        run(l, &in, NULL);
+    }
+}

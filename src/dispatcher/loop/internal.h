@@ -1,0 +1,101 @@
+/* What the files of the loop share: its state, and the parts that one turn is made of. */
+#ifndef MR_DISPATCHER_LOOP_INTERNAL_H
+#define MR_DISPATCHER_LOOP_INTERNAL_H
+
+#include "coord/member.h"
+#include "dispatcher/loop/definition.h"
+#include "dispatcher/loop/loop.h"
+#include "dispatcher/loop/peer.h"
+#include "dispatcher/loop/streams.h"
+
+#define MR_DISPATCHERS_MAX 64
+#define MR_WAITING_MAX 4096
+#define MR_WAITING_MS 1000       /* how long a call waits for a leader to appear */
+#define MR_STALLED_MS 2000       /* etcd silent this long: nothing new is decided */
+#define MR_SINGLE_MS 10000       /* after a refused batch, commands go one a batch, so that the culprit is alone */
+
+/* An effect that waits for a batch. */
+struct mr_held {
+    struct mr_held *next;
+    uint64_t batch;
+    enum mr_effect_kind kind;
+    struct mr_call *call; /* REPLY */
+    bool changed;         /* the command wrote something */
+    bool alone;           /* its batch has no other command */
+    char topic[MR_TOPIC_SIZE];
+    mr_error error;
+    ProtobufCMessage *message;
+    char blob[80]; /* GetDataset */
+    uint32_t parts;
+};
+
+struct mr_loop {
+    struct mr_loop_options opts;
+    char *cluster;
+    char *address;
+    char instance[33];
+    struct mr_mailbox mailbox;
+    pthread_t thread;
+    bool started;
+    mr_member *member;
+    mr_peer *peer;
+    mr_side *side;
+
+    /* the term */
+    mr_core *core; /* NULL while not leading */
+    bool serving;
+    char incarnation[40];
+    bool schema_seen;
+    struct mr_outcome outcome;
+    struct mr_held *held;
+    struct mr_held **held_tail;
+    int64_t single_until_ms;
+    char *dispatchers[MR_DISPATCHERS_MAX];
+    size_t ndispatchers;
+    struct mr_streams streams;
+    struct mr_streams followers; /* standbys of this term */
+
+    struct mr_call *waiting; /* for a leader; oldest first */
+    struct mr_call **waiting_tail;
+    size_t nwaiting;
+    size_t ncalls; /* that the loop has taken and not given away, as a check at the end */
+
+    int64_t now_ms; /* of this turn */
+    int64_t late_ms; /* by which this turn was late; told to the core once */
+    uint64_t tokens;
+    bool stopping;
+    bool leaving; /* the member was told to stop */
+    bool exiting;
+    int64_t drain_until_ms;
+    int64_t silent_since_ms; /* no leader known since; for the log */
+    int64_t complain_ms;
+
+    pthread_mutex_t lock;
+    pthread_cond_t left_cond;
+    bool left;       /* lock: the election was left */
+    mr_error health; /* lock: code 0 = fine */
+};
+
+/* answers.c: headers, holding, releasing */
+struct mr_header_info mr_loop_header(const struct mr_loop *l);
+void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error);
+void mr_loop_refuse(struct mr_loop *l, struct mr_call *call); /* not the leader: where it is */
+void mr_loop_drop_call(struct mr_call *call);
+/* Hold the effects of a step that went into @batch (0: it changed nothing). */
+int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t batch, bool alone, mr_error *err);
+void mr_loop_release(struct mr_loop *l);
+/* Nothing that is held will be committed: @why goes to the callers, @culprit to those of a refused batch. */
+void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit);
+void mr_loop_end_streams(struct mr_loop *l, const char *why);
+
+/* commands.c */
+void mr_loop_call(struct mr_loop *l, struct mr_call *call);
+void mr_loop_timer(struct mr_loop *l);
+void mr_loop_waiting(struct mr_loop *l); /* those that a new leader, or time, has settled */
+
+/* term.c: what the member tells */
+extern const struct mr_member_ops mr_loop_member_ops;
+extern const struct mr_member_prefix mr_loop_prefixes[];
+extern const size_t mr_loop_prefixes_count;
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * What happened, for the loop: a queue that any thread puts into and one takes from. Calls are bounded; the rest is bounded by
+ * what causes it (requests to the store, streams), and must not be lost.
+ *
+ * Threads: put from any, take and free from the loop's.
+ */
+#ifndef MR_DISPATCHER_LOOP_MAILBOX_H
+#define MR_DISPATCHER_LOOP_MAILBOX_H
+
+#include "dispatcher/loop/method.h"
+
+#include <pthread.h>
+
+#define MR_MAILBOX_CALLS_MAX 16384
+
+struct mr_member_event;
+struct mr_follow;
+
+enum mr_item_kind {
+    MR_ITEM_CALL,
+    MR_ITEM_MEMBER,
+    MR_ITEM_STREAM_SENT,
+    MR_ITEM_STREAM_ENDED,
+    MR_ITEM_FOLLOW_ALIVE,
+    MR_ITEM_FOLLOW_ENDED,
+    MR_ITEM_PROBED,
+    MR_ITEM_STOP,
+    MR_ITEM_EXIT,
+};
+
+struct mr_item {
+    struct mr_item *next;
+    enum mr_item_kind kind;
+    struct mr_call *call;
+    struct mr_member_event *event;
+    struct mr_dstream *stream;
+    struct mr_follow *follow;
+    int64_t epoch;
+    bool refused;
+};
+
+struct mr_mailbox {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct mr_item *head; /* lock */
+    struct mr_item **tail;
+    size_t calls;
+};
+
+void mr_mailbox_init(struct mr_mailbox *m);
+void mr_mailbox_destroy(struct mr_mailbox *m); /* it must be empty */
+/* A copy of @item is queued. */
+void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item);
+/* Calls: MR_EEXHAUSTED when full; the call is still the caller's then. */
+int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *err);
+/* All that is there, as a list to be freed one by one; waits up to @timeout_ms for the first. */
+struct mr_item *mr_mailbox_take(struct mr_mailbox *m, int64_t timeout_ms);
+
+#endif

@@ -1,0 +1,155 @@
+#include "dispatcher/loop/method.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+#define METHOD(name, kind, ...)                                                                               \
+    {                                                                                                         \
+        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                                    \
+    }
+#define TYPES(request_type, reply_type) \
+    .request = &millrace__##request_type##__descriptor, .reply = &millrace__##reply_type##__descriptor
+
+const struct mr_method mr_methods[] = {
+    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET,
+           TYPES(register_dataset_request, register_dataset_reply), .contact = true),
+    METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
+    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true),
+    METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
+           .contact = true),
+    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, TYPES(client_heartbeat_request, client_heartbeat_reply)),
+    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT, TYPES(release_client_request, release_client_reply)),
+    METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER, TYPES(register_worker_request, register_worker_reply),
+           .contact = true),
+    METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update), .stream = true,
+           .contact = true),
+    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply)),
+    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply)),
+    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply)),
+    METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
+    /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do. */
+    METHOD("Follow", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .stream = true, .follow = true),
+};
+
+const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];
+
+/* Every request and reply has a field `header`; generated structs have it at an offset that the descriptor knows. */
+static void **header_slot(const ProtobufCMessage *msg)
+{
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(msg->descriptor, "header");
+
+    MR_ASSERT(f != NULL);
+    return (void **)(void *)((char *)(uintptr_t)msg + f->offset);
+}
+
+const Millrace__RequestHeader *mr_call_header(const struct mr_call *call)
+{
+    return *header_slot(call->request);
+}
+
+struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err)
+{
+    struct mr_call *call = mr_calloc(1, sizeof *call);
+
+    if (call == NULL) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    call->method = method;
+    call->request = protobuf_c_message_unpack(method->request, NULL, size, bytes);
+    if (call->request == NULL) {
+        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes that is not a %s", method->path, size,
+                           method->request->name);
+        mr_free(call);
+        return NULL;
+    }
+    return call;
+}
+
+void mr_call_free(struct mr_call *call)
+{
+    if (call == NULL) {
+        return;
+    }
+    MR_ASSERT(call->rpc == NULL);
+    MR_ASSERT(call->definition == NULL);
+    protobuf_c_message_free_unpacked(call->request, NULL);
+    if (call->reply != NULL) {
+        protobuf_c_message_free_unpacked(call->reply, NULL);
+    }
+    mr_free(call);
+}
+
+static char *text(const char *s)
+{
+    return s != NULL ? (char *)(uintptr_t)s : (char *)(uintptr_t)protobuf_c_empty_string;
+}
+
+static void fill_header(Millrace__ReplyHeader *h, const struct mr_header_info *info, bool contact,
+                        const mr_error *error)
+{
+    millrace__reply_header__init(h);
+    if (error != NULL && error->code < 0) {
+        h->code = error->code;
+        h->traits = error->traits;
+        h->message = text(error->message);
+    }
+    h->cluster = text(info->cluster);
+    h->incarnation = text(info->incarnation);
+    h->epoch = info->epoch;
+    h->not_leader = info->not_leader;
+    if (info->not_leader) {
+        h->leader = text(info->leader);
+    } else if (contact) {
+        h->n_dispatchers = info->ndispatchers;
+        h->dispatchers = (char **)(uintptr_t)info->dispatchers;
+    }
+}
+
+struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,
+                            const struct mr_header_info *info, bool contact, const mr_error *error)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    Millrace__ReplyHeader header;
+    ProtobufCMessage *empty = NULL;
+
+    if (message == NULL) {
+        empty = mr_calloc(1, desc->sizeof_message);
+        if (empty == NULL) {
+            b.failed = true;
+            return b;
+        }
+        desc->message_init(empty);
+        message = empty;
+    }
+    MR_ASSERT(*header_slot(message) == NULL);
+    fill_header(&header, info, contact, error);
+    *header_slot(message) = &header;
+    void *p = mr_buf_reserve(&b, protobuf_c_message_get_packed_size(message) + 1);
+
+    if (p != NULL) {
+        b.len = protobuf_c_message_pack(message, p);
+    }
+    *header_slot(message) = NULL;
+    mr_free(empty);
+    return b;
+}
+
+void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struct mr_header_info *info,
+                    const mr_error *error)
+{
+    mr_rpc_request *rpc = call->rpc;
+    struct mr_buf b = mr_reply_pack(call->method->reply, message, info, call->method->contact, error);
+
+    MR_ASSERT(rpc != NULL);
+    call->rpc = NULL;
+    if (b.failed) {
+        mr_rpc_reply(rpc, MR_EEXHAUSTED, "out of memory", NULL, 0);
+    } else {
+        mr_rpc_reply(rpc, MR_OK, NULL, b.data, b.len);
+    }
+    mr_buf_free(&b);
+}

@@ -1,0 +1,67 @@
+/*
+ * The RPCs of /millrace.Dispatcher/ as a table, one call of them, and how answers are made: the reply message with its header.
+ *
+ * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue it is in.
+ */
+#ifndef MR_DISPATCHER_LOOP_METHOD_H
+#define MR_DISPATCHER_LOOP_METHOD_H
+
+#include "base/buf.h"
+#include "dispatcher/core/core.h"
+#include "rpc/rpc.h"
+
+struct mr_dstream;
+struct mr_definition;
+
+struct mr_method {
+    const char *path;
+    enum mr_command_kind command;
+    const ProtobufCMessageDescriptor *request;
+    const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
+    bool stream;
+    bool contact; /* the answer lists the live dispatchers */
+    bool follow;  /* not a command: a standby that wants to know when this process dies */
+};
+
+extern const struct mr_method mr_methods[];
+extern const size_t mr_methods_count;
+
+struct mr_call {
+    struct mr_call *next;
+    const struct mr_method *method;
+    ProtobufCMessage *request;
+    mr_rpc_request *rpc;              /* unary: to be answered once; NULL afterwards */
+    struct mr_dstream *stream;        /* of a stream: holds a reference */
+    struct mr_definition *definition; /* RegisterDataset: once it was parsed */
+    int64_t arrived_ms;
+    mr_error error;                   /* on its way to the side thread and back */
+    ProtobufCMessage *reply;          /* GetDataset: waiting for its definition */
+    char blob[80];
+    uint32_t parts;
+};
+
+/* What goes into the headers of replies. */
+struct mr_header_info {
+    const char *cluster;
+    const char *incarnation;
+    uint64_t epoch; /* 0: this is not the leader */
+    bool not_leader;
+    const char *leader;
+    const char *const *dispatchers;
+    size_t ndispatchers;
+};
+
+/* Decode a request. NULL, with @err, if it is not one. Takes @rpc or @stream on success. */
+struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err);
+/* Without an answer: it must have been given, or be a stream's. The stream's reference is the caller's business. */
+void mr_call_free(struct mr_call *call);
+const Millrace__RequestHeader *mr_call_header(const struct mr_call *call); /* NULL: the request has none */
+
+/* @message (NULL: an empty one of type @desc) with a header, as bytes. `failed` is set without memory. */
+struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,
+                            const struct mr_header_info *info, bool contact, const mr_error *error);
+/* Answer a unary call; @error NULL or code 0: success. */
+void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struct mr_header_info *info,
+                    const mr_error *error);
+
+#endif

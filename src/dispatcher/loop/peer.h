@@ -1,0 +1,29 @@
+/*
+ * A standby's eye on the leader: a live stream to it, whose end may mean that its process died, and a thread that finds out
+ * whether connects are refused, which is the proof (coord/election.h, protocols of forced failover).
+ *
+ * Threads: functions are the loop's; events come through the mailbox.
+ */
+#ifndef MR_DISPATCHER_LOOP_PEER_H
+#define MR_DISPATCHER_LOOP_PEER_H
+
+#include "dispatcher/loop/mailbox.h"
+
+typedef struct mr_peer mr_peer;
+
+int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err);
+/* Follow the leader of @epoch at @address from now on; NULL: nobody. */
+void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_ms);
+/* MR_ITEM_FOLLOW_*. true: *@epoch's stream became alive, or (*@alive false) is lost after it had been. */
+bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, bool *alive);
+/* Opens the stream again when that is due. */
+void mr_peer_tick(mr_peer *p, int64_t now_ms);
+int64_t mr_peer_due(const mr_peer *p);
+/* Answered by MR_ITEM_PROBED. */
+void mr_peer_probe(mr_peer *p, const char *address, int64_t epoch);
+/* No stream is opened any more; ends what is open. MR_ITEM_FOLLOW_ENDED may still come. */
+void mr_peer_stop(mr_peer *p);
+bool mr_peer_idle(const mr_peer *p); /* every stream has ended */
+void mr_peer_free(mr_peer *p);       /* after that; NULL is fine */
+
+#endif

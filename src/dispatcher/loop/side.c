@@ -1,0 +1,390 @@
+/*
+ * The side thread. A definition is read from the store in pages of a few parts; the last ones that were read are kept, because a
+ * hundred workers ask for the same one within a second.
+ */
+#include "dispatcher/loop/definition.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "coord/bytes.h"
+#include "json/pbjson.h"
+
+#include <stdio.h>
+
+#define CACHE_ENTRIES 16
+#define CACHE_BYTES_MAX (64 * MR_MIB)
+#define PAGE_PARTS 8
+#define READ_TIMEOUT_MS 5000
+
+struct job {
+    struct job *next;
+    struct mr_call *call;
+    char incarnation[40];
+    char *cluster;
+    uint64_t epoch;
+};
+
+struct cached {
+    char blob[80];
+    void *bytes;
+    size_t size;
+    uint64_t used;
+};
+
+struct mr_side {
+    char *root;
+    mr_store *store;
+    struct mr_mailbox *mailbox;
+    pthread_t thread;
+    bool started;
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping;    /* lock */
+    struct job *head; /* lock */
+    struct job **tail;
+    size_t jobs;
+    bool read_done; /* lock; with what follows, of the one read that is out */
+    int read_rc;
+    mr_error read_err;
+    struct mr_buf read_parts[PAGE_PARTS];
+    size_t read_count;
+
+    struct cached cache[CACHE_ENTRIES]; /* the thread's own */
+    size_t cache_bytes;
+    uint64_t uses;
+};
+
+/* ---- reading parts ---- */
+
+static void on_read(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err)
+{
+    mr_side *s = ctx;
+
+    MR_LOCK(&s->lock);
+    s->read_rc = rc;
+    s->read_count = 0;
+    if (rc < 0) {
+        s->read_err = *err;
+    }
+    for (size_t i = 0; rc >= 0 && i < r->count && i < PAGE_PARTS; i++) {
+        mr_buf_clear(&s->read_parts[i]);
+        mr_buf_append(&s->read_parts[i], r->kvs[i].value.data, r->kvs[i].value.size);
+        s->read_count++;
+    }
+    s->read_done = true;
+    (void)pthread_cond_broadcast(&s->wake);
+}
+
+static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    int rc;
+
+    if (json->failed) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_pbjson_parse(&millrace__blob_part__descriptor, (const char *)json->data, json->len, &msg, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const Millrace__BlobPart *part = (const Millrace__BlobPart *)msg;
+
+    if (out->len + part->data.len > MR_DEFINITION_BYTES_MAX) {
+        rc = mr_error_set(err, MR_EDATALOSS, "more than %llu bytes", MR_DEFINITION_BYTES_MAX);
+    } else {
+        mr_buf_append(out, part->data.data, part->data.len);
+        rc = out->failed ? mr_error_nomem(err) : MR_OK;
+    }
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return rc;
+}
+
+/* One page, from part @from on. Waits for the store. */
+static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got, mr_error *err)
+{
+    char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
+    char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
+    int rc = MR_OK;
+
+    if (key == NULL || end == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    mr_mutex_lock(&s->lock);
+    s->read_done = false;
+    mr_mutex_unlock(&s->lock);
+    s->store->ops->range(s->store, mr_bytes_str(key), mr_bytes_str(end), 0, PAGE_PARTS, false, READ_TIMEOUT_MS, on_read,
+                         s);
+    mr_mutex_lock(&s->lock);
+    while (!s->read_done) {
+        mr_cond_wait(&s->wake, &s->lock);
+    }
+    mr_mutex_unlock(&s->lock);
+    if (s->read_rc < 0) {
+        if (err != NULL) {
+            *err = s->read_err;
+        }
+        rc = s->read_rc;
+    }
+    *got = (uint32_t)s->read_count;
+    for (size_t i = 0; rc >= 0 && i < s->read_count; i++) {
+        rc = take_part(&s->read_parts[i], out, err);
+    }
+out:
+    mr_free(key);
+    mr_free(end);
+    return rc;
+}
+
+static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf *out, mr_error *err)
+{
+    uint32_t have = 0;
+    int rc = MR_OK;
+
+    while (rc >= 0 && have < parts) {
+        uint32_t got = 0;
+
+        rc = read_page(s, blob, have, out, &got, err);
+        have += got;
+        if (rc >= 0 && got == 0) {
+            rc = mr_error_set(err, MR_EDATALOSS, "part %u of %u is missing", have, parts);
+        }
+    }
+    if (rc < 0) {
+        mr_error_wrap(err, "reading definition '%s'", blob);
+    }
+    return rc;
+}
+
+/* ---- the cache ---- */
+
+static void drop(mr_side *s, struct cached *c)
+{
+    s->cache_bytes -= c->size;
+    mr_free(c->bytes);
+    *c = (struct cached){.bytes = NULL};
+}
+
+static struct cached *oldest(mr_side *s)
+{
+    struct cached *best = &s->cache[0];
+
+    for (size_t i = 1; i < CACHE_ENTRIES; i++) {
+        if (s->cache[i].used < best->used) {
+            best = &s->cache[i];
+        }
+    }
+    return best;
+}
+
+static struct cached *lookup(mr_side *s, const char *blob)
+{
+    for (size_t i = 0; i < CACHE_ENTRIES; i++) {
+        if (s->cache[i].bytes != NULL && strcmp(s->cache[i].blob, blob) == 0) {
+            s->cache[i].used = ++s->uses;
+            return &s->cache[i];
+        }
+    }
+    return NULL;
+}
+
+static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct cached **ret, mr_error *err)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    struct cached *c = lookup(s, blob);
+    int rc;
+
+    if (c != NULL) {
+        *ret = c;
+        return MR_OK;
+    }
+    rc = read_blob(s, blob, parts, &b, err);
+    if (rc < 0) {
+        mr_buf_free(&b);
+        return rc;
+    }
+    c = oldest(s);
+    drop(s, c);
+    for (size_t i = 0; i < CACHE_ENTRIES && s->cache_bytes + b.len > CACHE_BYTES_MAX; i++) {
+        if (s->cache[i].bytes != NULL) {
+            drop(s, &s->cache[i]);
+        }
+    }
+    (void)snprintf(c->blob, sizeof c->blob, "%s", blob);
+    c->bytes = mr_buf_take(&b, &c->size);
+    c->used = ++s->uses;
+    s->cache_bytes += c->size;
+    *ret = c;
+    return MR_OK;
+}
+
+/* ---- jobs ---- */
+
+static void run_register(mr_side *s, struct job *job)
+{
+    struct mr_call *call = job->call;
+    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
+    struct mr_item item = {.kind = MR_ITEM_CALL, .call = call};
+
+    mr_error_clear(&call->error);
+    if (mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
+        call->definition = NULL;
+    }
+    mr_mailbox_put(s->mailbox, &item); /* It was admitted before. */
+}
+
+static void run_get(mr_side *s, struct job *job)
+{
+    struct mr_call *call = job->call;
+    struct mr_header_info info = {.cluster = job->cluster, .incarnation = job->incarnation, .epoch = job->epoch};
+    Millrace__GetDatasetReply *reply = (Millrace__GetDatasetReply *)call->reply;
+    ProtobufCBinaryData none = reply->definition;
+    struct cached *c = NULL;
+    mr_error err;
+    int rc = definition_of(s, call->blob, call->parts, &c, &err);
+
+    if (rc >= 0) {
+        reply->definition = (ProtobufCBinaryData){.data = c->bytes, .len = c->size};
+    }
+    mr_call_answer(call, call->reply, &info, rc < 0 ? &err : NULL);
+    reply->definition = none; /* The bytes are the cache's. */
+    mr_call_free(call);
+}
+
+static void run(mr_side *s, struct job *job)
+{
+    if (job->call->reply != NULL) {
+        run_get(s, job);
+    } else {
+        run_register(s, job);
+    }
+    mr_free(job->cluster);
+    mr_free(job);
+}
+
+static void *side_main(void *arg)
+{
+    mr_side *s = arg;
+
+    mr_mutex_lock(&s->lock);
+    while (!s->stopping) {
+        struct job *job = s->head;
+
+        if (job == NULL) {
+            mr_cond_wait(&s->wake, &s->lock);
+            continue;
+        }
+        s->head = job->next;
+        if (s->head == NULL) {
+            s->tail = &s->head;
+        }
+        s->jobs--;
+        mr_mutex_unlock(&s->lock);
+        run(s, job);
+        mr_mutex_lock(&s->lock);
+    }
+    mr_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info, mr_error *err)
+{
+    struct job *job = mr_calloc(1, sizeof *job);
+    char *cluster = mr_strdup(info->cluster);
+
+    if (job == NULL || cluster == NULL) {
+        mr_free(job);
+        mr_free(cluster);
+        return mr_error_nomem(err);
+    }
+    job->call = call;
+    job->cluster = cluster;
+    job->epoch = info->epoch;
+    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
+    mr_mutex_lock(&s->lock);
+    bool full = s->stopping || s->jobs == MR_SIDE_JOBS_MAX;
+
+    if (!full) {
+        s->jobs++;
+        *s->tail = job;
+        s->tail = &job->next;
+        (void)pthread_cond_broadcast(&s->wake);
+    }
+    mr_mutex_unlock(&s->lock);
+    if (full) {
+        mr_free(cluster);
+        mr_free(job);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "%d definitions wait already", MR_SIDE_JOBS_MAX);
+    }
+    return MR_OK;
+}
+
+int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret, mr_error *err)
+{
+    mr_side *s = mr_calloc(1, sizeof *s);
+    int rc;
+
+    if (s == NULL) {
+        return mr_error_nomem(err);
+    }
+    s->tail = &s->head;
+    mr_mutex_init(&s->lock);
+    mr_cond_init(&s->wake);
+    s->store = store;
+    s->mailbox = mailbox;
+    s->root = mr_strdup(root);
+    rc = s->root == NULL ? mr_error_nomem(err) : mr_thread_start(&s->thread, "mr-definitions", side_main, s, err);
+    if (rc < 0) {
+        mr_side_free(s);
+        return rc;
+    }
+    s->started = true;
+    *ret = s;
+    return MR_OK;
+}
+
+void mr_side_stop(mr_side *s)
+{
+    mr_error err;
+
+    mr_mutex_lock(&s->lock);
+    s->stopping = true;
+    (void)pthread_cond_broadcast(&s->wake);
+    mr_mutex_unlock(&s->lock);
+    if (s->started) {
+        (void)pthread_join(s->thread, NULL);
+        s->started = false;
+    }
+    (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
+    while (s->head != NULL) {
+        struct job *job = s->head;
+        struct mr_header_info info = {.cluster = job->cluster, .incarnation = job->incarnation, .epoch = job->epoch};
+
+        s->head = job->next;
+        mr_call_answer(job->call, NULL, &info, &err);
+        mr_call_free(job->call);
+        mr_free(job->cluster);
+        mr_free(job);
+    }
+}
+
+void mr_side_free(mr_side *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    MR_ASSERT(s->head == NULL);
+    for (size_t i = 0; i < CACHE_ENTRIES; i++) {
+        mr_free(s->cache[i].bytes);
+    }
+    for (size_t i = 0; i < PAGE_PARTS; i++) {
+        mr_buf_free(&s->read_parts[i]);
+    }
+    mr_free(s->root);
+    (void)pthread_cond_destroy(&s->wake);
+    (void)pthread_mutex_destroy(&s->lock);
+    mr_free(s);
+}

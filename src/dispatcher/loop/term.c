@@ -1,0 +1,261 @@
+/* What the member tells the loop: a term begins, is loaded, commits, ends. */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "dispatcher/loop/internal.h"
+#include "json/pbjson.h"
+#include "millrace/state.pb-c.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+#define SCHEMA_VERSION 1
+#define HEARTBEAT_SLACK_MS 5000
+#define NEVER_MS (INT64_C(100) * 365 * 86400 * 1000)
+
+/* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. */
+const struct mr_member_prefix mr_loop_prefixes[] = {
+    {"schema", false},  {"datasets/", false}, {"jobs/", false},   {"workers/", false}, {"iterations/", false},
+    {"tasks/", false},  {"cursors/", false},  {"grants/", false}, {"clients/", false}, {"blobs/", true},
+};
+const size_t mr_loop_prefixes_count = sizeof mr_loop_prefixes / sizeof mr_loop_prefixes[0];
+
+static void on_leader(void *ctx, const struct mr_leader_view *leader)
+{
+    struct mr_loop *l = ctx;
+    bool other = leader->known && strcmp(leader->record.instance, l->instance) != 0;
+
+    if (other) {
+        mr_log(MR_LOG_INFO, "following", "leader", "%s", leader->record.address, "epoch", "%lld",
+               (long long)leader->epoch, NULL);
+    }
+    if (!l->stopping) {
+        mr_peer_follow(l->peer, other ? leader->record.address : NULL, leader->epoch, l->now_ms);
+    }
+}
+
+static int64_t takeover_grace_ms(const struct mr_loop *l)
+{
+    int64_t deposed = l->opts.lease_ttl_ms / 2 + l->opts.heartbeat_ms + HEARTBEAT_SLACK_MS;
+
+    /* A deposed leader may have kept a worker's attention for half a TTL. */
+    return l->opts.worker_timeout_ms > deposed ? l->opts.worker_timeout_ms : deposed;
+}
+
+static void trace(void *ctx, const char *line)
+{
+    (void)ctx;
+    mr_log(MR_LOG_DEBUG, "core", "move", "%s", line, NULL);
+}
+
+static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
+{
+    struct mr_loop *l = ctx;
+    struct mr_core_config config = {.epoch = (uint64_t)epoch,
+                                    .worker_timeout_ms = l->opts.worker_timeout_ms,
+                                    .client_timeout_ms = l->opts.client_timeout_ms,
+                                    .job_gc_timeout_ms =
+                                        l->opts.job_gc_timeout_ms > 0 ? l->opts.job_gc_timeout_ms : NEVER_MS,
+                                    .dataset_retention_ms = l->opts.dataset_retention_ms,
+                                    .takeover_grace_ms = takeover_grace_ms(l),
+                                    .heartbeat_ms = l->opts.heartbeat_ms,
+                                    .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};
+
+    l->serving = false;
+    mr_core_free(l->core);
+    l->core = mr_core_new(&config); /* NULL is told by the first key, or the end. */
+    l->schema_seen = false;
+    (void)snprintf(l->incarnation, sizeof l->incarnation, "%s", incarnation);
+}
+
+static void set_health(struct mr_loop *l, const mr_error *err)
+{
+    MR_LOCK(&l->lock);
+    l->health = *err;
+}
+
+/* What this program does not know, it must not lead. */
+static int check_schema(struct mr_loop *l, const void *value, size_t size, mr_error *err)
+{
+    ProtobufCMessage *msg = NULL;
+    int rc = mr_pbjson_parse(&millrace__schema_record__descriptor, value, size, &msg, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    const Millrace__SchemaRecord *s = (const Millrace__SchemaRecord *)msg;
+
+    if (s->min_reader > SCHEMA_VERSION) {
+        rc = mr_error_set(err, MR_EPRECOND,
+                          "the state of cluster '%s' has format %u (written by %.40s) and needs a reader of %u; this is %d",
+                          l->cluster, s->version, s->created_by, s->min_reader, SCHEMA_VERSION);
+    } else if (s->n_features > 0) {
+        rc = mr_error_set(err, MR_EPRECOND, "the state of cluster '%s' uses '%.60s', which this version does not know",
+                          l->cluster, s->features[0]);
+    }
+    if (rc < 0) {
+        set_health(l, err);
+    }
+    protobuf_c_message_free_unpacked(msg, NULL);
+    l->schema_seen = rc >= 0;
+    return rc;
+}
+
+static int on_load_key(void *ctx, const char *key, const void *value, size_t size, mr_error *err)
+{
+    struct mr_loop *l = ctx;
+
+    if (strcmp(key, "schema") == 0) {
+        return check_schema(l, value, size, err);
+    }
+    if (l->core == NULL) {
+        return mr_error_nomem(err);
+    }
+    if (strncmp(key, "blobs/", 6) == 0) {
+        return mr_core_load_blob(l->core, key, err);
+    }
+    return mr_core_load(l->core, key, value, size, err);
+}
+
+static int write_schema(struct mr_loop *l, mr_error *err)
+{
+    Millrace__SchemaRecord s = MILLRACE__SCHEMA_RECORD__INIT;
+    char *json = NULL;
+    size_t len = 0;
+    uint64_t batch;
+    int rc;
+
+    s.version = SCHEMA_VERSION;
+    s.min_reader = SCHEMA_VERSION;
+    s.created_by = (char *)(uintptr_t) "millrace " MR_VERSION;
+    rc = mr_pbjson_write(&s.base, &json, &len, err);
+    if (rc >= 0) {
+        struct mr_write w = {.key = "schema", .value = json, .size = len};
+
+        rc = mr_member_add(l->member, &w, 1, false, &batch, err);
+    }
+    mr_free(json);
+    return rc;
+}
+
+/* A prefix that the core wants and this file forgot would be state that is lost at every takeover. */
+static bool prefixes_complete(void)
+{
+    for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
+        bool found = false;
+
+        for (size_t i = 0; i < mr_loop_prefixes_count; i++) {
+            found = found || strcmp(mr_loop_prefixes[i].key, *p) == 0;
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int on_load_end(void *ctx, mr_error *err)
+{
+    struct mr_loop *l = ctx;
+    int rc;
+
+    MR_ASSERT(prefixes_complete());
+    if (l->core == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_core_ready(l->core, l->now_ms, err);
+    if (rc >= 0 && !l->schema_seen) {
+        rc = write_schema(l, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    l->serving = true;
+    mr_log(MR_LOG_INFO, "leading", "epoch", "%lld", (long long)mr_member_epoch(l->member), NULL);
+    return MR_OK;
+}
+
+static void on_committed(void *ctx, uint64_t batch)
+{
+    (void)batch;
+    mr_loop_release(ctx);
+}
+
+static void drop_state(struct mr_loop *l)
+{
+    l->serving = false;
+    mr_core_free(l->core);
+    l->core = NULL;
+}
+
+static void on_lost(void *ctx, const mr_error *err)
+{
+    struct mr_loop *l = ctx;
+
+    drop_state(l);
+    mr_loop_fail_held(l, err, 0);
+    mr_loop_end_streams(l, "no longer the leader");
+}
+
+static void on_refused(void *ctx, uint64_t batch, const mr_error *err)
+{
+    struct mr_loop *l = ctx;
+    mr_error why;
+
+    (void)mr_error_set_traits(&why, MR_EUNAVAIL, MR_RETRYABLE, "%s", err->message);
+    l->single_until_ms = l->now_ms + MR_SINGLE_MS;
+    drop_state(l);
+    mr_loop_fail_held(l, &why, batch);
+    mr_loop_end_streams(l, "the state is loaded again");
+}
+
+static void on_probe(void *ctx, const char *address, int64_t epoch)
+{
+    struct mr_loop *l = ctx;
+
+    mr_peer_probe(l->peer, address, epoch);
+}
+
+static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t n)
+{
+    struct mr_loop *l = ctx;
+
+    for (size_t i = 0; i < l->ndispatchers; i++) {
+        mr_free(l->dispatchers[i]);
+    }
+    l->ndispatchers = 0;
+    for (size_t i = 0; i < n && l->ndispatchers < MR_DISPATCHERS_MAX; i++) {
+        char *address = mr_strdup(peers[i].address);
+
+        if (address != NULL && address[0] != '\0') {
+            l->dispatchers[l->ndispatchers++] = address;
+        } else {
+            mr_free(address);
+        }
+    }
+}
+
+static void on_stopped(void *ctx)
+{
+    struct mr_loop *l = ctx;
+
+    MR_LOCK(&l->lock);
+    l->left = true;
+    (void)pthread_cond_broadcast(&l->left_cond);
+}
+
+const struct mr_member_ops mr_loop_member_ops = {
+    .leader = on_leader,
+    .load_begin = on_load_begin,
+    .load_key = on_load_key,
+    .load_end = on_load_end,
+    .committed = on_committed,
+    .lost = on_lost,
+    .refused = on_refused,
+    .probe = on_probe,
+    .peers = on_peers,
+    .stopped = on_stopped,
+};

@@ -1,0 +1,589 @@
+/*
+ * Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process dies.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "dispatcher/dispatcher.h"
+#include "millrace/service.pb-c.h"
+#include "rpc/rpc.h"
+#include "tests/support/etcd.h"
+
+#include <millrace/dataset.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WORKER "00112233445566778899aabbccddeeff"
+#define CLIENT "ffeeddccbbaa99887766554433221100"
+#define CALL_MS 5000
+#define PATIENCE_MS 20000
+
+static struct mr_test_etcd *etcd;
+static mr_rpc_runtime *rpc;
+static int clusters;
+static char cluster[32];
+
+/* ---- calls ---- */
+
+static ProtobufCMessage *try_call(const char *address, const char *name, const ProtobufCMessage *request,
+                                  const ProtobufCMessageDescriptor *reply, mr_error *err)
+{
+    mr_rpc_channel *ch = NULL;
+    char path[96];
+    void *bytes = mr_malloc(protobuf_c_message_get_packed_size(request) + 1);
+    void *answer = NULL;
+    size_t size = 0;
+    ProtobufCMessage *msg = NULL;
+
+    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", name);
+    assert_non_null(bytes);
+    size_t n = protobuf_c_message_pack(request, bytes);
+
+    assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &ch, err), MR_OK);
+    if (mr_rpc_unary_wait(ch, path, bytes, n, NULL, CALL_MS, false, &answer, &size, err) >= 0) {
+        msg = protobuf_c_message_unpack(reply, NULL, size, answer);
+        assert_non_null(msg);
+    }
+    mr_rpc_channel_free(ch);
+    mr_free(bytes);
+    mr_free(answer);
+    return msg;
+}
+
+#define CALL(address, Name, lower, request)                                                                  \
+    ((Millrace__##Name##Reply *)call(address, #Name, &(request)->base, &millrace__##lower##_reply__descriptor))
+
+/* Until somebody answers with something else than "not the leader". */
+static ProtobufCMessage *call(const char *address, const char *name, const ProtobufCMessage *request,
+                              const ProtobufCMessageDescriptor *reply)
+{
+    int64_t until = mr_now_ms() + PATIENCE_MS;
+    mr_error err = {0};
+
+    while (mr_now_ms() < until) {
+        ProtobufCMessage *msg = try_call(address, name, request, reply, &err);
+
+        if (msg != NULL) {
+            /* All replies begin with the header. */
+            const Millrace__ReplyHeader *h = ((const Millrace__StatusReply *)msg)->header;
+
+            if (h->code != MR_EUNAVAIL) {
+                return msg;
+            }
+            (void)snprintf(err.message, sizeof err.message, "%s", h->message);
+            protobuf_c_message_free_unpacked(msg, NULL);
+        }
+        usleep(10000);
+    }
+    fail_msg("%s at %s: %s", name, address, err.message);
+    return NULL;
+}
+
+static void drop(void *msg)
+{
+    protobuf_c_message_free_unpacked(msg, NULL);
+}
+
+static mr_dispatcher *start(void)
+{
+    struct mr_dispatcher_options o = {.listen = "127.0.0.1:0",
+                                      .etcd_endpoints = mr_test_etcd_endpoint(etcd),
+                                      .cluster = cluster,
+                                      .worker_timeout_ms = 3000};
+    mr_dispatcher *d = NULL;
+    mr_error err;
+
+    if (mr_dispatcher_start(&o, &d, &err) < 0) {
+        fail_msg("%s", err.message);
+    }
+    return d;
+}
+
+static Millrace__StatusReply *status(const char *address)
+{
+    Millrace__StatusRequest r = MILLRACE__STATUS_REQUEST__INIT;
+
+    return CALL(address, Status, status, &r);
+}
+
+static mr_dataset *range_dataset(int64_t n)
+{
+    struct mr_attr attrs[] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
+                              {.name = "step", .kind = MR_ATTR_INT, .i = 1},
+                              {.name = "stop", .kind = MR_ATTR_INT, .i = n}};
+    mr_dataset *ds = NULL;
+    mr_error err;
+
+    if (mr_dataset_apply("range", NULL, 0, attrs, 3, NULL, 0, NULL, &ds, &err) < 0) {
+        fail_msg("%s", err.message);
+    }
+    return ds;
+}
+
+static char *register_range(const char *address, int64_t n)
+{
+    mr_dataset *ds = range_dataset(n);
+    Millrace__RegisterDatasetRequest r = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    void *bytes = NULL;
+    size_t size = 0;
+
+    assert_int_equal(mr_dataset_serialize(ds, &bytes, &size, NULL), MR_OK);
+    r.definition = (ProtobufCBinaryData){.data = bytes, .len = size};
+    r.compression = "AUTO";
+    Millrace__RegisterDatasetReply *reply = CALL(address, RegisterDataset, register_dataset, &r);
+
+    assert_string_equal(reply->header->message, "");
+    char *id = mr_strdup(reply->dataset_id);
+
+    drop(reply);
+    mr_free(bytes);
+    mr_dataset_unref(ds);
+    return id;
+}
+
+static void register_worker(const char *address)
+{
+    Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+
+    r.incarnation = WORKER;
+    r.address = "127.0.0.1:1";
+    Millrace__RegisterWorkerReply *reply = CALL(address, RegisterWorker, register_worker, &r);
+
+    assert_string_equal(reply->header->message, "");
+    drop(reply);
+}
+
+static Millrace__OpenReply *open_job(const char *address, const char *dataset, const char *job)
+{
+    Millrace__OpenRequest r = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+
+    spec.name = (char *)(uintptr_t)job;
+    spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    spec.target_workers = "AUTO";
+    r.client = CLIENT;
+    r.dataset_id = (char *)(uintptr_t)dataset;
+    r.job = &spec;
+    return CALL(address, Open, open, &r);
+}
+
+/* ---- tests ---- */
+
+static int new_cluster(void **state)
+{
+    (void)state;
+    (void)snprintf(cluster, sizeof cluster, "t%d", ++clusters);
+    return rpc != NULL ? 0 : mr_rpc_acquire(&rpc, NULL);
+}
+
+/* For tests that fork. */
+static int new_cluster_without_rpc(void **state)
+{
+    if (rpc != NULL) {
+        mr_rpc_release(rpc);
+        rpc = NULL;
+    }
+    (void)snprintf(cluster, sizeof cluster, "t%d", ++clusters);
+    return 0;
+}
+
+static void a_dataset_survives_its_dispatcher(void **state)
+{
+    mr_dispatcher *d = start();
+    char *id = register_range(mr_dispatcher_address(d), 10);
+    char *again = register_range(mr_dispatcher_address(d), 10);
+    Millrace__GetDatasetRequest get = MILLRACE__GET_DATASET_REQUEST__INIT;
+
+    (void)state;
+    assert_string_equal(id, again);
+    mr_dispatcher_free(d);
+
+    d = start();
+    get.dataset_id = id;
+    get.want_definition = true;
+    Millrace__GetDatasetReply *reply = CALL(mr_dispatcher_address(d), GetDataset, get_dataset, &get);
+    mr_dataset *ds = NULL;
+
+    assert_string_equal(reply->header->message, "");
+    assert_int_equal(reply->header->n_dispatchers, 1);
+    assert_int_equal(reply->cardinality, 10);
+    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, NULL), MR_OK);
+    assert_int_equal(mr_dataset_cardinality(ds), 10);
+    mr_dataset_unref(ds);
+    drop(reply);
+
+    get.dataset_id = "nothing";
+    reply = CALL(mr_dispatcher_address(d), GetDataset, get_dataset, &get);
+    assert_int_equal(reply->header->code, MR_ENOTFOUND);
+    drop(reply);
+    mr_dispatcher_free(d);
+    mr_free(id);
+    mr_free(again);
+}
+
+static void a_large_definition_is_kept_in_parts(void **state)
+{
+    mr_dispatcher *d = start();
+    Millrace__RegisterDatasetRequest r = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    mr_dataset *ds = range_dataset(1 << 20);
+    void *bytes = NULL;
+    size_t size = 0;
+
+    (void)state;
+    /* Garbage first: it names the fault, and nothing else is disturbed. */
+    r.definition = (ProtobufCBinaryData){.data = (uint8_t *)"garbage", .len = 7};
+    Millrace__RegisterDatasetReply *bad = CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
+
+    assert_int_equal(bad->header->code, MR_EINVAL);
+    drop(bad);
+
+    /* Many nodes make it larger than one transaction may be. */
+    for (int i = 0; i < 30000; i++) {
+        struct mr_attr count = {.name = "count", .kind = MR_ATTR_INT, .i = (1 << 20) - i};
+        mr_dataset *next = NULL;
+        mr_error err;
+
+        if (mr_dataset_apply("take", &ds, 1, &count, 1, NULL, 0, NULL, &next, &err) < 0) {
+            fail_msg("%s", err.message);
+        }
+        mr_dataset_unref(ds);
+        ds = next;
+    }
+    assert_int_equal(mr_dataset_serialize(ds, &bytes, &size, NULL), MR_OK);
+    assert_true(size > 600000);
+    r.definition = (ProtobufCBinaryData){.data = bytes, .len = size};
+    r.dataset_id = "large";
+    Millrace__RegisterDatasetReply *reply = CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
+
+    assert_string_equal(reply->header->message, "");
+    assert_string_equal(reply->dataset_id, "large");
+    drop(reply);
+    Millrace__GetDatasetRequest get = MILLRACE__GET_DATASET_REQUEST__INIT;
+
+    get.dataset_id = "large";
+    get.want_definition = true;
+    Millrace__GetDatasetReply *got = CALL(mr_dispatcher_address(d), GetDataset, get_dataset, &get);
+
+    assert_int_equal(got->definition.len, size);
+    assert_memory_equal(got->definition.data, bytes, size);
+    drop(got);
+    mr_free(bytes);
+    mr_dataset_unref(ds);
+    mr_dispatcher_free(d);
+}
+
+static void a_standby_sends_callers_to_the_leader(void **state)
+{
+    mr_dispatcher *a = start();
+    Millrace__StatusReply *led = status(mr_dispatcher_address(a));
+    mr_dispatcher *b = start();
+    Millrace__StatusRequest r = MILLRACE__STATUS_REQUEST__INIT;
+    int64_t until = mr_now_ms() + PATIENCE_MS;
+    bool told = false;
+
+    (void)state;
+    assert_false(led->header->not_leader);
+    drop(led);
+    while (!told && mr_now_ms() < until) {
+        mr_error err;
+        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(
+            mr_dispatcher_address(b), "Status", &r.base, &millrace__status_reply__descriptor, &err);
+
+        assert_non_null(reply);
+        assert_true(reply->header->not_leader);
+        assert_int_equal(reply->header->code, MR_EUNAVAIL);
+        told = strcmp(reply->header->leader, mr_dispatcher_address(a)) == 0;
+        drop(reply);
+    }
+    assert_true(told);
+
+    /* A graceful stop hands over. */
+    mr_dispatcher_free(a);
+    led = status(mr_dispatcher_address(b));
+    assert_int_equal(led->header->code, MR_OK);
+    drop(led);
+    mr_dispatcher_free(b);
+}
+
+/* ---- watches ---- */
+
+struct watcher {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    Millrace__ClientUpdate *last; /* lock */
+    unsigned updates;
+    bool ended;
+};
+
+static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    struct watcher *w = ctx;
+    size_t size = mr_rpc_message_size(m);
+    uint8_t *bytes = malloc(size + 1);
+
+    mr_rpc_message_copy(m, 0, size, bytes);
+    mr_rpc_message_free(m);
+    pthread_mutex_lock(&w->lock);
+    if (w->last != NULL) {
+        drop(w->last);
+    }
+    w->last = millrace__client_update__unpack(NULL, size, bytes);
+    w->updates++;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    free(bytes);
+    mr_rpc_stream_receive(s);
+}
+
+static void on_sent(void *ctx, mr_rpc_stream *s)
+{
+    (void)ctx, (void)s;
+}
+
+static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct watcher *w = ctx;
+
+    (void)s, (void)rc, (void)err;
+    pthread_mutex_lock(&w->lock);
+    w->ended = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+static const struct mr_rpc_stream_ops watch_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+
+static void a_watch_is_told_of_changes(void **state)
+{
+    mr_dispatcher *d = start();
+    const char *address = mr_dispatcher_address(d);
+    char *id = register_range(address, 100);
+    Millrace__OpenReply *job = open_job(address, id, "train");
+    Millrace__WatchClientRequest r = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    struct watcher w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    mr_rpc_channel *ch = NULL;
+    mr_rpc_stream *s = NULL;
+    uint8_t bytes[256];
+
+    (void)state;
+    assert_string_equal(job->header->message, "");
+    r.client = CLIENT;
+    r.iteration_id = job->iteration_id;
+    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_client_request__pack(&r, bytes)};
+
+    assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &ch, NULL), MR_OK);
+    assert_int_equal(mr_rpc_stream_open(ch, "/millrace.Dispatcher/WatchClient", NULL, -1, true, &watch_ops, &w, &s, NULL),
+                     MR_OK);
+    assert_int_equal(mr_rpc_stream_send(s, &slice, 1, false, NULL), MR_OK);
+    mr_rpc_stream_receive(s);
+    pthread_mutex_lock(&w.lock);
+    while (w.updates == 0 && !w.ended) {
+        pthread_cond_wait(&w.changed, &w.lock);
+    }
+    assert_false(w.ended);
+    assert_int_equal(w.last->n_tasks, 0);
+    pthread_mutex_unlock(&w.lock);
+
+    register_worker(address); /* A worker comes: there is a task now, without anybody asking. */
+    pthread_mutex_lock(&w.lock);
+    while (w.last->n_tasks == 0 && !w.ended) {
+        pthread_cond_wait(&w.changed, &w.lock);
+    }
+    assert_false(w.ended);
+    assert_string_equal(w.last->tasks[0]->worker_incarnation, WORKER);
+    assert_true(w.last->header->epoch > 0);
+    pthread_mutex_unlock(&w.lock);
+
+    mr_dispatcher_free(d); /* Ends with the leader. */
+    pthread_mutex_lock(&w.lock);
+    while (!w.ended) {
+        pthread_cond_wait(&w.changed, &w.lock);
+    }
+    drop(w.last);
+    pthread_mutex_unlock(&w.lock);
+    mr_rpc_stream_unref(s);
+    mr_rpc_channel_free(ch);
+    drop(job);
+    mr_free(id);
+}
+
+/* ---- a leader that dies ---- */
+
+/* A dispatcher in a process of its own; its address comes through a pipe. Nothing of gRPC may be open in this one. */
+static pid_t start_process(char address[64])
+{
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct mr_dispatcher_options o = {
+            .listen = "127.0.0.1:0", .etcd_endpoints = mr_test_etcd_endpoint(etcd), .cluster = cluster};
+        mr_dispatcher *d = NULL;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(fds[0]);
+        mr_error err;
+
+        if (mr_dispatcher_start(&o, &d, &err) < 0) {
+            fprintf(stderr, "%s\n", err.message);
+            _exit(1);
+        }
+        dprintf(fds[1], "%s", mr_dispatcher_address(d));
+        close(fds[1]);
+        for (;;) {
+            pause();
+        }
+    }
+    close(fds[1]);
+    ssize_t n = read(fds[0], address, 63);
+
+    close(fds[0]);
+    if (n <= 0) {
+        int st; waitpid(pid, &st, 0); fail_msg("status %x", st);
+    }
+    address[n] = '\0';
+    return pid;
+}
+
+static void a_killed_leader_is_replaced_before_its_lease_ends(void **state)
+{
+    char first[64], second[64];
+
+    (void)state;
+    pid_t a = start_process(first);
+    pid_t b = start_process(second);
+
+    assert_int_equal(mr_rpc_acquire(&rpc, NULL), MR_OK);
+    char *id = register_range(first, 10);
+    Millrace__StatusRequest r = MILLRACE__STATUS_REQUEST__INIT;
+    bool follows = false;
+    mr_error err;
+
+    while (!follows) {
+        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(second, "Status", &r.base,
+                                                                         &millrace__status_reply__descriptor, &err);
+
+        assert_non_null(reply);
+        follows = reply->header->leader[0] != '\0';
+        drop(reply);
+    }
+    usleep(1200000); /* min_tenure: a term younger than a second is not ended by force */
+    kill(a, SIGKILL);
+    int64_t killed = mr_now_ms();
+
+    waitpid(a, NULL, 0);
+    Millrace__GetDatasetRequest get = MILLRACE__GET_DATASET_REQUEST__INIT;
+
+    get.dataset_id = id;
+    Millrace__GetDatasetReply *got = CALL(second, GetDataset, get_dataset, &get);
+    int64_t took = mr_now_ms() - killed;
+
+    assert_int_equal(got->header->code, MR_OK);
+    print_message("failover in %lld ms\n", (long long)took);
+    assert_true(took < 8000); /* The lease had ten seconds: it was not waited for. */
+    drop(got);
+    kill(b, SIGKILL);
+    waitpid(b, NULL, 0);
+    mr_free(id);
+}
+
+static void etcd_may_be_away_for_a_while(void **state)
+{
+    mr_dispatcher *d = start();
+    char *id = register_range(mr_dispatcher_address(d), 10);
+
+    (void)state;
+    mr_test_etcd_kill(etcd);
+    assert_true(mr_test_etcd_restart(etcd));
+    char *other = register_range(mr_dispatcher_address(d), 11);
+
+    assert_string_not_equal(id, other);
+    mr_dispatcher_free(d);
+    mr_free(id);
+    mr_free(other);
+}
+
+static void state_of_a_newer_version_is_refused(void **state)
+{
+    char key[64];
+    const char *const args[] = {"put", key, "{\"version\":9,\"minReader\":9,\"createdBy\":\"millrace 9\"}", NULL};
+    mr_error err = {0};
+    int64_t until = mr_now_ms() + PATIENCE_MS;
+
+    (void)state;
+    (void)snprintf(key, sizeof key, "/millrace/%s/schema", cluster);
+    assert_int_equal(mr_test_etcdctl(etcd, args), 0);
+    mr_dispatcher *d = start();
+
+    while (mr_dispatcher_health(d, &err) == MR_OK && mr_now_ms() < until) {
+        usleep(10000);
+    }
+    assert_int_equal(err.code, MR_EPRECOND);
+    assert_non_null(strstr(err.message, "millrace 9"));
+    mr_dispatcher_free(d);
+}
+
+static void bad_options_are_named(void **state)
+{
+    struct mr_dispatcher_options o = {.etcd_endpoints = "127.0.0.1:1", .lease_ttl_ms = 1500, .listen = "127.0.0.1:0"};
+    mr_dispatcher *d = NULL;
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "lease_ttl_ms"));
+    o.lease_ttl_ms = 0;
+    o.cluster = "No Good";
+    assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "cluster"));
+    o.cluster = NULL;
+    o.etcd_endpoints = "nonsense";
+    assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "nonsense"));
+
+    /* An etcd that is not there is no error: it may come. */
+    o.etcd_endpoints = "127.0.0.1:1";
+    assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_OK);
+    mr_dispatcher_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_killed_leader_is_replaced_before_its_lease_ends, new_cluster_without_rpc),
+        cmocka_unit_test_setup(a_dataset_survives_its_dispatcher, new_cluster),
+        cmocka_unit_test_setup(a_large_definition_is_kept_in_parts, new_cluster),
+        cmocka_unit_test_setup(a_standby_sends_callers_to_the_leader, new_cluster),
+        cmocka_unit_test_setup(a_watch_is_told_of_changes, new_cluster),
+        cmocka_unit_test_setup(etcd_may_be_away_for_a_while, new_cluster),
+        cmocka_unit_test_setup(state_of_a_newer_version_is_refused, new_cluster),
+        cmocka_unit_test_setup(bad_options_are_named, new_cluster),
+    };
+    int failed;
+
+    if (!mr_test_etcd_exists()) {
+        fprintf(stderr, "SKIPPED: there is no /usr/bin/etcd\n");
+        return 77;
+    }
+    etcd = mr_test_etcd_start();
+    if (etcd == NULL) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (rpc != NULL) {
+        mr_rpc_release(rpc);
+    }
+    mr_test_etcd_stop(etcd);
+    return failed;
+}
