@@ -1,8 +1,8 @@
 """The `millrace` program as a child process: started, awaited, stopped, killed.
 
 A child has its own session, so that the terminal's Ctrl-C does not take it away before its users are done. It watches the
-process that started it (--owner-pid) and ends with it, a SIGKILL included. It says where it serves in one line of JSON on
-the descriptor --ready-fd. Its log goes to this process's stderr: warnings, unless MILLRACE_LOG_LEVEL says otherwise.
+process that started it (--owner-pid) and ends with it, a SIGKILL included. It says where it serves, or why it does not, in
+one line of JSON on the descriptor --ready-fd. Its log goes to this process's stderr: warnings, unless MILLRACE_LOG_LEVEL says otherwise.
 """
 
 import json
@@ -66,6 +66,8 @@ class Child:
             raise errors.InternalError(f"{self.what} said {line!r} where its address was expected") from None
         if "address" in said:
             return said["address"]
+        if "error" in said:
+            raise errors.from_code(int(said.get("code", 2)), f"{self.what}: {said['error']}")
         status = self._process.wait(_STOP_GRACE_S)
         raise _BY_STATUS.get(status, errors.UnknownError)(
             f"{self.what} ended with status {status} before it served; its message is on stderr")

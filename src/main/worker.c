@@ -13,6 +13,7 @@
 
 #define TAGS_MAX 64
 #define STOP_GRACE_MS 2000
+#define REGISTER_SLICE_MS 100 /* between looks at the signals */
 
 struct worker_values {
     const char *dispatchers;
@@ -82,6 +83,24 @@ static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
     return MR_OK;
 }
 
+/* Until something ends it. Ready means registered: who starts a worker and waits for it wants its tasks from now on. */
+static int serve(struct run_options *opts, struct run *run, mr_worker *w, mr_error *err)
+{
+    int rc;
+
+    while ((rc = mr_worker_wait_registered(w, REGISTER_SLICE_MS, err)) == MR_TIMEOUT) {
+        if (run_wait(run, 0) == RUN_STOP) {
+            return MR_OK;
+        }
+    }
+    if (rc == MR_OK) {
+        rc = run_ready(opts, mr_worker_address(w), NULL, err);
+    }
+    while (rc == MR_OK && run_wait(run, -1 /* for ever */) != RUN_STOP) {
+    }
+    return rc;
+}
+
 static int run_worker(struct worker_values *v, mr_error *err)
 {
     const char *tags[TAGS_MAX];
@@ -114,9 +133,7 @@ static int run_worker(struct worker_values *v, mr_error *err)
         goto out;
     }
     mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
-    rc = run_ready(&v->run, mr_worker_address(w), NULL, err);
-    while (rc == MR_OK && run_wait(&run, -1 /* for ever */) != RUN_STOP) {
-    }
+    rc = serve(&v->run, &run, w, err);
     run_stopping(&run);
     mr_worker_stop(w, STOP_GRACE_MS);
 

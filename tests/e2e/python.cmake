@@ -4,17 +4,25 @@ if(NOT MR_PYTHON)
   find_program(MR_PYTHON NAMES python3 REQUIRED)
 endif()
 
+# A library with sanitizers in it wants their runtime first; Python itself leaks on purpose.
+set(MR_PYTEST_SANITIZE "")
+if(MR_SANITIZE MATCHES "address")
+  execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE MR_LIBASAN
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(MR_PYTEST_SANITIZE "LD_PRELOAD=${MR_LIBASAN};ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0")
+endif()
+
 # mr_pytest(<name> <files or directories...>): one ctest entry.
 function(mr_pytest name)
   add_test(NAME ${name}
     COMMAND ${MR_PYTHON} -m pytest -q -p no:cacheprovider ${ARGN}
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "e2e" TIMEOUT 600
-    ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>")
+    ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>;${MR_PYTEST_SANITIZE}")
 endfunction()
 
 # The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.
-if(TARGET millrace_shared AND TARGET millrace)
+if(TARGET millrace_shared AND TARGET millrace AND NOT MR_SANITIZE MATCHES "thread")
   mr_pytest(e2e_compat ${CMAKE_SOURCE_DIR}/tests/compat)
   mr_pytest(e2e_local ${MR_TEST_DIR}/test_ffi.py ${MR_TEST_DIR}/test_tensors.py ${MR_TEST_DIR}/test_datasets.py
     ${MR_TEST_DIR}/test_iterators.py ${MR_TEST_DIR}/test_files.py)
