@@ -1,0 +1,448 @@
+/*
+ * Compiled functions: the same results as operators one by one, whatever was folded, fused or dropped on the way; a row
+ * that fails leaves the rows before it.
+ */
+#include "base/alloc.h"
+#include "engine/program.h"
+#include "engine/program/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CHECK_OK(call)                              \
+    do {                                            \
+        mr_error err_ = {0};                        \
+        mr_error *e = &err_;                        \
+        if ((call) < 0) {                           \
+            fail_msg("%s: %s", #call, err_.message); \
+        }                                           \
+    } while (0)
+
+static struct mr_leaf_spec leaf(mr_dtype dtype, int rank, const int64_t *dims)
+{
+    struct mr_leaf_spec s = {.dtype = (uint8_t)dtype, .rank = (int8_t)rank};
+
+    for (int d = 0; d < rank; d++) {
+        s.dims[d] = dims[d];
+    }
+    return s;
+}
+
+static mr_builder *begin(const struct mr_leaf_spec *leaves, size_t n)
+{
+    mr_builder *b = NULL;
+    mr_spec *spec = NULL;
+
+    CHECK_OK(mr_spec_new(leaves, n, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+    mr_spec_unref(spec);
+    return b;
+}
+
+static uint32_t add(mr_builder *b, const char *op, const struct mr_attr *attr, size_t nin, const uint32_t *in)
+{
+    uint32_t out = 0;
+    size_t n = 0;
+
+    CHECK_OK(mr_builder_add(b, op, in, nin, attr, attr == NULL ? 0 : 1, NULL, 0, &out, 1, &n, e));
+    assert_int_equal(n, 1);
+    return out;
+}
+
+#define OP(b, op, ...) \
+    add(b, op, NULL, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
+
+static uint32_t cast(mr_builder *b, uint32_t x, mr_dtype to)
+{
+    struct mr_attr dtype = {.name = "dtype", .kind = MR_ATTR_DTYPE, .i = to};
+
+    return add(b, "cast", &dtype, 1, &x);
+}
+
+/* FIXED int64 scalars; @rows values from @values, or 0, 1, 2, ... */
+static mr_block *ints(uint32_t rows, const int64_t *values)
+{
+    struct mr_leaf_spec s = leaf(MR_INT64, 0, NULL);
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_block_alloc(rows, &s, 1, &block, e));
+    int64_t *data = mr_block_data(block, 0);
+    for (uint32_t r = 0; r < rows; r++) {
+        data[r] = values == NULL ? (int64_t)r : values[r];
+    }
+    return block;
+}
+
+static uint32_t constant(mr_builder *b, int64_t v)
+{
+    mr_block *block = ints(1, &v);
+    uint32_t value = 0;
+
+    CHECK_OK(mr_builder_constant(b, block, &value, e));
+    mr_block_unref(block);
+    return value;
+}
+
+static mr_program *compile(mr_builder *b, const uint32_t *outputs, size_t n)
+{
+    mr_function *fn = NULL;
+    mr_program *p = NULL;
+
+    CHECK_OK(mr_builder_finish(b, outputs, n, NULL, &fn, e));
+    CHECK_OK(mr_program_new(fn, &p, e));
+    mr_function_unref(fn);
+    mr_builder_free(b);
+    return p;
+}
+
+static mr_block *run_ok(const mr_program *p, const mr_block *in)
+{
+    mr_block *out = NULL;
+    uint32_t bad_row = 0;
+
+    CHECK_OK(mr_program_run(p, in, NULL, NULL, &out, &bad_row, e));
+    assert_int_equal(mr_block_rows(out), mr_block_rows(in));
+    return out;
+}
+
+static int64_t int_at(const mr_block *block, uint32_t column, uint32_t row)
+{
+    assert_int_equal(mr_block_column(block, column)->dtype, MR_INT64);
+    return ((const int64_t *)mr_block_column(block, column)->data)[row];
+}
+
+static uint32_t fused_steps(const mr_program *p)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < p->nsteps; i++) {
+        n += p->steps[i].fused != NULL;
+    }
+    return n;
+}
+
+/* ---- */
+
+static void a_chain_runs_in_one_step(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t square = OP(b, "mul", 0, 0);
+    uint32_t sum = OP(b, "add", square, constant(b, 1));
+    uint32_t narrow = cast(b, 0, MR_FLOAT32);
+    mr_program *p = compile(b, (uint32_t[]){sum, narrow}, 2);
+    const uint32_t sizes[] = {0, 1, 255, 1024, 1025, 10000};
+
+    assert_int_equal(p->nsteps, 1);
+    assert_int_equal(fused_steps(p), 1);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        mr_block *block = ints(sizes[i], NULL);
+        mr_block *out = run_ok(p, block);
+        const float *floats = mr_block_column(out, 1)->data;
+
+        for (uint32_t r = 0; r < sizes[i]; r++) {
+            assert_true(int_at(out, 0, r) == (int64_t)r * r + 1);
+            assert_true(floats[r] == (float)r);
+        }
+        mr_block_unref(out);
+        mr_block_unref(block);
+    }
+    mr_program_free(p);
+}
+
+static void inputs_pass_through_without_a_copy(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t same = cast(b, OP(b, "identity", 0), MR_INT64);
+    mr_program *p = compile(b, (uint32_t[]){same, 0}, 2);
+    mr_block *block = ints(5, NULL);
+    mr_block *out = run_ok(p, block);
+
+    assert_int_equal(p->nsteps, 0);
+    assert_ptr_equal(mr_block_column(out, 0)->data, mr_block_column(block, 0)->data);
+    mr_block_unref(block);
+    assert_true(int_at(out, 1, 4) == 4); /* the buffer lives as long as the result */
+    mr_block_unref(out);
+    mr_program_free(p);
+}
+
+static void constants_are_folded_and_dead_nodes_dropped(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t six = OP(b, "mul", constant(b, 2), constant(b, 3));
+    mr_program *p;
+
+    (void)OP(b, "floor_div", 0, constant(b, 0)); /* nobody needs it: it must not fail */
+    p = compile(b, (uint32_t[]){OP(b, "sub", 0, six), six}, 2);
+    mr_block *block = ints(3, NULL);
+    mr_block *out = run_ok(p, block);
+
+    assert_int_equal(p->nsteps, 1);
+    assert_true(int_at(out, 0, 2) == -4);
+    assert_true(int_at(out, 1, 0) == 6 && int_at(out, 1, 2) == 6);
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+/* A constant that cannot be computed fails at the first element, and not before there is one. */
+static void a_constant_that_fails(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t bad = OP(b, "floor_div", constant(b, 1), constant(b, 0));
+    mr_program *p = compile(b, (uint32_t[]){OP(b, "add", 0, bad)}, 1);
+    mr_block *block = ints(3, NULL);
+    mr_block *out = (mr_block *)1;
+    uint32_t bad_row = 7;
+    mr_error err;
+
+    assert_int_equal(mr_program_run(p, block, NULL, NULL, &out, &bad_row, &err), MR_EINVAL);
+    assert_null(out);
+    assert_int_equal(bad_row, 0);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+static void a_bad_row_leaves_the_rows_before_it(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *b = begin(&in, 1);
+    uint32_t shifted = OP(b, "sub", 0, constant(b, 3000));
+    uint32_t first = OP(b, "floor_div", constant(b, 100), shifted); /* fails at 3000 */
+    uint32_t other = OP(b, "floor_mod", constant(b, 7), OP(b, "sub", 0, constant(b, 2000)));
+    mr_program *p = compile(b, (uint32_t[]){first, other, 0}, 3);
+    mr_block *block = ints(4000, NULL);
+    mr_block *out = NULL;
+    uint32_t bad_row = 0;
+    mr_error err;
+
+    assert_int_equal(mr_program_run(p, block, NULL, NULL, &out, &bad_row, &err), MR_EINVAL);
+    assert_int_equal(bad_row, 2000);
+    assert_non_null(strstr(err.message, "floor_mod: "));
+    assert_non_null(out);
+    assert_int_equal(mr_block_rows(out), 2000);
+    assert_true(int_at(out, 2, 1999) == 1999);
+    assert_true(int_at(out, 0, 0) == -1);
+    mr_block_unref(out);
+
+    /* From the row after it on, it goes on. */
+    mr_block *rest = NULL;
+    CHECK_OK(mr_block_slice(block, 2001, 999, &rest, e));
+    out = run_ok(p, rest);
+    mr_block_unref(out);
+    mr_block_unref(rest);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+static void values_of_different_shapes(void **state)
+{
+    const int64_t dims[] = {4};
+    struct mr_leaf_spec in[2] = {leaf(MR_INT64, 1, dims), leaf(MR_INT64, 0, NULL)};
+    mr_builder *b = begin(in, 2);
+    uint32_t sum = OP(b, "add", 0, 1);          /* [4] + [] */
+    uint32_t twice = OP(b, "add", sum, sum);    /* fused with what follows */
+    uint32_t less = OP(b, "sub", twice, constant(b, 1));
+    uint32_t total = OP(b, "reduce_sum", less);
+    uint32_t more = OP(b, "add", total, 1);
+    mr_program *p = compile(b, (uint32_t[]){less, more}, 2);
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_block_alloc(3, in, 2, &block, e));
+    for (int i = 0; i < 12; i++) {
+        ((int64_t *)mr_block_data(block, 0))[i] = i;
+    }
+    for (int i = 0; i < 3; i++) {
+        ((int64_t *)mr_block_data(block, 1))[i] = 10 * i;
+    }
+    mr_block *out = run_ok(p, block);
+    for (uint32_t r = 0; r < 3; r++) {
+        int64_t sum_of_row = 0;
+
+        for (uint32_t i = 0; i < 4; i++) {
+            int64_t want = 2 * ((int64_t)(4 * r + i) + 10 * (int64_t)r) - 1;
+
+            assert_true(int_at(out, 0, 4 * r + i) == want);
+            sum_of_row += want;
+        }
+        assert_true(int_at(out, 1, r) == sum_of_row + 10 * (int64_t)r);
+    }
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+/* Rows of different lengths do not fit a fused step: its operators run one by one. */
+static void rows_of_different_shapes(void **state)
+{
+    const int64_t dims[] = {MR_DIM_UNKNOWN};
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
+    mr_builder *b = begin(&in, 1);
+    uint32_t y = OP(b, "add", OP(b, "mul", 0, 0), constant(b, 5));
+    mr_program *p = compile(b, (uint32_t[]){y}, 1);
+    const int64_t data[] = {1, 2, 3, 4, 5, 6};
+    const int64_t row_dims[] = {2, 0, 4};
+    const uint64_t starts[] = {0, 2, 2, 6};
+    struct mr_column c = {
+        .kind = MR_COLUMN_VAR, .dtype = MR_INT64, .rank = 1, .row_dims = row_dims, .starts = starts, .data = data};
+    mr_block *block = NULL;
+
+    assert_int_equal(fused_steps(p), 1);
+    CHECK_OK(mr_block_new(3, &c, 1, &block, e));
+    mr_block *out = run_ok(p, block);
+    const struct mr_column *result = mr_block_column(out, 0);
+    assert_int_equal(result->kind, MR_COLUMN_VAR);
+    assert_int_equal(result->row_dims[2], 4);
+    assert_int_equal(result->starts[3] - result->starts[0], 6);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(int_at(out, 0, i) == data[i] * data[i] + 5);
+    }
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
+static void captured_values(void **state)
+{
+    struct mr_leaf_spec in = leaf(MR_INT64, 0, NULL);
+    mr_builder *outer = begin(&in, 1);
+    mr_builder *inner = NULL;
+    mr_spec *spec = NULL;
+    uint32_t captured = 0;
+
+    CHECK_OK(mr_spec_new(&in, 1, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, outer, &inner, e));
+    mr_spec_unref(spec);
+    CHECK_OK(mr_builder_capture(inner, 0, &captured, e));
+    uint32_t square = OP(inner, "mul", captured, captured); /* computed once a block */
+    mr_program *p = compile(inner, (uint32_t[]){OP(inner, "add", 0, square), square}, 2);
+    mr_block *block = ints(2000, NULL);
+    mr_block *capture = ints(1, (int64_t[]){7});
+    mr_block *out = NULL;
+    uint32_t bad_row;
+
+    CHECK_OK(mr_program_run(p, block, capture, NULL, &out, &bad_row, e));
+    assert_true(int_at(out, 0, 1999) == 1999 + 49 && int_at(out, 1, 1999) == 49);
+    mr_block_unref(out);
+    assert_int_equal(mr_program_run(p, block, NULL, NULL, &out, &bad_row, NULL), MR_EINTERNAL);
+    mr_block_unref(capture);
+    mr_block_unref(block);
+    mr_program_free(p);
+    mr_builder_free(outer);
+}
+
+/* Random chains of one dtype against the same computation row by row in C. */
+static void random_functions(void **state)
+{
+    unsigned seed = 1;
+
+    for (int round = 0; round < 200; round++) {
+        struct mr_leaf_spec in[2] = {leaf(MR_INT64, 0, NULL), leaf(MR_INT64, 0, NULL)};
+        mr_builder *b = begin(in, 2);
+        uint32_t values[64] = {0, 1};
+        int64_t model[64][3] = {{5, -2, 9}, {3, 3, -7}};
+        uint32_t n = 2;
+        uint32_t length = 2 + (uint32_t)rand_r(&seed) % 60;
+
+        while (n < length) {
+            uint32_t x = (uint32_t)rand_r(&seed) % n;
+            uint32_t y = (uint32_t)rand_r(&seed) % n;
+            int op = rand_r(&seed) % 5;
+            static const char *const names[] = {"add", "sub", "mul", "maximum", "constant"};
+
+            values[n] = op == 4 ? constant(b, (int64_t)n) : OP(b, names[op], values[x], values[y]);
+            for (int r = 0; r < 3; r++) {
+                uint64_t p = (uint64_t)model[x][r];
+                uint64_t q = (uint64_t)model[y][r];
+
+                model[n][r] = op == 4   ? (int64_t)n
+                              : op == 0 ? (int64_t)(p + q)
+                              : op == 1 ? (int64_t)(p - q)
+                              : op == 2 ? (int64_t)(p * q)
+                                        : (model[x][r] > model[y][r] ? model[x][r] : model[y][r]);
+            }
+            n++;
+        }
+        uint32_t chosen[5];
+        uint32_t outputs[5];
+        for (int i = 0; i < 5; i++) {
+            chosen[i] = (uint32_t)rand_r(&seed) % n;
+            outputs[i] = values[chosen[i]];
+        }
+        mr_program *p = compile(b, outputs, 5);
+        mr_block *block = NULL;
+        CHECK_OK(mr_block_alloc(3, in, 2, &block, e));
+        for (uint32_t c = 0; c < 2; c++) {
+            memcpy(mr_block_data(block, c), model[c], sizeof model[c]);
+        }
+        mr_block *out = run_ok(p, block);
+        for (uint32_t i = 0; i < 5; i++) {
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_true(int_at(out, i, r) == model[chosen[i]][r]);
+            }
+        }
+        mr_block_unref(out);
+        mr_block_unref(block);
+        mr_program_free(p);
+    }
+}
+
+static void failed_allocations(void **state)
+{
+    const int64_t dims[] = {2};
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
+    mr_builder *b = begin(&in, 1);
+    mr_function *fn = NULL;
+    uint32_t y = OP(b, "add", OP(b, "mul", 0, 0), OP(b, "neg", constant(b, 5)));
+    uint32_t outputs[] = {OP(b, "reduce_sum", y), y};
+    mr_block *block = NULL;
+    int rc = MR_EEXHAUSTED;
+
+    CHECK_OK(mr_builder_finish(b, outputs, 2, NULL, &fn, e));
+    mr_builder_free(b);
+    CHECK_OK(mr_block_alloc(3, &in, 1, &block, e));
+    memset(mr_block_data(block, 0), 0, 3 * 2 * sizeof(int64_t));
+    for (uint64_t nth = 1; rc != MR_OK; nth++) {
+        mr_program *p = NULL;
+        mr_block *out = NULL;
+        uint32_t bad_row;
+
+        mr_alloc_fail_at(nth);
+        rc = mr_program_new(fn, &p, NULL);
+        if (rc == MR_OK) {
+            rc = mr_program_run(p, block, NULL, NULL, &out, &bad_row, NULL);
+        }
+        mr_alloc_fail_at(0);
+        assert_true(rc == MR_OK || rc == MR_EEXHAUSTED);
+        assert_true(nth < 1000);
+        mr_block_unref(out);
+        mr_program_free(p);
+    }
+    mr_block_unref(block);
+    mr_function_unref(fn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_runs_in_one_step),
+        cmocka_unit_test(inputs_pass_through_without_a_copy),
+        cmocka_unit_test(constants_are_folded_and_dead_nodes_dropped),
+        cmocka_unit_test(a_constant_that_fails),
+        cmocka_unit_test(a_bad_row_leaves_the_rows_before_it),
+        cmocka_unit_test(values_of_different_shapes),
+        cmocka_unit_test(rows_of_different_shapes),
+        cmocka_unit_test(captured_values),
+        cmocka_unit_test(random_functions),
+        cmocka_unit_test(failed_allocations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
