@@ -319,6 +319,7 @@ static void on_campaigned(mr_election *e, const struct mr_election_event *in, st
         enter(e, MR_ELECTION_LEADING, in->now_ms);
         e->epoch = in->revision;
         e->seen_revision = in->revision;
+        e->list_ms = in->now_ms; /* Who is there? Callers are told. */
         see_leader(e, &in->leader, in->now_ms, out);
         watch_from(e, in->revision + 1, out);
         emit(e, out, MR_ELECTION_ELECTED)->epoch = e->epoch;

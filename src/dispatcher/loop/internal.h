@@ -8,7 +8,6 @@
 #include "dispatcher/loop/peer.h"
 #include "dispatcher/loop/streams.h"
 
-#define MR_DISPATCHERS_MAX 64
 #define MR_WAITING_MAX 4096
 #define MR_WAITING_MS 1000       /* how long a call waits for a leader to appear */
 #define MR_STALLED_MS 2000       /* etcd silent this long: nothing new is decided */

@@ -40,6 +40,8 @@ struct mr_call {
     uint32_t parts;
 };
 
+#define MR_DISPATCHERS_MAX 64
+
 /* What goes into the headers of replies. */
 struct mr_header_info {
     const char *cluster;

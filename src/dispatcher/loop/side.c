@@ -16,14 +16,17 @@
 #define CACHE_ENTRIES 16
 #define CACHE_BYTES_MAX (64 * MR_MIB)
 #define PAGE_PARTS 8
-#define READ_TIMEOUT_MS 5000
+#define READ_TIMEOUT_MS 3000
 
 struct job {
     struct job *next;
     struct mr_call *call;
+    /* for the header of the answer: the loop's may have changed by then */
+    uint64_t epoch;
     char incarnation[40];
     char *cluster;
-    uint64_t epoch;
+    char *dispatchers[MR_DISPATCHERS_MAX];
+    size_t ndispatchers;
 };
 
 struct cached {
@@ -223,6 +226,49 @@ static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct ca
 
 /* ---- jobs ---- */
 
+static struct mr_header_info header_of(const struct job *job)
+{
+    return (struct mr_header_info){.cluster = job->cluster,
+                                   .incarnation = job->incarnation,
+                                   .epoch = job->epoch,
+                                   .dispatchers = (const char *const *)job->dispatchers,
+                                   .ndispatchers = job->ndispatchers};
+}
+
+static void job_free(struct job *job)
+{
+    for (size_t i = 0; i < job->ndispatchers; i++) {
+        mr_free(job->dispatchers[i]);
+    }
+    mr_free(job->cluster);
+    mr_free(job);
+}
+
+static struct job *job_new(struct mr_call *call, const struct mr_header_info *info)
+{
+    struct job *job = mr_calloc(1, sizeof *job);
+
+    if (job == NULL) {
+        return NULL;
+    }
+    job->call = call;
+    job->epoch = info->epoch;
+    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
+    job->cluster = mr_strdup(info->cluster);
+    bool complete = job->cluster != NULL;
+
+    for (size_t i = 0; i < info->ndispatchers && complete; i++) {
+        job->dispatchers[i] = mr_strdup(info->dispatchers[i]);
+        complete = job->dispatchers[i] != NULL;
+        job->ndispatchers += complete;
+    }
+    if (!complete) {
+        job_free(job);
+        return NULL;
+    }
+    return job;
+}
+
 static void run_register(mr_side *s, struct job *job)
 {
     struct mr_call *call = job->call;
@@ -239,7 +285,7 @@ static void run_register(mr_side *s, struct job *job)
 static void run_get(mr_side *s, struct job *job)
 {
     struct mr_call *call = job->call;
-    struct mr_header_info info = {.cluster = job->cluster, .incarnation = job->incarnation, .epoch = job->epoch};
+    struct mr_header_info info = header_of(job);
     Millrace__GetDatasetReply *reply = (Millrace__GetDatasetReply *)call->reply;
     ProtobufCBinaryData none = reply->definition;
     struct cached *c = NULL;
@@ -261,8 +307,7 @@ static void run(mr_side *s, struct job *job)
     } else {
         run_register(s, job);
     }
-    mr_free(job->cluster);
-    mr_free(job);
+    job_free(job);
 }
 
 static void *side_main(void *arg)
@@ -292,18 +337,11 @@ static void *side_main(void *arg)
 
 int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info, mr_error *err)
 {
-    struct job *job = mr_calloc(1, sizeof *job);
-    char *cluster = mr_strdup(info->cluster);
+    struct job *job = job_new(call, info);
 
-    if (job == NULL || cluster == NULL) {
-        mr_free(job);
-        mr_free(cluster);
+    if (job == NULL) {
         return mr_error_nomem(err);
     }
-    job->call = call;
-    job->cluster = cluster;
-    job->epoch = info->epoch;
-    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
     mr_mutex_lock(&s->lock);
     bool full = s->stopping || s->jobs == MR_SIDE_JOBS_MAX;
 
@@ -315,8 +353,7 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
     }
     mr_mutex_unlock(&s->lock);
     if (full) {
-        mr_free(cluster);
-        mr_free(job);
+        job_free(job);
         return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "%d definitions wait already", MR_SIDE_JOBS_MAX);
     }
     return MR_OK;
@@ -361,13 +398,12 @@ void mr_side_stop(mr_side *s)
     (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
     while (s->head != NULL) {
         struct job *job = s->head;
-        struct mr_header_info info = {.cluster = job->cluster, .incarnation = job->incarnation, .epoch = job->epoch};
+        struct mr_header_info info = header_of(job);
 
         s->head = job->next;
         mr_call_answer(job->call, NULL, &info, &err);
         mr_call_free(job->call);
-        mr_free(job->cluster);
-        mr_free(job);
+        job_free(job);
     }
 }
 

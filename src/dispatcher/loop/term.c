@@ -174,6 +174,11 @@ static int on_load_end(void *ctx, mr_error *err)
         return rc;
     }
     l->serving = true;
+    if (l->ndispatchers == 0) {
+        /* The list is on its way; until then there is one to tell of. */
+        l->dispatchers[0] = mr_strdup(l->address);
+        l->ndispatchers = l->dispatchers[0] != NULL;
+    }
     mr_log(MR_LOG_INFO, "leading", "epoch", "%lld", (long long)mr_member_epoch(l->member), NULL);
     return MR_OK;
 }
