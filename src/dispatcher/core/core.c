@@ -81,7 +81,7 @@ void mr_core_free(mr_core *core)
         struct mr_worker *worker = TAILQ_FIRST(&core->worker_list);
 
         TAILQ_REMOVE(&core->worker_list, worker, link);
-        mr_worker_free(worker);
+        mr_core_worker_free(worker);
     }
     while (!TAILQ_EMPTY(&core->job_list)) {
         struct mr_job *job = TAILQ_FIRST(&core->job_list);

@@ -22,7 +22,7 @@ struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation)
     return worker != NULL && mr_worker_is_live(worker) ? worker : NULL;
 }
 
-void mr_worker_free(struct mr_worker *worker)
+void mr_core_worker_free(struct mr_worker *worker)
 {
     if (worker != NULL) {
         mr_record_free(worker->rec);
@@ -56,7 +56,7 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
         (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost))) {
         mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', lost '%.40s'", rec->incarnation,
                      rec->life, rec->registered, rec->lost);
-        mr_worker_free(worker);
+        mr_core_worker_free(worker);
         return NULL;
     }
     snprintf(worker->ref, sizeof worker->ref, "%s.%u", rec->incarnation, rec->life);
@@ -134,7 +134,7 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
     }
     TAILQ_REMOVE(&core->worker_list, worker, link);
     core->lives--;
-    mr_worker_free(worker);
+    mr_core_worker_free(worker);
 }
 
 /* ---------------------------------------------------------------- registration */
