@@ -1,0 +1,371 @@
+#include "core_support.h"
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const char *id_of(const char *name)
+{
+    static char ring[8][33];
+    static unsigned next;
+    char *out = ring[next++ % 8];
+    uint8_t hash[16];
+
+    mr_hash128(name, strlen(name), hash);
+    for (size_t i = 0; i < sizeof hash; i++) {
+        snprintf(out + 2 * i, 3, "%02x", hash[i]);
+    }
+    return out;
+}
+
+const char *task_of(const char *iteration, const char *worker, unsigned life)
+{
+    static char ring[8][128];
+    static unsigned next;
+    char *out = ring[next++ % 8];
+
+    snprintf(out, 128, "%s/%s.%u", iteration, id_of(worker), life);
+    return out;
+}
+
+/* ---------------------------------------------------------------- the store */
+
+static size_t find(const struct table *t, const char *key)
+{
+    size_t i = 0;
+
+    while (i < t->count && strcmp(t->keys[i], key) != 0) {
+        i++;
+    }
+    return i;
+}
+
+const char *table_get(const struct table *t, const char *key)
+{
+    size_t i = find(t, key);
+
+    return i < t->count ? t->values[i] : NULL;
+}
+
+size_t table_count(const struct table *t, const char *prefix)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->count; i++) {
+        n += strncmp(t->keys[i], prefix, strlen(prefix)) == 0 ? 1 : 0;
+    }
+    return n;
+}
+
+static void table_delete(struct table *t, const char *key)
+{
+    size_t i = find(t, key);
+
+    if (i < t->count) {
+        mr_free(t->keys[i]);
+        mr_free(t->values[i]);
+        t->count--;
+        t->keys[i] = t->keys[t->count];
+        t->values[i] = t->values[t->count];
+    }
+}
+
+void table_put(struct table *t, const char *key, const char *value)
+{
+    table_delete(t, key);
+    assert_true(t->count < KEYS_MAX);
+    t->keys[t->count] = mr_strdup(key);
+    t->values[t->count++] = mr_strdup(value);
+}
+
+static void load(struct table *t)
+{
+    mr_error err = {0};
+
+    t->config.epoch = t->epoch;
+    t->core = mr_core_new(&t->config);
+    assert_non_null(t->core);
+    for (size_t i = 0; i < t->count; i++) {
+        int rc = strncmp(t->keys[i], "blobs/", 6) == 0
+                     ? mr_core_load_blob(t->core, t->keys[i], &err)
+                     : mr_core_load(t->core, t->keys[i], t->values[i], strlen(t->values[i]), &err);
+
+        if (rc < 0) {
+            fail_msg("%s: %s", t->keys[i], err.message);
+        }
+    }
+    if (mr_core_ready(t->core, t->now, &err) < 0) {
+        fail_msg("ready: %s", err.message);
+    }
+}
+
+void table_open(struct table *t, const struct mr_core_config *config)
+{
+    memset(t, 0, sizeof *t);
+    t->now = 1000;
+    t->wall = INT64_C(1700000000000);
+    t->epoch = 5;
+    if (config != NULL) {
+        t->config = *config;
+    }
+    load(t);
+}
+
+void table_take_over(struct table *t)
+{
+    mr_outcome_clear(&t->out);
+    mr_core_free(t->core);
+    t->epoch += 2;
+    load(t);
+}
+
+void table_close(struct table *t)
+{
+    mr_outcome_clear(&t->out);
+    mr_core_free(t->core);
+    while (t->count > 0) {
+        table_delete(t, t->keys[0]);
+    }
+}
+
+/* ---------------------------------------------------------------- steps */
+
+void table_step(struct table *t, struct mr_command *command)
+{
+    mr_error err = {0};
+
+    mr_outcome_clear(&t->out);
+    command->now_ms = t->now;
+    command->wall_ms = t->wall;
+    command->token = 77;
+    command->seed = 4711;
+    if (mr_core_step(t->core, command, &t->out, &err) < 0 || mr_core_check(t->core, &err) < 0) {
+        fail_msg("%s", err.message);
+    }
+    for (size_t i = 0; i < t->out.nchanges; i++) {
+        if (t->out.changes[i].value != NULL) {
+            assert_int_equal(strlen(t->out.changes[i].value), t->out.changes[i].size);
+            table_put(t, t->out.changes[i].key, t->out.changes[i].value);
+        } else {
+            table_delete(t, t->out.changes[i].key);
+        }
+    }
+}
+
+void table_wait(struct table *t, int64_t ms)
+{
+    int64_t until = t->now + ms;
+
+    for (;;) {
+        int64_t due = mr_core_next_timer(t->core);
+        struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+
+        if (due > until) {
+            break;
+        }
+        if (due > t->now) {
+            t->wall += due - t->now;
+            t->now = due;
+        }
+        table_step(t, &timer);
+    }
+    t->wall += until - t->now;
+    t->now = until;
+}
+
+const struct mr_effect *the_reply(const struct table *t)
+{
+    const struct mr_effect *reply = NULL;
+
+    for (size_t i = 0; i < t->out.neffects; i++) {
+        if (t->out.effects[i].kind == MR_EFFECT_REPLY) {
+            assert_null(reply); /* one command, one answer */
+            reply = &t->out.effects[i];
+        }
+    }
+    assert_non_null(reply);
+    assert_int_equal(reply->token, 77);
+    assert_non_null(reply->message);
+    return reply;
+}
+
+const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind, const char *topic)
+{
+    const ProtobufCMessage *push = NULL;
+
+    for (size_t i = 0; i < t->out.neffects; i++) {
+        if (t->out.effects[i].kind == kind && strcmp(t->out.effects[i].topic, topic) == 0) {
+            push = t->out.effects[i].message;
+        }
+    }
+    return push;
+}
+
+static int answer(struct table *t, struct mr_command *command)
+{
+    table_step(t, command);
+    if (the_reply(t)->error.code < 0) { /* a denial never comes from memory */
+        assert_true(the_reply(t)->fenced);
+        assert_true(the_reply(t)->error.message[0] != '\0');
+    }
+    return the_reply(t)->error.code;
+}
+
+int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+{
+    struct mr_part_store part = {.blob = id_of(fingerprint), .data = "definition", .size = 10};
+    struct mr_dataset_register in = {
+        .dataset_id = id,
+        .fingerprint = fingerprint,
+        .compression = "AUTO",
+        .spec = "spec",
+        .spec_size = 4,
+        .cardinality = 100,
+        .providers = list,
+        .nproviders = n,
+        .summary = "range > batch",
+        .definition_size = 10,
+        .blob = "",
+    };
+    struct mr_command command = {.kind = MR_COMMAND_STORE_PART, .part = &part};
+
+    if (!mr_core_has_definition(t->core, fingerprint)) {
+        table_step(t, &command);
+        in.blob = part.blob;
+        in.parts = 1;
+    }
+    command = (struct mr_command){.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &in};
+    return answer(t, &command);
+}
+
+int add_worker(struct table *t, const char *worker, const char *address)
+{
+    Millrace__RegisterWorkerRequest request = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_REGISTER_WORKER, .register_worker = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.address = (char *)(uintptr_t)address;
+    return answer(t, &command);
+}
+
+int beat_worker(struct table *t, const char *worker)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    return answer(t, &command);
+}
+
+static char *text(const char *s)
+{
+    return s != NULL ? (char *)(uintptr_t)s : (char *)protobuf_c_empty_string;
+}
+
+int open_job(struct table *t, struct open_args args)
+{
+    Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &request};
+
+    spec.name = text(args.name);
+    spec.target_workers = text(args.target);
+    spec.mode =
+        args.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
+    spec.guarantee = (Millrace__Guarantee)args.guarantee;
+    request.client = (char *)(uintptr_t)id_of(args.client);
+    request.dataset_id = text(args.dataset);
+    request.job = &spec;
+    request.job_id = text(args.job_id);
+    request.repetition = args.repetition;
+    return answer(t, &command);
+}
+
+const Millrace__OpenReply *opened(const struct table *t)
+{
+    return (const Millrace__OpenReply *)the_reply(t)->message;
+}
+
+int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable)
+{
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+    char *list[1];
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = text(iteration);
+    if (unreachable != NULL) {
+        list[0] = (char *)(uintptr_t)id_of(unreachable);
+        request.unreachable = list;
+        request.n_unreachable = 1;
+    }
+    return answer(t, &command);
+}
+
+int release_client(struct table *t, const char *client, const char *iteration)
+{
+    Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &request};
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = text(iteration);
+    return answer(t, &command);
+}
+
+int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want)
+{
+    Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = text(task);
+    request.repetition = repetition;
+    request.seq = seq;
+    request.want = want;
+    return answer(t, &command);
+}
+
+const Millrace__GetSplitsReply *splits(const struct table *t)
+{
+    return (const Millrace__GetSplitsReply *)the_reply(t)->message;
+}
+
+int end_task(struct table *t, const char *worker, const char *task, int code, const char *message)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = text(task);
+    request.code = code;
+    request.message = text(message);
+    return answer(t, &command);
+}
+
+const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration)
+{
+    Millrace__WatchClientRequest request = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WATCH_CLIENT, .watch_client = &request};
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = text(iteration);
+    assert_int_equal(answer(t, &command), MR_OK);
+    return (const Millrace__ClientUpdate *)the_reply(t)->message;
+}
+
+const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker)
+{
+    Millrace__WatchWorkerRequest request = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    assert_int_equal(answer(t, &command), MR_OK);
+    return (const Millrace__WorkerUpdate *)the_reply(t)->message;
+}

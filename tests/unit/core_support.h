@@ -1,0 +1,65 @@
+/* A core with a store behind it that commits at once: for tests of one command after the other. */
+#ifndef MR_TESTS_UNIT_CORE_SUPPORT_H
+#define MR_TESTS_UNIT_CORE_SUPPORT_H
+
+#include "dispatcher/core/core.h"
+
+#define KEYS_MAX 4096
+
+struct table {
+    mr_core *core;
+    uint64_t epoch;
+    struct mr_core_config config;
+    int64_t now;
+    int64_t wall;
+    char *keys[KEYS_MAX];
+    char *values[KEYS_MAX];
+    size_t count;
+    struct mr_outcome out; /* of the last step */
+};
+
+/* Ids, short to write: "c1" becomes 32 hex digits. */
+const char *id_of(const char *name);
+
+void table_open(struct table *t, const struct mr_core_config *config);
+void table_close(struct table *t);
+/* The leader is gone: another core is loaded from the store. */
+void table_take_over(struct table *t);
+const char *table_get(const struct table *t, const char *key); /* NULL: no such key */
+size_t table_count(const struct table *t, const char *prefix);
+void table_put(struct table *t, const char *key, const char *value); /* by hand */
+
+/* Step; the changes are applied to the store and the invariants walked. */
+void table_step(struct table *t, struct mr_command *command);
+/* Time passes; timers run as they are due. */
+void table_wait(struct table *t, int64_t ms);
+
+/* The reply of the last step. */
+const struct mr_effect *the_reply(const struct table *t);
+/* The newest push of @kind for @topic in the last step, or NULL. */
+const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind, const char *topic);
+
+/* One call each; the code of the answer. What it said is in the_reply(). */
+int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
+int add_worker(struct table *t, const char *worker, const char *address);
+int beat_worker(struct table *t, const char *worker);
+struct open_args {
+    const char *client, *dataset, *name, *target, *job_id;
+    bool dynamic;
+    int guarantee;
+    uint64_t repetition;
+};
+int open_job(struct table *t, struct open_args args);
+const Millrace__OpenReply *opened(const struct table *t);
+int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable);
+int release_client(struct table *t, const char *client, const char *iteration);
+int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want);
+const Millrace__GetSplitsReply *splits(const struct table *t);
+int end_task(struct table *t, const char *worker, const char *task, int code, const char *message);
+/* What a stream of @client about @iteration would begin with; lent until the next step. */
+const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration);
+const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker);
+/* "<iteration>/<incarnation>.<life>" */
+const char *task_of(const char *iteration, const char *worker, unsigned life);
+
+#endif

@@ -1,0 +1,764 @@
+/* The core, one command after the other: datasets, jobs, iterations, tasks, splits, time, takeover. */
+#include "core_support.h"
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const int64_t hundred[] = {100};
+static const char FP1[] = "00000000000000000000000000000001";
+static const char FP2[] = "00000000000000000000000000000002";
+
+static int setup(void **state)
+{
+    struct table *t = mr_calloc(1, sizeof *t);
+
+    table_open(t, NULL);
+    *state = t;
+    assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    table_close(*state);
+    mr_free(*state);
+    return 0;
+}
+
+static void keep(char *out, const char *id)
+{
+    snprintf(out, 64, "%s", id);
+}
+
+/* ---------------------------------------------------------------- datasets */
+
+static void a_dataset_is_registered_once(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+    assert_int_equal(t->out.nchanges, 0);
+    assert_int_equal(put_dataset(t, "numbers", FP2, hundred, 1), MR_EINVAL);
+    assert_non_null(strstr(the_reply(t)->error.message, FP1));
+    table_wait(t, 0); /* the parts that came along in vain go */
+    assert_int_equal(table_count(t, "blobs/"), 1);
+    assert_string_equal(
+        table_get(t, "datasets/numbers"),
+        "{\"id\":\"numbers\",\"fingerprint\":\"00000000000000000000000000000001\",\"compression\":\"AUTO\","
+        "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\"}],\"summary\":\"range > batch\","
+        "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":\"92ac8641a192b9f3b912a2a7b516ac83\","
+        "\"parts\":1,\"usedMs\":\"1700000000000\"}");
+}
+
+static void equal_content_without_a_name_is_one_dataset(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id, FP2);
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    assert_int_equal(table_count(t, "datasets/"), 2);
+    assert_int_equal(put_dataset(t, FP1, FP2, hundred, 1), MR_EINVAL); /* somebody else's content */
+}
+
+static void a_named_dataset_shares_the_parts_of_its_content(void **state)
+{
+    struct table *t = *state;
+    Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_GET_DATASET, .get_dataset = &request};
+
+    assert_int_equal(put_dataset(t, "other name", FP1, hundred, 1), MR_OK);
+    assert_int_equal(table_count(t, "blobs/"), 1);
+    assert_non_null(table_get(t, "datasets/other%20name"));
+    request.dataset_id = (char *)(uintptr_t) "other name";
+    request.want_definition = 1;
+    table_step(t, &command);
+    assert_string_equal(the_reply(t)->blob, id_of(FP1));
+    assert_int_equal(the_reply(t)->parts, 1);
+    request.dataset_id = (char *)(uintptr_t) "nothing";
+    table_step(t, &command);
+    assert_int_equal(the_reply(t)->error.code, MR_ENOTFOUND);
+    assert_true(the_reply(t)->fenced);
+}
+
+static void unused_content_is_forgotten_and_names_are_not(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    t->wall += INT64_C(25) * 3600 * 1000;
+    table_wait(t, 5000);
+    assert_null(table_get(t, "datasets/00000000000000000000000000000002"));
+    assert_non_null(table_get(t, "datasets/numbers"));
+}
+
+/* ---------------------------------------------------------------- jobs */
+
+static void readers_of_one_name_share_an_iteration(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}), MR_OK);
+    keep(iteration, opened(t)->iteration_id);
+    assert_false(opened(t)->finished);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}), MR_OK);
+    assert_string_equal(opened(t)->iteration_id, iteration);
+    assert_int_equal(table_count(t, "clients/"), 2);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}),
+                     MR_OK); /* repeated: nothing to write */
+    assert_int_equal(t->out.nchanges, 0);
+    assert_true(the_reply(t)->fenced);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "eval"}), MR_OK);
+    assert_string_not_equal(opened(t)->iteration_id, iteration);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c4", .dataset = "numbers"}), MR_OK);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c5", .dataset = "numbers"}), MR_OK);
+    assert_int_equal(table_count(t, "jobs/"), 4);
+}
+
+static void who_joins_must_mean_the_same_job(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(put_dataset(t, "others", FP2, hundred, 1), MR_OK);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}), MR_OK);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .dynamic = true}),
+        MR_EINVAL);
+    assert_string_equal(
+        the_reply(t)->error.message,
+        "job 'train' differs in processing mode: existing {OFF, AUTO, dataset 'numbers'}, requested {DYNAMIC, "
+        "AUTO, dataset 'numbers'}");
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .target = "any"}),
+        MR_EINVAL);
+    assert_non_null(strstr(the_reply(t)->error.message, "target workers"));
+    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "others", .name = "train"}), MR_EINVAL);
+    assert_non_null(strstr(the_reply(t)->error.message, "dataset"));
+    assert_int_equal(table_count(t, "clients/"), 1);
+}
+
+static void a_wrong_wish_changes_nothing(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "nothing", .name = "train"}),
+                     MR_ENOTFOUND);
+    assert_non_null(strstr(the_reply(t)->error.message, "'nothing'"));
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "bad \xff name"}),
+                     MR_EINVAL);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .target = "LOCAL"}),
+        MR_EINVAL);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .guarantee = 7}),
+        MR_EINVAL);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = "5.99"}),
+        MR_ENOTFOUND);
+    assert_int_equal(table_count(t, "jobs/"), 0);
+}
+
+static void an_ended_repetition_is_never_run_again(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    assert_int_equal(end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL), MR_OK);
+    const Millrace__ClientUpdate *end = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+
+    assert_non_null(end);
+    assert_true(end->finished);
+    assert_int_equal(end->end->lost_workers, 0);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"});
+    assert_true(opened(t)->finished);
+    release_client(t, "c1", iteration);
+    table_wait(t, 3600 * 1000); /* the record goes, the job remembers */
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    assert_int_equal(table_count(t, "tasks/"), 0);
+    table_take_over(t);
+    open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "train"});
+    assert_true(opened(t)->finished);
+    assert_true(the_reply(t)->fenced);
+    open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "train", .repetition = 1});
+    assert_false(opened(t)->finished);
+}
+
+static void an_anonymous_job_goes_with_its_client(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], job[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 0);
+    release_client(t, "c1", iteration);
+    const Millrace__WorkerUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_WORKER, id_of("w1"));
+
+    assert_non_null(update);
+    assert_int_equal(update->n_tasks, 0);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .dynamic = true, .job_id = job}),
+        MR_ENOTFOUND);
+    table_wait(t, 0);
+    assert_int_equal(table_count(t, "jobs/"), 0);
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    assert_int_equal(table_count(t, "grants/"), 0);
+    assert_int_equal(table_count(t, "cursors/"), 0);
+    assert_int_equal(table_count(t, "clients/"), 0);
+}
+
+/* ---------------------------------------------------------------- tasks */
+
+static void each_worker_has_a_task_of_each_open_iteration(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    assert_int_equal(watch_client(t, "c1", iteration)->n_tasks, 1);
+    add_worker(t, "w2", "b:1"); /* late, and still served */
+    const Millrace__ClientUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+
+    assert_non_null(update);
+    assert_int_equal(update->n_tasks, 2);
+    assert_int_equal(watch_worker(t, "w2")->n_tasks, 1);
+    assert_int_equal(watch_worker(t, "w2")->tasks[0]->seed, 4711);
+    assert_int_equal(table_count(t, "tasks/"), 0); /* derived */
+    end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL);
+    assert_int_equal(table_count(t, "tasks/"), 1);
+    assert_false(watch_client(t, "c1", iteration)->finished);
+    table_take_over(t);
+    assert_int_equal(watch_client(t, "c1", iteration)->n_tasks, 2);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
+    end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+    assert_int_equal(end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL), MR_OK); /* repeated */
+}
+
+static void a_failed_task_ends_the_iteration_with_its_error(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    end_task(t, "w1", task_of(iteration, "w1", 1), MR_EDATALOSS, "x.tfrecord at 17:\ncorrupt \xc3");
+    table_take_over(t);
+    const Millrace__ClientUpdate *update = watch_client(t, "c1", iteration);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->error_code, MR_EDATALOSS);
+    assert_string_equal(update->end->error, "x.tfrecord at 17: corrupt ");
+}
+
+static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    assert_int_equal(add_worker(t, "w2", "a:1"), MR_OK);
+    table_wait(t, 0);
+    const Millrace__ClientUpdate *update = watch_client(t, "c1", iteration);
+
+    assert_int_equal(update->n_tasks, 2);
+    assert_true(update->tasks[0]->lost);
+    assert_false(update->tasks[1]->lost);
+    assert_int_equal(beat_worker(t, "w1"), MR_EPRECOND);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND); /* late, or two claim one name: the newer one stays */
+    table_take_over(t);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND);
+    assert_int_equal(beat_worker(t, "w2"), MR_OK);
+    end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL);
+    update = watch_client(t, "c1", iteration);
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_workers, 1);
+}
+
+/* ---------------------------------------------------------------- splits */
+
+static void splits_are_answered_by_number(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], w1[128], w2[128];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
+    snprintf(w2, sizeof w2, "%s", task_of(iteration, "w2", 1));
+    assert_int_equal(get_splits(t, "w1", w1, 0, 2, 10), MR_ERANGE);
+    assert_int_equal(get_splits(t, "w1", w1, 0, 1, 10), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 0);
+    assert_int_equal(splits(t)->ranges[0]->count, 10);
+    assert_int_equal(get_splits(t, "w2", w2, 0, 1, 0), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 10);
+    assert_int_equal(splits(t)->ranges[0]->count, 8); /* unmeasured: little at first */
+    assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_OK);
+    assert_int_equal(t->out.nchanges, 0);
+    assert_int_equal(splits(t)->ranges[0]->first, 0); /* the same answer again, under the next leader too */
+    table_take_over(t);
+    assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 0);
+    assert_int_equal(splits(t)->ranges[0]->count, 10);
+    assert_int_equal(get_splits(t, "w1", w1, 0, 2, 1000), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 18);
+    assert_int_equal(splits(t)->ranges[0]->count, 21); /* ceil(82 / 4): the others must not run dry */
+    assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_ERANGE);
+    assert_int_equal(get_splits(t, "w2", w1, 0, 3, 1), MR_EPRECOND); /* somebody else's task */
+    assert_int_equal(get_splits(t, "w1", w1, UINT64_MAX, 3, 1), MR_EINVAL);
+}
+
+static void repetitions_of_a_source_are_shared(void **state)
+{
+    struct table *t = *state;
+    const int64_t three[] = {3};
+    char iteration[64], w1[128], w2[128];
+
+    put_dataset(t, "three", FP2, three, 1);
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "three", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
+    snprintf(w2, sizeof w2, "%s", task_of(iteration, "w2", 1));
+    for (uint64_t seq = 1; seq <= 3; seq++) {
+        get_splits(t, "w1", w1, 0, seq, 5);
+        assert_int_equal(splits(t)->ranges[0]->first, seq - 1);
+        assert_int_equal(splits(t)->ranges[0]->count, 1);
+    }
+    get_splits(t, "w1", w1, 0, 4, 5);
+    assert_true(splits(t)->end);
+    assert_true(the_reply(t)->fenced);
+    get_splits(t, "w2", w2, 0, 1, 5); /* it got none of the first */
+    assert_true(splits(t)->end);
+    get_splits(t, "w2", w2, 1, 2, 5);
+    assert_int_equal(splits(t)->ranges[0]->first, 0);
+    get_splits(t, "w1", w1, 3, 5, 5); /* went on early: 2 of repetition 1 and all 3 of 2 are dropped */
+    assert_int_equal(splits(t)->ranges[0]->first, 0);
+    get_splits(t, "w2", w2, 1, 3, 5);
+    assert_true(splits(t)->end);
+    char key[128];
+
+    snprintf(key, sizeof key, "cursors/%s/0", iteration);
+    assert_string_equal(table_get(t, key), "{\"repetition\":\"3\",\"next\":\"1\",\"dropped\":\"5\"}");
+}
+
+static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 25);
+    for (int i = 0; i < 61; i++) {
+        table_wait(t, 1000);
+        beat_worker(t, "w2");
+        beat_client(t, "c1", iteration, NULL);
+    }
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+    assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 2, 25), MR_ENOTFOUND);
+    assert_true(watch_client(t, "c1", iteration)->tasks[0]->lost);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK); /* it comes back: another life, a fresh task */
+    assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 2, 25), MR_EPRECOND);
+    assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 2), 0, 1, 0), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 25);
+    table_take_over(t);
+    assert_int_equal(end_task(t, "w1", task_of(iteration, "w1", 2), 0, NULL), MR_OK);
+    assert_int_equal(end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL), MR_OK);
+    const Millrace__ClientUpdate *update = watch_client(t, "c1", iteration);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_splits, 25);
+    assert_int_equal(update->end->lost_workers, 1);
+}
+
+/* ---------------------------------------------------------------- time */
+
+static void an_iteration_whose_workers_are_all_lost_waits(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    for (int i = 0; i < 70; i++) {
+        table_wait(t, 1000);
+        assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+    }
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+    assert_false(watch_client(t, "c1", iteration)->finished);
+    add_worker(t, "w2", "b:1");
+    end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+}
+
+static void a_leader_that_heard_nobody_gives_one_more_grace(void **state)
+{
+    struct table *t = *state;
+    char name[8], address[8];
+
+    for (int i = 0; i < 6; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        snprintf(address, sizeof address, "a:%d", i);
+        add_worker(t, name, address);
+    }
+    table_wait(t, 62000);
+    assert_int_equal(beat_worker(t, "w0"), MR_OK);
+    table_wait(t, 61000);
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+}
+
+static void time_stands_still_while_the_loop_does(void **state)
+{
+    struct table *t = *state;
+    struct mr_command timer = {.kind = MR_COMMAND_TIMER, .late_ms = 90000};
+
+    add_worker(t, "w1", "a:1");
+    t->now += 90000;
+    table_step(t, &timer);
+    assert_int_equal(beat_worker(t, "w1"), MR_OK);
+    assert_true(mr_core_next_timer(t->core) > t->now);
+    table_wait(t, 62000);
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+}
+
+static void a_silent_client_is_released_and_its_workers_hear_of_it(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], job[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    for (int i = 0; i < 122; i++) {
+        table_wait(t, 1000);
+        beat_worker(t, "w1");
+    }
+    assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_ENOTFOUND);
+    table_take_over(t);
+    const Millrace__WorkerUpdate *update = watch_worker(t, "w1");
+
+    assert_int_equal(update->n_released_clients, 1);
+    assert_string_equal(update->released_clients[0], id_of("c1"));
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = job}), MR_OK);
+    assert_string_equal(opened(t)->iteration_id, iteration);
+    assert_int_equal(watch_worker(t, "w1")->n_released_clients, 0);
+}
+
+static void nobody_is_given_up_right_after_a_takeover(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    table_wait(t, 55000);
+    table_take_over(t);
+    table_wait(t, 55000);
+    assert_int_equal(beat_worker(t, "w1"), MR_OK);
+    assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+}
+
+static void an_unread_iteration_is_collected_unless_dynamic(void **state)
+{
+    struct table *t = *state;
+    char off[64], dynamic[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "off"});
+    keep(off, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "dynamic", .dynamic = true});
+    keep(dynamic, opened(t)->iteration_id);
+    release_client(t, "c1", off);
+    release_client(t, "c2", dynamic);
+    for (int i = 0; i < 302; i++) {
+        table_wait(t, 1000);
+        beat_worker(t, "w1");
+    }
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "off"});
+    assert_string_not_equal(opened(t)->iteration_id, off);
+    open_job(t, (struct open_args){.client = "c4", .dataset = "numbers", .name = "dynamic", .dynamic = true});
+    assert_string_equal(opened(t)->iteration_id, dynamic);
+}
+
+static void a_named_job_is_forgotten_after_its_retention(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    release_client(t, "c1", iteration);
+    t->wall += INT64_C(6) * 24 * 3600 * 1000;
+    table_wait(t, 2000);
+    assert_int_equal(table_count(t, "jobs/"), 1);
+    t->wall += INT64_C(2) * 24 * 3600 * 1000;
+    table_take_over(t);
+    table_wait(t, 2000);
+    assert_int_equal(table_count(t, "jobs/") + table_count(t, "iterations/"), 0);
+}
+
+static void a_worker_nobody_reaches_does_not_hold_up_the_end(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "unreachable:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers"});
+    end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL);
+    for (int i = 0; i < 63; i++) {
+        beat_worker(t, "w1");
+        beat_worker(t, "w2");
+        beat_client(t, "c1", iteration, "w2");
+        table_wait(t, 1000);
+    }
+    const Millrace__ClientUpdate *update = watch_client(t, "c1", iteration);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_workers, 1);
+}
+
+/* ---------------------------------------------------------------- takeover */
+
+static void what_was_on_its_way_out_is_swept(void **state)
+{
+    struct table *t = *state;
+
+    table_put(t, "iterations/3.1", "{\"id\":\"3.1\",\"jobId\":\"3.0\"}");
+    table_put(t, "grants/3.1/0/00000000000000000000000000000001.1", "{\"seq\":\"1\",\"end\":true}");
+    table_put(t, "cursors/3.1/0", "{\"next\":\"4\"}");
+    table_put(t, "tasks/3.1/00000000000000000000000000000001.1", "{\"ended\":true}");
+    table_put(t, "blobs/00000000000000000000000000000009/0000", "{}");
+    table_take_over(t);
+    table_wait(t, 0);
+    assert_int_equal(table_count(t, "iterations/") + table_count(t, "grants/") + table_count(t, "cursors/") +
+                         table_count(t, "tasks/"),
+                     0);
+    assert_int_equal(table_count(t, "blobs/"), 1); /* that of "numbers" */
+}
+
+static void a_value_that_makes_no_sense_is_refused(void **state)
+{
+    static const char *const bad[][2] = {
+        {"jobs/train", "{\"id\":\"5.1\",\"name\":\"train\",\"datasetId\":\"gone\"}"},
+        {"jobs/train", "{\"id\":\"5.1\",\"name\":\"other\",\"datasetId\":\"numbers\"}"},
+        {"jobs/train", "not json"},
+        {"datasets/x", "{\"id\":\"y\"}"},
+        {"workers/x", "{\"incarnation\":\"x\",\"life\":1,\"registered\":\"5.1\"}"},
+        {"clients/x", "{\"client\":\"y\",\"iterationId\":\"5.1\"}"},
+        {"elsewhere/x", "{}"},
+    };
+    struct mr_core_config config = {.epoch = 9};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        mr_core *core = mr_core_new(&config);
+        mr_error err = {0};
+        int rc = mr_core_load(core, bad[i][0], bad[i][1], strlen(bad[i][1]), &err);
+
+        if (rc == MR_OK) {
+            rc = mr_core_ready(core, 0, &err);
+        }
+        assert_int_equal(rc, MR_EDATALOSS);
+        assert_int_equal(err.code, MR_EDATALOSS);
+        mr_core_free(core);
+    }
+}
+
+static void unknown_fields_survive_a_rewrite(void **state)
+{
+    struct table *t = *state;
+    char value[512], iteration[64];
+
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    snprintf(value, sizeof value, "%.*s,\"colour\":\"blue\"}", (int)strlen(table_get(t, "jobs/train")) - 1,
+             table_get(t, "jobs/train"));
+    table_put(t, "jobs/train", value);
+    table_take_over(t);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .repetition = 1});
+    keep(iteration, opened(t)->iteration_id);
+    release_client(t, "c2", iteration);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
+    keep(iteration, opened(t)->iteration_id);
+    release_client(t, "c1", iteration);
+    assert_non_null(strstr(table_get(t, "jobs/train"), "releasedMs"));
+    assert_non_null(strstr(table_get(t, "jobs/train"), "\"colour\":\"blue\""));
+}
+
+static void a_restart_of_a_thousand_tasks_is_one_transaction(void **state)
+{
+    struct table *t = *state;
+    char name[16];
+
+    add_worker(t, "w1", "a:1");
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "job%d", i);
+        open_job(t, (struct open_args){.client = name, .dataset = "numbers", .name = name, .dynamic = i % 2 == 0});
+    }
+    assert_int_equal(add_worker(t, "w2", "a:1"), MR_OK);
+    assert_int_equal(t->out.nchanges, 2); /* the old life and the new one */
+    assert_int_equal(watch_worker(t, "w2")->n_tasks, 300);
+    table_wait(t, 0);
+    table_take_over(t);
+    assert_int_equal(watch_worker(t, "w2")->n_tasks, 300);
+}
+
+/* ---------------------------------------------------------------- status, memory */
+
+static void status_shows_what_there_is_and_no_capability(void **state)
+{
+    struct table *t = *state;
+    const char *const dispatchers[] = {"d0:5050", "d1:5050"};
+    struct mr_status_about about = {"prod", "abc", "d0:5050", "0.1.0", dispatchers, 2};
+    struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
+    const char *json;
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    get_splits(t, "w1", task_of(opened(t)->iteration_id, "w1", 1), 0, 1, 4);
+    table_step(t, &command);
+    json = ((const Millrace__StatusReply *)the_reply(t)->message)->json;
+    assert_non_null(strstr(json, "\"dispatchers\":[\"d0:5050\",\"d1:5050\"]"));
+    assert_non_null(strstr(json, "\"name\":\"train\""));
+    assert_non_null(strstr(json, "\"next\":\"4\""));
+    assert_null(strstr(json, id_of("c1")));
+}
+
+/* Whichever allocation fails, the step says so, and the store still makes a core that works. */
+static void memory_may_run_out_anywhere(void **state)
+{
+    struct table *t = *state;
+    bool failed = true;
+
+    add_worker(t, "w1", "a:1");
+    table_take_over(t);
+    for (uint64_t nth = 1; failed; nth++) {
+        Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
+        Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+        struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &request, .now_ms = t->now};
+        struct mr_outcome out = {0};
+        mr_error err = {0};
+
+        spec.name = (char *)(uintptr_t) "train";
+        spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+        request.job = &spec;
+        request.client = (char *)(uintptr_t)id_of("c1");
+        request.dataset_id = (char *)(uintptr_t) "numbers";
+        mr_alloc_fail_at(nth);
+        int rc = mr_core_step(t->core, &command, &out, &err);
+
+        mr_alloc_fail_at(0);
+        failed = rc < 0;
+        if (failed) {
+            assert_int_equal(rc, MR_EEXHAUSTED);
+            assert_int_equal(out.nchanges + out.neffects, 0);
+        }
+        mr_outcome_clear(&out);
+        table_take_over(t); /* as the loop does; nothing was applied to the store */
+        assert_true(nth < 1000);
+    }
+    assert_int_equal(table_count(t, "jobs/"), 0);
+}
+
+static void loading_may_run_out_of_memory_anywhere(void **state)
+{
+    struct table *t = *state;
+    bool failed = true;
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    get_splits(t, "w1", task_of(opened(t)->iteration_id, "w1", 1), 0, 1, 4);
+    for (uint64_t nth = 1; failed; nth++) {
+        struct mr_core_config config = {.epoch = 20};
+        mr_error err = {0};
+        int rc = MR_OK;
+
+        mr_alloc_fail_at(nth);
+        mr_core *core = mr_core_new(&config);
+
+        for (size_t i = 0; core != NULL && rc == MR_OK && i < t->count; i++) {
+            if (strncmp(t->keys[i], "blobs/", 6) != 0) {
+                rc = mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), &err);
+            }
+        }
+        if (core != NULL && rc == MR_OK) {
+            rc = mr_core_ready(core, 0, &err);
+        }
+        mr_alloc_fail_at(0);
+        failed = core == NULL || rc < 0;
+        mr_core_free(core);
+        assert_true(nth < 2000);
+    }
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_dataset_is_registered_once),
+        T(equal_content_without_a_name_is_one_dataset),
+        T(a_named_dataset_shares_the_parts_of_its_content),
+        T(unused_content_is_forgotten_and_names_are_not),
+        T(readers_of_one_name_share_an_iteration),
+        T(who_joins_must_mean_the_same_job),
+        T(a_wrong_wish_changes_nothing),
+        T(an_ended_repetition_is_never_run_again),
+        T(an_anonymous_job_goes_with_its_client),
+        T(each_worker_has_a_task_of_each_open_iteration),
+        T(a_failed_task_ends_the_iteration_with_its_error),
+        T(a_new_process_supersedes_the_old_one_at_its_address),
+        T(splits_are_answered_by_number),
+        T(repetitions_of_a_source_are_shared),
+        T(what_a_lost_worker_held_is_counted_and_not_given_again),
+        T(an_iteration_whose_workers_are_all_lost_waits),
+        T(a_leader_that_heard_nobody_gives_one_more_grace),
+        T(time_stands_still_while_the_loop_does),
+        T(a_silent_client_is_released_and_its_workers_hear_of_it),
+        T(nobody_is_given_up_right_after_a_takeover),
+        T(an_unread_iteration_is_collected_unless_dynamic),
+        T(a_named_job_is_forgotten_after_its_retention),
+        T(a_worker_nobody_reaches_does_not_hold_up_the_end),
+        T(what_was_on_its_way_out_is_swept),
+        T(a_value_that_makes_no_sense_is_refused),
+        T(unknown_fields_survive_a_rewrite),
+        T(a_restart_of_a_thousand_tasks_is_one_transaction),
+        T(status_shows_what_there_is_and_no_capability),
+        T(memory_may_run_out_anywhere),
+        T(loading_may_run_out_of_memory_anywhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
