@@ -583,7 +583,7 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     o.resume_from = open->resume_from;
     req.open = &o;
     req.limit_elements = open->credit;
-    req.limit_bytes = 1u << 30;
+    req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
     client_send(c, &req);
     mr_rpc_stream_receive(c->stream);
     return c;
@@ -609,7 +609,7 @@ void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
 
     req.limit_elements = limit;
-    req.limit_bytes = 1u << 30;
+    req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
     req.received_elements = received;
     req.returned_elements = received;
     client_send(c, &req);
