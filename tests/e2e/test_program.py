@@ -1,0 +1,188 @@
+"""The program: what it says, how it ends, and that nothing outlives it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+import millrace as mr
+from conftest import pid_gone, wait_until
+from millrace import _ffi
+
+PROGRAM = _ffi.program_path()
+
+
+def run(*args, **env):
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env={**os.environ, **env}, timeout=60)
+
+
+# ---- usage ----
+
+
+def test_bare_call_is_short_help_and_usage():
+    done = run()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "millrace dev" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status"])
+def test_help_has_examples_first(command):
+    for args in ([command, "--help"], ["help", command]):
+        done = run(*args)
+        assert done.returncode == 0
+        assert done.stdout.startswith(f"millrace {command}: ")
+        assert done.stdout.index("Examples:") < done.stdout.index("Options:")
+
+
+def test_version():
+    assert run("--version").stdout == f"millrace {mr.__version__}\n"
+    assert json.loads(run("version", "--json").stdout)["version"] == mr.__version__
+
+
+@pytest.mark.parametrize("args, said", [
+    (["stats"], "no command 'stats'; did you mean 'status'?"),
+    (["status", "--jsn"], "no option --jsn; did you mean --json?"),
+    (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
+    (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
+    (["worker"], "--dispatcher is needed"),
+    (["dev", "--work-dir", "x", "--etcd-endpoints", "y"], "--work-dir is the home of a private etcd"),
+])
+def test_usage_errors(args, said):
+    done = run(*args)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_variables_are_options_too():
+    done = run("status", MILLRACE_STATUS_TIMEOUT="soon")
+    assert done.returncode == 2
+    assert "MILLRACE_STATUS_TIMEOUT" in done.stderr
+
+
+def test_status_of_nobody_is_unreachable():
+    done = run("status", "--service", "127.0.0.1:1", "--timeout", "300ms")
+    assert done.returncode == 4
+    assert "127.0.0.1:1" in done.stderr
+
+
+def test_taken_address_is_told(tmp_path):
+    with serving("dispatcher", "--listen=127.0.0.1:0", f"--work-dir={tmp_path / 'one'}") as (process, said):
+        done = run("dispatcher", f"--listen={said['address']}", f"--work-dir={tmp_path / 'two'}")
+        assert done.returncode == 4
+        assert said["address"] in done.stderr
+
+
+# ---- life ----
+
+
+@contextlib.contextmanager
+def serving(*args, **env):
+    """The program in a session of its own, and what it said once it served."""
+    if shutil.which("etcd") is None:
+        pytest.skip("SKIPPED ALOUD: there is no etcd here")
+    ready, child_end = os.pipe()
+    process = subprocess.Popen([PROGRAM, *args, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[child_end],
+                               start_new_session=True, env={**os.environ, **env})
+    os.close(child_end)
+    try:
+        with open(ready) as f:
+            yield process, json.loads(f.readline())
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def children_of(pid):
+    """Process ids of all descendants."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            found += [child, *children_of(child)]
+    return found
+
+
+def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
+    with serving("dev", "--dispatchers=2", "--workers=2", TMPDIR=str(tmp_path)) as (process, said):
+        service = "grpc://" + said["address"]
+        ds = mr.Dataset.range(10).apply(mr.service.distribute("distributed_epoch", service))
+        assert sorted(ds.as_numpy_iterator()) == list(range(10))
+
+        status = json.loads(run("status", "--json", "--service", service).stdout)
+        assert status["cluster"] == "dev"
+        assert status["leader"] in said["address"].split(",")
+        assert len(status["workers"]) == 2
+        text = run("status", "--service", service).stdout
+        assert "workers (2)" in text
+        assert status["leader"] in text
+
+        children = children_of(process.pid)
+        assert len(children) == 5  # etcd, two dispatchers, two workers
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        assert all(pid_gone(pid) for pid in children)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_dies_with_dev():
+    with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
+        children = children_of(process.pid)
+        assert len(children) == 3
+        process.kill()
+        wait_until(lambda: all(pid_gone(pid) for pid in children), "the children of a killed dev have ended")
+
+
+def test_dev_starts_a_crashed_worker_again():
+    with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
+        worker = next(s for s in said["servers"] if s["kind"] == "worker")
+        os.kill(worker["pid"], signal.SIGKILL)
+        wait_until(lambda: len([p for p in children_of(process.pid) if not pid_gone(p) and p != worker["pid"]]) == 3,
+                   "there is a worker again")
+        ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
+        assert sorted(ds.as_numpy_iterator()) == list(range(5))
+
+
+def test_state_outlives_a_restart_in_the_work_dir(tmp_path):
+    home = f"--work-dir={tmp_path / 'home'}"
+    with serving("dev", "--dispatchers=1", "--workers=0", home) as (process, said):
+        mr.service.register_dataset("grpc://" + said["address"], mr.Dataset.range(3), dataset_id="three")
+        process.kill()  # etcd has to recover, too
+    with serving("dev", "--dispatchers=1", "--workers=1", home) as (process, said):
+        ds = mr.service.from_dataset_id("distributed_epoch", "grpc://" + said["address"], "three")
+        assert sorted(ds.as_numpy_iterator()) == [0, 1, 2]
+
+
+def test_a_server_ends_with_its_owner(tmp_path):
+    owner = subprocess.Popen(["sleep", "1000"])
+    ready, child_end = os.pipe()
+    server = subprocess.Popen([PROGRAM, "dispatcher", "--listen=127.0.0.1:0", f"--work-dir={tmp_path}",
+                               f"--owner-pid={owner.pid}", f"--ready-fd={child_end}"], pass_fds=[child_end])
+    os.close(child_end)
+    try:
+        with open(ready) as f:
+            assert "address" in json.loads(f.readline())
+        children = children_of(server.pid)
+        owner.kill()
+        owner.wait()
+        assert server.wait(60) == 0
+        assert all(pid_gone(pid) for pid in children)
+    finally:
+        owner.kill()
+        server.kill()
+        server.wait()
+
+
+def test_an_owner_that_is_gone_is_refused():
+    owner = subprocess.Popen(["true"])
+    owner.wait()
+    done = run("worker", "--dispatcher=127.0.0.1:1", f"--owner-pid={owner.pid}")
+    assert done.returncode == 6
+    assert "is gone already" in done.stderr
