@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "client/opener.h"
 #include "base/limits.h"
 #include "element/block.h"
 #include "engine/engine.h"
@@ -65,6 +66,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
+    engine.external = mr_client_opener();
     rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
         mr_free(it);

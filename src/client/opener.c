@@ -1,0 +1,32 @@
+#include "client/opener.h"
+
+#include "base/error.h"
+#include "client/reader.h"
+
+static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
+                       uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+{
+    struct mr_read_options opts;
+    mr_reader *r = NULL;
+
+    (void)ctx;
+    int rc = mr_read_options_parse(attrs, nattrs, input, ordinal, &opts, err);
+    if (rc == MR_OK) {
+        rc = mr_reader_open(&opts, &r, err);
+    }
+    if (rc < 0) {
+        mr_read_options_clear(&opts);
+        mr_error_wrap(err, "%s", op);
+        return rc;
+    }
+    *ret = (struct mr_external_iter){
+        .ctx = r, .pull = mr_reader_pull, .cancel = mr_reader_cancel, .close = mr_reader_close};
+    return MR_OK;
+}
+
+const struct mr_external_opener *mr_client_opener(void)
+{
+    static const struct mr_external_opener opener = {.open = open_reader};
+
+    return &opener;
+}

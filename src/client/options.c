@@ -1,0 +1,133 @@
+#include "client/options.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "element/spec_proto.h"
+
+#include <string.h>
+
+static const struct mr_attr *find(const struct mr_attr *attrs, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(attrs[i].name, name) == 0) {
+            return &attrs[i];
+        }
+    }
+    return NULL;
+}
+
+static int text(const struct mr_attr *attrs, size_t n, const char *name, const char *fallback, char **ret,
+                mr_error *err)
+{
+    const struct mr_attr *a = find(attrs, n, name);
+
+    if (a != NULL && a->size > 0 && memchr(a->bytes, '\0', a->size) != NULL) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' has a zero byte in it", name);
+    }
+    *ret = a != NULL ? mr_strndup(a->size > 0 ? a->bytes : "", a->size) : mr_strdup(fallback);
+    return *ret != NULL ? MR_OK : mr_error_nomem(err);
+}
+
+static int64_t number(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback)
+{
+    const struct mr_attr *a = find(attrs, n, name);
+
+    return a != NULL && a->i > 0 ? a->i : fallback;
+}
+
+static int parse_mode(const char *name, Millrace__ProcessingMode *ret, mr_error *err)
+{
+    static const char *const later[] = {"FILE", "DATA", "FILE_OR_DATA", "HINT"};
+
+    if (strcmp(name, "OFF") == 0 || strcmp(name, "parallel_epochs") == 0) {
+        *ret = MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
+        return MR_OK;
+    }
+    if (strcmp(name, "DYNAMIC") == 0 || strcmp(name, "distributed_epoch") == 0) {
+        *ret = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+        return MR_OK;
+    }
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        if (strcmp(name, later[i]) == 0) {
+            return mr_error_set(err, MR_EUNIMPL, "processing_mode '%s' is not built: OFF and DYNAMIC are", name);
+        }
+    }
+    return mr_error_set(err, MR_EINVAL, "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch",
+                        name);
+}
+
+/* What the job asks for and this library cannot give is refused here, not ignored. */
+static int check_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+{
+    char *guarantee = NULL;
+    char *mode = NULL;
+    int rc = text(attrs, n, "guarantee", "at_most_once", &guarantee, err);
+
+    if (rc == MR_OK && strcmp(guarantee, "at_most_once") != 0) {
+        rc = mr_error_set(err, MR_EUNIMPL, "guarantee '%s' is not built: at_most_once is", guarantee);
+    }
+    if (rc == MR_OK && strcmp(o->target_workers, "AUTO") != 0 && strcmp(o->target_workers, "ANY") != 0) {
+        rc = mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are", o->target_workers);
+    }
+    if (rc == MR_OK) {
+        rc = text(attrs, n, "processing_mode", "", &mode, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_mode(mode, &o->mode, err);
+    }
+    mr_free(guarantee);
+    mr_free(mode);
+    return rc;
+}
+
+static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input, struct mr_read_options *o,
+                      mr_error *err)
+{
+    if (input != NULL) {
+        o->input = mr_dataset_ref(input);
+        o->spec = mr_spec_ref(mr_dataset_spec(input));
+        return MR_OK;
+    }
+    const struct mr_attr *spec = find(attrs, n, "spec");
+    if (spec == NULL) {
+        return mr_error_set(err, MR_EINVAL, "argument 'spec' is missing");
+    }
+    int rc = text(attrs, n, "dataset_id", "", &o->dataset_id, err);
+    return rc < 0 ? rc : mr_spec_unpack(spec->bytes, spec->size, &o->spec, err);
+}
+
+int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
+                          struct mr_read_options *ret, mr_error *err)
+{
+    memset(ret, 0, sizeof *ret);
+    ret->repetition = ordinal;
+    ret->max_outstanding = (uint64_t)number(attrs, nattrs, "max_outstanding_requests", 0);
+    ret->connect_timeout_ms = number(attrs, nattrs, "connect_timeout_ms", 60000);
+    ret->heartbeat_ms = number(attrs, nattrs, "heartbeat_ms", 1000);
+    int rc = text(attrs, nattrs, "service", "", &ret->service, err);
+    if (rc == MR_OK) {
+        rc = text(attrs, nattrs, "job_name", "", &ret->job_name, err);
+    }
+    if (rc == MR_OK) {
+        rc = text(attrs, nattrs, "compression", "AUTO", &ret->compression, err);
+    }
+    if (rc == MR_OK) {
+        rc = text(attrs, nattrs, "target_workers", "AUTO", &ret->target_workers, err);
+    }
+    if (rc == MR_OK) {
+        rc = check_choices(attrs, nattrs, ret, err);
+    }
+    return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
+}
+
+void mr_read_options_clear(struct mr_read_options *o)
+{
+    mr_free(o->service);
+    mr_free(o->job_name);
+    mr_free(o->compression);
+    mr_free(o->target_workers);
+    mr_free(o->dataset_id);
+    mr_dataset_unref(o->input);
+    mr_spec_unref(o->spec);
+    memset(o, 0, sizeof *o);
+}

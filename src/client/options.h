@@ -1,0 +1,33 @@
+/*
+ * The attributes of "distribute" and "from_dataset_id", checked and in the form that reading needs.
+ *
+ * Threads: plain data; one owner.
+ */
+#ifndef MR_CLIENT_OPTIONS_H
+#define MR_CLIENT_OPTIONS_H
+
+#include "millrace/service.pb-c.h"
+
+#include <millrace/dataset.h>
+
+struct mr_read_options {
+    char *service;
+    Millrace__ProcessingMode mode;
+    char *job_name; /* "": a job of this reader's own */
+    char *compression;
+    char *target_workers;
+    uint64_t max_outstanding; /* elements; 0: by bytes only */
+    int64_t connect_timeout_ms;
+    int64_t heartbeat_ms;
+    uint64_t repetition;
+    char *dataset_id;   /* from_dataset_id, else NULL */
+    mr_dataset *input;  /* distribute: a reference, else NULL */
+    mr_spec *spec;      /* a reference: what elements must be like */
+};
+
+/* MR_EINVAL and MR_EUNIMPL name the attribute. Free with mr_read_options_clear(), also after a failure. */
+int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
+                          struct mr_read_options *ret, mr_error *err);
+void mr_read_options_clear(struct mr_read_options *o);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow the task list (a watch),
+ * prove to be alive (heartbeats). When the leader does not know us any more, attach again to the same job.
+ *
+ * While nobody leads, the calls wait; reading from the workers that are known goes on.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "client/reader_internal.h"
+
+#include <string.h>
+
+/* A worker counts as unreachable after this. */
+#define UNREACHABLE_MS 3000
+#define UNREACHABLE_MAX 64
+
+void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
+{
+    if (!r->failed) {
+        r->failed = true;
+        r->err = *err;
+    }
+    (void)pthread_cond_broadcast(&r->ready);
+}
+
+/* ---- the task list, on the watch's thread ---- */
+
+static struct mr_read_task *find_task_locked(const mr_reader *r, const Millrace__TaskInfo *info)
+{
+    struct mr_read_task *t;
+
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (strcmp(t->id, info->task_id) == 0 && t->attempt == info->attempt &&
+            strcmp(t->incarnation, info->worker_incarnation) == 0) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static void add_task_locked(mr_reader *r, const Millrace__TaskInfo *info)
+{
+    struct mr_read_task *t = mr_calloc(1, sizeof *t);
+    mr_error err;
+
+    if (t == NULL || r->ntasks == MR_READER_TASKS_MAX) {
+        mr_free(t);
+        (void)mr_error_set(&err, MR_EEXHAUSTED, "no room for task %s", info->task_id);
+        mr_reader_fail_locked(r, &err);
+        return;
+    }
+    t->reader = r;
+    t->id = mr_strdup(info->task_id);
+    t->address = mr_strdup(info->worker_address);
+    t->incarnation = mr_strdup(info->worker_incarnation);
+    t->attempt = info->attempt;
+    mr_session_init(&t->session);
+    if (t->id == NULL || t->address == NULL || t->incarnation == NULL) {
+        mr_read_task_free(t);
+        (void)mr_error_nomem(&err);
+        mr_reader_fail_locked(r, &err);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&r->tasks, t, link);
+    r->ntasks++;
+    mr_read_task_connect_locked(t);
+}
+
+static void close_task_locked(struct mr_read_task *t)
+{
+    if (!t->closed) {
+        t->closed = true;
+        if (!t->goodbye) {
+            mr_read_task_drop_locked(t);
+        }
+    }
+}
+
+static bool is_listed(const struct mr_read_task *t, const Millrace__ClientUpdate *u)
+{
+    for (size_t i = 0; i < u->n_tasks; i++) {
+        const Millrace__TaskInfo *info = u->tasks[i];
+
+        if (strcmp(t->id, info->task_id) == 0 && t->attempt == info->attempt &&
+            strcmp(t->incarnation, info->worker_incarnation) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
+{
+    struct mr_read_task *t;
+    mr_error err;
+
+    r->finished = true;
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        close_task_locked(t);
+    }
+    if (end == NULL) {
+        return;
+    }
+    if (end->error_code < 0) {
+        (void)mr_error_set(&err, end->error_code, "%s", end->error);
+        mr_reader_fail_locked(r, &err);
+    }
+    if (end->lost_splits > 0 || end->lost_workers > 0) {
+        mr_log(MR_LOG_WARN, "the read ended without everything: workers were lost", "job", "%s", r->job_id,
+               "lost_workers", "%u", end->lost_workers, "lost_splits", "%llu", (unsigned long long)end->lost_splits,
+               NULL);
+    }
+}
+
+static void on_update(void *ctx, const ProtobufCMessage *msg)
+{
+    mr_reader *r = ctx;
+    const Millrace__ClientUpdate *u = (const Millrace__ClientUpdate *)msg;
+    struct mr_read_task *t;
+
+    MR_LOCK(&r->lock);
+    if (r->stopping) {
+        return;
+    }
+    for (size_t i = 0; i < u->n_tasks; i++) {
+        const Millrace__TaskInfo *info = u->tasks[i];
+        bool over = info->ended || info->lost;
+
+        t = find_task_locked(r, info);
+        if (t == NULL && !over) {
+            add_task_locked(r, info);
+        } else if (t != NULL && over) {
+            close_task_locked(t);
+        }
+    }
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (!is_listed(t, u)) {
+            close_task_locked(t);
+        }
+    }
+    if (u->finished) {
+        take_end_locked(r, u->end);
+    }
+    mr_read_grant_locked(r);
+    (void)pthread_cond_broadcast(&r->ready);
+    (void)pthread_cond_broadcast(&r->due);
+}
+
+static void on_refused(void *ctx, const mr_error *err, bool *again)
+{
+    mr_reader *r = ctx;
+
+    MR_LOCK(&r->lock);
+    if (err->code == MR_ENOTFOUND) {
+        r->reopen = true; /* The watch rests until it is replaced. */
+    } else {
+        mr_reader_fail_locked(r, err);
+    }
+    *again = false;
+    (void)pthread_cond_broadcast(&r->due);
+}
+
+static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refused = on_refused};
+
+/* ---- calls, on the link's thread ---- */
+
+/*
+ * Until a dispatcher has answered for the first time, the connect timeout holds; afterwards only the application's patience.
+ */
+static int call(mr_reader *r, const char *method, ProtobufCMessage *request, const ProtobufCMessageDescriptor *type,
+                ProtobufCMessage **reply, mr_error *err)
+{
+    int64_t timeout_ms = r->attached ? -1 : r->opts.connect_timeout_ms;
+
+    return mr_control_call(r->control, method, request, type, timeout_ms, &r->cancelled, reply, err);
+}
+
+static int register_dataset(mr_reader *r, mr_error *err)
+{
+    Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    Millrace__RegisterDatasetReply *reply = NULL;
+    void *bytes = NULL;
+
+    if (r->opts.input == NULL) {
+        r->dataset_id = mr_strdup(r->opts.dataset_id);
+        return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
+    }
+    int rc = mr_dataset_serialize(r->opts.input, &bytes, &req.definition.len, err);
+    if (rc == MR_OK) {
+        req.definition.data = bytes;
+        req.compression = r->opts.compression;
+        rc = call(r, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor,
+                  (ProtobufCMessage **)&reply, err);
+    }
+    mr_free(bytes);
+    if (rc == MR_OK) {
+        r->dataset_id = mr_strdup(reply->dataset_id);
+        rc = r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
+        millrace__register_dataset_reply__free_unpacked(reply, NULL);
+    }
+    return rc;
+}
+
+static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_error *err)
+{
+    char *job = mr_strdup(reply->job_id);
+    char *iteration = mr_strdup(reply->iteration_id);
+
+    MR_LOCK(&r->lock);
+    if (job == NULL || iteration == NULL) {
+        mr_free(job);
+        mr_free(iteration);
+        return mr_error_nomem(err);
+    }
+    mr_free(r->job_id);
+    mr_free(r->iteration_id);
+    r->job_id = job;
+    r->iteration_id = iteration;
+    r->attached = true;
+    r->reopen = false;
+    if (reply->finished) {
+        take_end_locked(r, NULL);
+        (void)pthread_cond_broadcast(&r->ready);
+    }
+    return MR_OK;
+}
+
+static int open_job(mr_reader *r, mr_error *err)
+{
+    Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec job = MILLRACE__JOB_SPEC__INIT;
+    Millrace__OpenReply *reply = NULL;
+
+    job.name = r->opts.job_name;
+    job.mode = r->opts.mode;
+    job.target_workers = r->opts.target_workers;
+    req.client = r->client;
+    req.dataset_id = r->dataset_id;
+    req.job = &job;
+    req.repetition = r->opts.repetition;
+    if (r->job_id != NULL) {
+        req.job_id = r->job_id;
+    }
+    int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor, (ProtobufCMessage **)&reply, err);
+    if (rc == MR_OK) {
+        rc = take_open_reply(r, reply, err);
+        millrace__open_reply__free_unpacked(reply, NULL);
+    }
+    return rc;
+}
+
+/* Incarnations of workers that cannot be reached; lent, tasks stay until the reader's end. */
+static size_t unreachable(mr_reader *r, char *list[UNREACHABLE_MAX])
+{
+    struct mr_read_task *t;
+    int64_t now = mr_now_ms();
+    size_t n = 0;
+
+    MR_LOCK(&r->lock);
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        bool away = !t->end && !t->closed && t->failing_ms != 0 && now - t->failing_ms >= UNREACHABLE_MS;
+
+        if (away && n < UNREACHABLE_MAX) {
+            list[n++] = t->incarnation;
+        }
+    }
+    return n;
+}
+
+static int heartbeat(mr_reader *r, mr_error *err)
+{
+    Millrace__ClientHeartbeatRequest req = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    Millrace__ClientHeartbeatReply *reply = NULL;
+    char *list[UNREACHABLE_MAX];
+
+    req.client = r->client;
+    req.iteration_id = r->iteration_id;
+    req.n_unreachable = unreachable(r, list);
+    req.unreachable = list;
+    int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
+                  (ProtobufCMessage **)&reply, err);
+    if (rc == MR_OK) {
+        millrace__client_heartbeat_reply__free_unpacked(reply, NULL);
+    } else if (rc == MR_ENOTFOUND) {
+        MR_LOCK(&r->lock);
+        r->reopen = true;
+        rc = MR_OK;
+    }
+    return rc;
+}
+
+/* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
+static bool rest(mr_reader *r)
+{
+    int64_t until = mr_now_ms() + r->opts.heartbeat_ms;
+
+    MR_LOCK(&r->lock);
+    while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until) {
+        (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
+    }
+    return !r->stopping && !r->finished && !r->failed;
+}
+
+static bool over(mr_reader *r, bool *reopen)
+{
+    MR_LOCK(&r->lock);
+    *reopen = r->reopen;
+    return r->stopping || r->finished || r->failed;
+}
+
+/* Attached: watch and beat until the end of the iteration or of the reader, or until we have to attach anew. */
+static int follow(mr_reader *r, mr_error *err)
+{
+    Millrace__WatchClientRequest req = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    mr_control_watch *watch = NULL;
+    bool reopen = false;
+
+    req.client = r->client;
+    req.iteration_id = r->iteration_id;
+    int rc = mr_control_watch_new(r->control, "WatchClient", &req.base, &millrace__client_update__descriptor,
+                                  &watch_ops, r, &watch, err);
+    while (rc == MR_OK && rest(r) && !over(r, &reopen) && !reopen) {
+        rc = heartbeat(r, err);
+    }
+    mr_control_watch_free(watch);
+    return rc;
+}
+
+void *mr_read_link_run(void *arg)
+{
+    mr_reader *r = arg;
+    mr_error err;
+    bool reopen = true;
+    int rc = register_dataset(r, &err);
+
+    while (rc == MR_OK && reopen) {
+        rc = open_job(r, &err);
+        if (rc < 0 || over(r, &reopen)) {
+            break;
+        }
+        rc = follow(r, &err);
+        if (over(r, &reopen)) {
+            break;
+        }
+    }
+    if (rc < 0 && !atomic_load(&r->cancelled)) {
+        MR_LOCK(&r->lock);
+        mr_reader_fail_locked(r, &err);
+    }
+    return NULL;
+}

@@ -1,0 +1,302 @@
+#include "client/reader_internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/sync.h"
+
+#include <string.h>
+
+#define ACK_MS 50
+#define GOODBYE_MS 200
+
+/* ---- pulling ---- */
+
+/* Rows of the next task in turn that has some. MR_TIMEOUT: nobody has. */
+static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_error *err)
+{
+    struct mr_read_task *t;
+
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->session.count == 0) {
+            if (t->failed) {
+                mr_reader_fail_locked(r, &t->err);
+                break;
+            }
+            continue;
+        }
+        int rc = mr_session_take(&t->session, want.rows_max, ret, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+        TAILQ_REMOVE(&r->tasks, t, link);
+        TAILQ_INSERT_TAIL(&r->tasks, t, link);
+        mr_read_task_taken_locked(t);
+        return MR_OK;
+    }
+    return MR_TIMEOUT;
+}
+
+static bool at_end_locked(const mr_reader *r)
+{
+    const struct mr_read_task *t;
+
+    if (!r->finished) {
+        return false;
+    }
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->session.count > 0 || (!t->end && !t->closed)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The application waits: those that could deliver more if they were allowed to are allowed to. */
+static void found_empty_locked(mr_reader *r)
+{
+    struct mr_read_task *t;
+
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->stream != NULL && !t->end && !t->closed) {
+            mr_session_found_empty(&t->session);
+            mr_read_task_tell_locked(t, false);
+        }
+    }
+    if (mr_read_few_credits_locked(r)) {
+        (void)pthread_cond_broadcast(&r->due);
+    }
+}
+
+int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    mr_reader *r = ctx;
+    int64_t until = timeout_ms > 0 ? mr_now_ms() + timeout_ms : 0;
+
+    MR_LOCK(&r->lock);
+    for (;;) {
+        int rc = MR_TIMEOUT;
+
+        if (atomic_load(&r->cancelled)) {
+            return mr_error_set(err, MR_ECANCELED, "the iterator was cancelled");
+        }
+        if (!r->failed) {
+            rc = take_locked(r, want, ret, err);
+        }
+        if (rc != MR_TIMEOUT) {
+            return rc;
+        }
+        if (r->failed) {
+            if (err != NULL) {
+                *err = r->err;
+            }
+            return r->err.code;
+        }
+        if (at_end_locked(r)) {
+            return MR_END;
+        }
+        if (timeout_ms == 0 || (timeout_ms > 0 && mr_now_ms() >= until)) {
+            return MR_TIMEOUT;
+        }
+        found_empty_locked(r);
+        r->waiting = true;
+        (void)mr_cond_wait_ms(&r->ready, &r->lock, timeout_ms > 0 ? until - mr_now_ms() : -1);
+        r->waiting = false;
+    }
+}
+
+void mr_reader_cancel(void *ctx)
+{
+    mr_reader *r = ctx;
+
+    atomic_store(&r->cancelled, true);
+    mr_control_wake(r->control);
+    MR_LOCK(&r->lock);
+    (void)pthread_cond_broadcast(&r->ready);
+    (void)pthread_cond_broadcast(&r->due);
+}
+
+/* ---- the timer's thread ---- */
+
+static int64_t reconnect_locked(mr_reader *r, int64_t now)
+{
+    struct mr_read_task *t;
+    int64_t next = INT64_MAX;
+
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->stream != NULL || t->settled || t->closed) {
+            continue;
+        }
+        if (t->retry_ms <= now) {
+            mr_read_task_connect_locked(t);
+        } else {
+            next = t->retry_ms < next ? t->retry_ms : next;
+        }
+    }
+    return next;
+}
+
+static int64_t acknowledge_locked(mr_reader *r, int64_t now)
+{
+    struct mr_read_task *t;
+    int64_t next = INT64_MAX;
+
+    if (!r->ack_due) {
+        return next;
+    }
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->stream == NULL || t->end || t->closed || t->session.told_returned == t->session.returned) {
+            continue;
+        }
+        if (now - t->told_ms >= ACK_MS) {
+            mr_read_task_tell_locked(t, true);
+        } else {
+            next = t->told_ms + ACK_MS < next ? t->told_ms + ACK_MS : next;
+        }
+    }
+    r->ack_due = next != INT64_MAX;
+    return next;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void *run_timer(void *arg)
+{
+    mr_reader *r = arg;
+
+    MR_LOCK(&r->lock);
+    while (!r->stopping) {
+        int64_t now = mr_now_ms();
+        int64_t next = reconnect_locked(r, now);
+
+        next = least(next, acknowledge_locked(r, now));
+        next = least(next, mr_read_rotate_locked(r, now));
+        (void)mr_cond_wait_ms(&r->due, &r->lock, next == INT64_MAX ? -1 : next - now);
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void reader_free(mr_reader *r)
+{
+    struct mr_read_task *t;
+
+    while ((t = TAILQ_FIRST(&r->tasks)) != NULL) {
+        TAILQ_REMOVE(&r->tasks, t, link);
+        mr_read_task_free(t);
+    }
+    mr_control_free(r->control);
+    if (r->rt != NULL) {
+        mr_rpc_release(r->rt);
+    }
+    mr_read_options_clear(&r->opts);
+    mr_free(r->dataset_id);
+    mr_free(r->job_id);
+    mr_free(r->iteration_id);
+    (void)pthread_cond_destroy(&r->ready);
+    (void)pthread_cond_destroy(&r->due);
+    (void)pthread_mutex_destroy(&r->lock);
+    mr_free(r);
+}
+
+static void stop_threads(mr_reader *r, bool link, bool timer)
+{
+    mr_mutex_lock(&r->lock);
+    r->stopping = true;
+    mr_mutex_unlock(&r->lock);
+    mr_reader_cancel(r);
+    if (link) {
+        (void)pthread_join(r->link, NULL);
+    }
+    if (timer) {
+        (void)pthread_join(r->timer, NULL);
+    }
+}
+
+int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
+{
+    mr_reader *r = mr_calloc(1, sizeof *r);
+    struct mr_control_options control = {.service = opts->service, .announce = true};
+
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_mutex_init(&r->lock);
+    mr_cond_init(&r->ready);
+    mr_cond_init(&r->due);
+    TAILQ_INIT(&r->tasks);
+    mr_random_id(r->client);
+    mr_rng_seed(&r->rng, mr_random_u64());
+    mr_rpc_keep_forkable();
+    int rc = mr_rpc_acquire(&r->rt, err);
+    if (rc == MR_OK) {
+        rc = mr_control_new(r->rt, &control, &r->control, err);
+    }
+    if (rc == MR_OK) {
+        r->opts = *opts;
+        rc = mr_thread_start(&r->link, "mr-link", mr_read_link_run, r, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_thread_start(&r->timer, "mr-timer", run_timer, r, err);
+        if (rc < 0) {
+            stop_threads(r, true, false);
+        }
+    }
+    if (rc < 0) {
+        memset(&r->opts, 0, sizeof r->opts); /* the caller's still */
+        reader_free(r);
+        return rc;
+    }
+    memset(opts, 0, sizeof *opts);
+    *ret = r;
+    return MR_OK;
+}
+
+/* What did not come, or was not taken, may go to others: tell the workers and the dispatcher. */
+static void say_goodbye(mr_reader *r)
+{
+    Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct mr_read_task *t;
+
+    mr_mutex_lock(&r->lock);
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        if (t->stream != NULL && !t->connected) {
+            mr_read_task_drop_locked(t);
+        } else if (t->stream != NULL && !t->goodbye) {
+            t->goodbye = true;
+            mr_read_task_tell_locked(t, true);
+        }
+    }
+    mr_mutex_unlock(&r->lock);
+    if (r->attached) {
+        req.client = r->client;
+        req.iteration_id = r->iteration_id;
+        mr_control_tell(r->control, "ReleaseClient", &req.base, GOODBYE_MS);
+    }
+}
+
+void mr_reader_close(void *ctx)
+{
+    mr_reader *r = ctx;
+    struct mr_read_task *t;
+
+    stop_threads(r, true, true);
+    say_goodbye(r);
+    int64_t until = mr_now_ms() + GOODBYE_MS;
+    mr_mutex_lock(&r->lock);
+    while (r->streams > 0 && mr_now_ms() < until) {
+        (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
+    }
+    TAILQ_FOREACH (t, &r->tasks, link) {
+        mr_read_task_drop_locked(t);
+    }
+    while (r->streams > 0) {
+        mr_cond_wait(&r->due, &r->lock);
+    }
+    mr_mutex_unlock(&r->lock);
+    reader_free(r);
+}

@@ -1,0 +1,103 @@
+/*
+ * What reader.c, read_stream.c and read_link.c share. Nothing else includes it.
+ *
+ * Threads: the application's (pull); `link` (attaches, heartbeats; it makes and frees the watch); the watch's own (task
+ * lists); `timer` (reconnects, acknowledgements that are due, credits that are to move on); rpc's (messages). All meet
+ * under reader->lock, which is never held while anything waits; rpc's lock of a stream is taken within it.
+ */
+#ifndef MR_CLIENT_READER_INTERNAL_H
+#define MR_CLIENT_READER_INTERNAL_H
+
+#include "base/rng.h"
+#include "client/reader.h"
+#include "client/session.h"
+#include "control/control.h"
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+/* Decoded elements that wait in a reader, all tasks together. */
+#define MR_READER_BUDGET_BYTES (32 * MR_MIB)
+#define MR_READER_TASKS_MAX 65536u
+
+/* One task of the iteration and the stream to its worker. */
+struct mr_read_task {
+    TAILQ_ENTRY(mr_read_task) link; /* in turn: who was read last stands last */
+    mr_reader *reader;
+    char *id;
+    char *address;
+    char *incarnation; /* of the worker */
+    uint32_t attempt;
+    mr_rpc_channel *channel;
+    mr_rpc_stream *stream; /* NULL: not connected; set until `ended` has run */
+    struct mr_session session;
+    bool connected; /* something was sent on this stream: there is a connection */
+    bool sending;
+    bool unsaid;   /* something to say when the send in flight is done */
+    bool revoking; /* a lowered limit was told; the next message is the answer */
+    bool goodbye;  /* the stream is to end: nothing more is wanted */
+    bool end;      /* the worker has no more */
+    bool settled;  /* ... and knows that we know: no need to connect again */
+    bool closed;   /* the dispatcher says that it ended or is lost */
+    bool failed;
+    mr_error err;         /* failed */
+    int64_t told_ms;      /* when credits were sent last */
+    int64_t granted_ms;   /* when a single credit was given (few credits for many tasks) */
+    int64_t retry_ms;     /* not connected: when to try */
+    unsigned failures;    /* since the last message */
+    int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
+};
+
+struct mr_reader {
+    struct mr_read_options opts;
+    mr_rpc_runtime *rt;
+    mr_control *control;
+    char client[33];
+    pthread_t link;
+    pthread_t timer;
+    atomic_bool cancelled; /* also the cancel flag of all calls */
+
+    pthread_mutex_t lock; /* guards everything below, and the tasks */
+    pthread_cond_t ready; /* for pull */
+    pthread_cond_t due;   /* for link and timer */
+    struct mr_rng rng;
+    TAILQ_HEAD(, mr_read_task) tasks;
+    unsigned ntasks;
+    unsigned streams; /* connected or connecting */
+    char *dataset_id;
+    char *job_id;
+    char *iteration_id;
+    bool attached;
+    bool reopen;   /* the leader does not know us any more */
+    bool finished; /* the iteration is: no task will be added */
+    bool failed;
+    bool stopping;
+    bool waiting;  /* pull does */
+    bool ack_due;  /* something was returned that no worker was told yet */
+    mr_error err;  /* failed */
+};
+
+/* ---- read_stream.c; all with the lock ---- */
+
+/* Connect, for the first time or again. */
+void mr_read_task_connect_locked(struct mr_read_task *t);
+/* Tell the worker what is new, or mark it to be told. @force: even if it could wait. */
+void mr_read_task_tell_locked(struct mr_read_task *t, bool force);
+/* The application took something from @t, or found it empty. */
+void mr_read_task_taken_locked(struct mr_read_task *t);
+/* Nothing more is wanted from @t. */
+void mr_read_task_drop_locked(struct mr_read_task *t);
+/* Few credits for many tasks: give out those that are free. */
+void mr_read_grant_locked(mr_reader *r);
+/* Few credits for many tasks: take back those that lie at slow workers. When to look again, or INT64_MAX. */
+int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms);
+bool mr_read_few_credits_locked(const mr_reader *r);
+void mr_read_task_free(struct mr_read_task *t);
+
+/* ---- read_link.c ---- */
+
+void *mr_read_link_run(void *reader);
+/* The reader as a whole has failed; the first error stays. */
+void mr_reader_fail_locked(mr_reader *r, const mr_error *err);
+
+#endif

@@ -1,0 +1,100 @@
+/* The calls to the service that are not reading (<millrace/service.h>). Each opens a connection and closes it. */
+#include <millrace/service.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "control/control.h"
+#include "element/spec_proto.h"
+#include "millrace/service.pb-c.h"
+
+#define TIMEOUT_MS 60000
+
+/* One call at @service's leader. */
+static int call(const char *service, const char *method, ProtobufCMessage *request,
+                const ProtobufCMessageDescriptor *reply_type, int timeout_ms, ProtobufCMessage **reply, mr_error *err)
+{
+    struct mr_control_options opts = {.service = service, .announce = true};
+    mr_rpc_runtime *rt = NULL;
+    mr_control *control = NULL;
+
+    mr_rpc_keep_forkable();
+    int rc = mr_rpc_acquire(&rt, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = mr_control_new(rt, &opts, &control, err);
+    if (rc == MR_OK) {
+        rc = mr_control_call(control, method, request, reply_type, timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL,
+                             reply, err);
+    }
+    mr_control_free(control);
+    mr_rpc_release(rt);
+    return rc;
+}
+
+static int copy_text(const char *text, char **ret, mr_error *err)
+{
+    char *copy = mr_strdup(text);
+
+    if (copy == NULL) {
+        return mr_error_nomem(err);
+    }
+    *ret = copy;
+    return MR_OK;
+}
+
+int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id, const char *compression,
+                        int timeout_ms, char **ret, mr_error *err)
+{
+    Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    void *bytes = NULL;
+    int rc = mr_dataset_serialize(ds, &bytes, &req.definition.len, err);
+
+    if (rc == MR_OK) {
+        req.definition.data = bytes;
+        req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
+        req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
+        rc = call(service, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor, timeout_ms,
+                  &reply, err);
+    }
+    mr_free(bytes);
+    if (rc == MR_OK) {
+        rc = copy_text(((Millrace__RegisterDatasetReply *)reply)->dataset_id, ret, err);
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    return rc;
+}
+
+int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms, mr_spec **ret,
+                            int64_t *cardinality, mr_error *err)
+{
+    Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
+    ProtobufCMessage *msg = NULL;
+
+    req.dataset_id = (char *)(uintptr_t)dataset_id;
+    int rc = call(service, "GetDataset", &req.base, &millrace__get_dataset_reply__descriptor, timeout_ms, &msg, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const Millrace__GetDatasetReply *reply = (Millrace__GetDatasetReply *)msg;
+    rc = mr_spec_unpack(reply->spec.data, reply->spec.len, ret, err);
+    if (rc == MR_OK && cardinality != NULL) {
+        *cardinality = reply->cardinality;
+    }
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return rc;
+}
+
+int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err)
+{
+    Millrace__StatusRequest req = MILLRACE__STATUS_REQUEST__INIT;
+    ProtobufCMessage *msg = NULL;
+    int rc = call(service, "Status", &req.base, &millrace__status_reply__descriptor, timeout_ms, &msg, err);
+
+    if (rc == MR_OK) {
+        rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
+        protobuf_c_message_free_unpacked(msg, NULL);
+    }
+    return rc;
+}

@@ -1,0 +1,190 @@
+#include "client/session.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+void mr_session_init(struct mr_session *s)
+{
+    memset(s, 0, sizeof *s);
+    s->number = 1;
+    s->window = MR_WINDOW_FIRST;
+}
+
+void mr_session_clear(struct mr_session *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        mr_block_unref(s->queue[(s->head + i) % s->cap].block);
+    }
+    mr_free(s->queue);
+    s->queue = NULL;
+    s->cap = 0;
+    s->head = 0;
+    s->count = 0;
+    s->queued_bytes = 0;
+}
+
+void mr_session_next(struct mr_session *s)
+{
+    s->number++;
+    s->received = 0;
+    s->returned = 0;
+    s->bytes = 0;
+    mr_session_reconnect(s);
+}
+
+void mr_session_reconnect(struct mr_session *s)
+{
+    s->limit = s->received;
+    s->limit_bytes = s->bytes;
+    s->limit_max = s->received;
+    s->told_received = s->received;
+    s->told_returned = 0;
+}
+
+static int reserve(struct mr_session *s, size_t n, mr_error *err)
+{
+    if (s->count + n <= s->cap) {
+        return MR_OK;
+    }
+    size_t cap = s->cap == 0 ? 16 : 2 * s->cap;
+    while (cap < s->count + n) {
+        cap *= 2;
+    }
+    struct mr_queued *queue = mr_reallocarray(NULL, cap, sizeof *queue);
+    if (queue == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        queue[i] = s->queue[(s->head + i) % s->cap];
+    }
+    mr_free(s->queue);
+    s->queue = queue;
+    s->cap = cap;
+    s->head = 0;
+    return MR_OK;
+}
+
+static void append(struct mr_session *s, mr_block *block, uint32_t skip)
+{
+    struct mr_queued *q = &s->queue[(s->head + s->count) % s->cap];
+    uint32_t rows = mr_block_rows(block);
+
+    q->block = mr_block_ref(block);
+    q->row = skip;
+    q->session = s->number;
+    q->bytes = mr_block_row_bytes(block, skip, rows - skip);
+    s->count++;
+    s->queued_bytes += q->bytes;
+    s->bytes += q->bytes;
+    s->received += rows - skip;
+}
+
+int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n, mr_error *err)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        total += mr_block_rows(blocks[i]);
+    }
+    if (first > s->received) {
+        return mr_error_set(err, MR_EDATALOSS, "element %llu came where %llu was due", (unsigned long long)first,
+                            (unsigned long long)s->received);
+    }
+    if (total > UINT64_MAX - first || first + total > s->limit_max) {
+        return mr_error_set(err, MR_EDATALOSS, "%llu elements from %llu on came, only those below %llu were allowed",
+                            (unsigned long long)total, (unsigned long long)first, (unsigned long long)s->limit_max);
+    }
+    int rc = reserve(s, n, err);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t known = s->received - first; /* rows at the start that came before */
+    for (size_t i = 0; i < n; i++) {
+        uint32_t rows = mr_block_rows(blocks[i]);
+        uint32_t skip = known < rows ? (uint32_t)known : rows;
+
+        known -= skip;
+        if (skip < rows) {
+            append(s, blocks[i], skip);
+        }
+    }
+    return MR_OK;
+}
+
+int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    if (s->count == 0) {
+        return MR_END;
+    }
+    struct mr_queued *q = &s->queue[s->head];
+    uint32_t left = mr_block_rows(q->block) - q->row;
+    uint32_t take = rows < left ? rows : left;
+    size_t bytes = q->bytes;
+
+    if (take == left && q->row == 0) {
+        *ret = q->block; /* the queue's reference */
+    } else {
+        int rc = mr_block_slice(q->block, q->row, take, ret, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        if (take == left) {
+            mr_block_unref(q->block);
+        } else {
+            bytes = mr_block_row_bytes(*ret, 0, take);
+            bytes = bytes < q->bytes ? bytes : q->bytes;
+        }
+    }
+    if (q->session == s->number) {
+        s->returned += take;
+    }
+    s->queued_bytes -= bytes;
+    q->bytes -= bytes;
+    q->row += take;
+    if (take == left) {
+        s->head = (s->head + 1) % s->cap;
+        s->count--;
+    }
+    return MR_OK;
+}
+
+uint64_t mr_session_outstanding(const struct mr_session *s)
+{
+    uint64_t most = s->limit > s->received ? s->limit : s->received;
+
+    return most - s->returned;
+}
+
+void mr_session_found_empty(struct mr_session *s)
+{
+    if (s->limit > 0 && s->received >= s->limit && s->window < MR_WINDOW_MAX) {
+        s->window *= 2;
+    }
+}
+
+void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t *limit,
+                       uint64_t *limit_bytes)
+{
+    uint64_t window = s->window < window_max ? s->window : window_max;
+    uint64_t most = s->returned + window;
+
+    *limit = most > s->received ? most : s->received;
+    *limit_bytes = s->bytes + (budget > s->queued_bytes ? budget - s->queued_bytes : 0);
+}
+
+bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
+{
+    if (limit < s->limit) {
+        return true;
+    }
+    /* Half of it used up: early enough for the worker never to wait, rare enough to cost little. */
+    bool elements = limit > s->limit && 2 * (s->limit - s->received) <= limit - s->received;
+    bool bytes = limit_bytes > s->limit_bytes && s->limit_bytes < s->bytes + (limit_bytes - s->bytes) / 2;
+
+    return elements || (bytes && limit > s->received);
+}

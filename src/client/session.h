@@ -1,0 +1,68 @@
+/*
+ * The state of reading one task: what came, what the application took, what the worker may send. Pure: no I/O, no clock,
+ * no lock; one owner at a time. The counters are those of protocol messages (proto/millrace/service.proto, ReadRequest):
+ * elements are numbered within a session, limits are absolute.
+ *
+ * Slow start: the window begins at 2 elements and doubles when the queue is found empty while the worker had used all it
+ * was allowed; a worker that is slower than its window is not asked for more.
+ */
+#ifndef MR_CLIENT_SESSION_H
+#define MR_CLIENT_SESSION_H
+
+#include "element/block.h"
+
+#define MR_WINDOW_FIRST 2u
+#define MR_WINDOW_MAX (1u << 24)
+
+/* Rows of one block that wait for the application. */
+struct mr_queued {
+    mr_block *block;
+    uint32_t row; /* the next to take */
+    size_t bytes;
+    uint64_t session;
+};
+
+struct mr_session {
+    uint64_t number;      /* from 1 */
+    uint64_t received;    /* elements of this session that came */
+    uint64_t returned;    /* ... that the application took */
+    uint64_t bytes;       /* payload that came in this session */
+    uint64_t limit;       /* last sent */
+    uint64_t limit_bytes; /* last sent */
+    uint64_t limit_max;   /* highest ever sent: more than this cannot come */
+    uint64_t told_received;
+    uint64_t told_returned;
+    uint64_t window;
+    struct mr_queued *queue; /* ring */
+    size_t cap;
+    size_t head;
+    size_t count;
+    uint64_t queued_bytes;
+};
+
+void mr_session_init(struct mr_session *s);
+void mr_session_clear(struct mr_session *s); /* drops what is queued */
+/* The worker lost it: count anew. What is queued stays. */
+void mr_session_next(struct mr_session *s);
+/* The stream is new: no limit has been told on it. */
+void mr_session_reconnect(struct mr_session *s);
+
+/*
+ * Elements [first, first + rows of @blocks) came. Duplicates of what is known are dropped. MR_EDATALOSS: a gap, or more than
+ * was allowed. Takes references of its own.
+ */
+int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n, mr_error *err);
+/* Up to @rows rows from the queue's head: MR_OK, or MR_END when it is empty. *@ret is the caller's reference. */
+int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, mr_error *err);
+
+/* Rows that are queued or may still come. */
+uint64_t mr_session_outstanding(const struct mr_session *s);
+/* The queue was found empty: the window grows if it was the cause. */
+void mr_session_found_empty(struct mr_session *s);
+/* What the worker may be told: at most @window_max elements and @budget bytes outstanding. */
+void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t *limit,
+                       uint64_t *limit_bytes);
+/* Telling these limits now keeps the worker from waiting. */
+bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes);
+
+#endif
