@@ -4,14 +4,21 @@
 static const struct mr_operator *const table[] = {
     &mr_operator_batch,
     &mr_operator_concatenate,
+    &mr_operator_distribute,
     &mr_operator_filter,
+    &mr_operator_flat_map,
+    &mr_operator_from_dataset_id,
     &mr_operator_from_tensor_slices,
     &mr_operator_from_tensors,
+    &mr_operator_interleave,
     &mr_operator_map,
+    &mr_operator_prefetch,
     &mr_operator_range,
     &mr_operator_repeat,
+    &mr_operator_shuffle,
     &mr_operator_skip,
     &mr_operator_take,
+    &mr_operator_tfrecord,
     &mr_operator_zip,
 };
 

@@ -1,0 +1,152 @@
+#include "engine/ops/expand.h"
+
+#include "base/rng.h"
+
+int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
+    int rc = mr_env_expansion(head->env, head->ds->functions[0], &e->expansion, err);
+
+    e->head = head;
+    if (rc == MR_OK && e->expansion->program != NULL) {
+        /* The projection has the captures of the function itself. */
+        rc = mr_apply_init(&e->apply, head, head->ds->functions[0], e->expansion->program, err);
+    }
+    below.feeds_expansion = true;
+    return rc == MR_OK ? mr_op_open(&below, head->ds->inputs[0], &e->input, err) : rc;
+}
+
+void mr_expander_free(struct mr_expander *e)
+{
+    mr_apply_free(&e->apply);
+    mr_op_close(e->input);
+}
+
+static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t stream, struct mr_op_iter **ret, mr_error *err)
+{
+    struct mr_op_ctx ctx = {
+        .env = e->head->env,
+        .bound = bound,
+        .path = mr_mix64(e->head->path ^ UINT64_C(0x66756e6374696f6e)), /* "function": apart from all inputs */
+        .epoch = e->head->epoch,
+        .stream = stream,
+    };
+
+    return mr_op_open(&ctx, e->expansion->fn->dataset, ret, err);
+}
+
+/* The values that the dataset of this element needs. */
+static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound **ret, mr_error *err)
+{
+    mr_block *values = NULL;
+    uint32_t bad;
+    int rc = MR_OK;
+
+    if (e->expansion->program != NULL) {
+        rc = mr_apply_run(&e->apply, row, e->index, &values, &bad, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_bound_new(e->expansion, values, 0, ret, err);
+    }
+    mr_block_unref(values);
+    return rc;
+}
+
+int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret, mr_error *err)
+{
+    struct mr_pull one = mr_pull_rows(pull, 1);
+    struct mr_bound *bound = NULL;
+    mr_block *row = NULL;
+    int rc = mr_op_pull(e->input, &one, &row, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = bind_row(e, row, &bound, err);
+    if (rc == MR_OK) {
+        uint64_t stream = mr_mix64(mr_mix64(e->head->stream ^ e->head->path) + 1 + e->index);
+
+        rc = open_inner(e, bound, stream, ret, err);
+    }
+    if (rc != MR_OK) {
+        (void)mr_op_fail(e->head, e->index, rc, err);
+    }
+    e->index++; /* an element that fails is done with */
+    mr_bound_unref(bound);
+    mr_block_unref(row);
+    return rc;
+}
+
+int mr_expander_save_inner(struct mr_op_iter *inner, struct mr_state_out *out, mr_error *err)
+{
+    mr_state_put_u64(out, inner->stream);
+    int rc = mr_state_put_block(out, mr_bound_row(inner->bound), err);
+
+    return rc == MR_OK ? mr_op_save(inner, out, err) : rc;
+}
+
+/* The bound values come from outside: they must be what the function says, or what uses them would be misled. */
+static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_error *err)
+{
+    if (row == NULL) {
+        return x->n == 0 ? MR_OK : mr_state_damaged(err);
+    }
+    if (mr_block_rows(row) != 1 || mr_block_column_count(row) != x->n) {
+        return mr_state_damaged(err);
+    }
+    for (size_t i = 0; i < x->n; i++) {
+        const struct mr_leaf_spec *spec = &x->fn->values[x->numbers[i]].spec;
+        const struct mr_column *c = mr_block_column(row, (uint32_t)i);
+
+        if (c->dtype != spec->dtype || (spec->rank != MR_RANK_UNKNOWN && c->rank != spec->rank)) {
+            return mr_state_damaged(err);
+        }
+    }
+    return MR_OK;
+}
+
+int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in, struct mr_op_iter **ret, mr_error *err)
+{
+    struct mr_bound *bound = NULL;
+    struct mr_op_iter *inner = NULL;
+    mr_block *row = NULL;
+    uint64_t stream = 0;
+    int rc = mr_state_get_u64(in, &stream, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_block(in, NULL, &row, err);
+    }
+    if (rc == MR_OK) {
+        rc = check_bound(e->expansion, row, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_bound_new(e->expansion, row, 0, &bound, err);
+    }
+    if (rc == MR_OK) {
+        rc = open_inner(e, bound, stream, &inner, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_op_restore(inner, in, err);
+    }
+    mr_bound_unref(bound);
+    mr_block_unref(row);
+    if (rc != MR_OK) {
+        mr_op_close(inner);
+        return rc;
+    }
+    *ret = inner;
+    return MR_OK;
+}
+
+int mr_expander_save(struct mr_expander *e, struct mr_state_out *out, mr_error *err)
+{
+    mr_state_put_u64(out, e->index);
+    return mr_op_save(e->input, out, err);
+}
+
+int mr_expander_restore(struct mr_expander *e, struct mr_state_in *in, mr_error *err)
+{
+    int rc = mr_state_get_u64(in, &e->index, err);
+
+    return rc == MR_OK ? mr_op_restore(e->input, in, err) : rc;
+}

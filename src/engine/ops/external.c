@@ -1,0 +1,193 @@
+/*
+ * distribute and from_dataset_id: elements that others make. The client library opens them (struct
+ * mr_external_opener); here is only their place in the graph.
+ */
+#include "base/clock.h"
+#include "element/spec_proto.h"
+#include "engine/ops/ops.h"
+
+struct external_iter {
+    struct mr_op_iter head;
+    struct mr_external_iter ext;
+    struct mr_canceller canceller;
+    bool open;
+};
+
+static int not_empty(const struct mr_infer *in, const char *name, mr_error *err)
+{
+    char *text = NULL;
+    int rc = mr_infer_string(in, name, &text, err);
+
+    if (rc == MR_OK && (text == NULL || text[0] == '\0')) {
+        rc = mr_error_set(err, MR_EINVAL, "argument '%s' is empty", name);
+    }
+    mr_free(text);
+    return rc;
+}
+
+static int distribute_infer(struct mr_infer *in, mr_error *err)
+{
+    int rc = not_empty(in, "service", err);
+
+    if (rc == MR_OK) {
+        rc = not_empty(in, "processing_mode", err);
+    }
+    if (rc == MR_OK && in->inputs[0]->scope != 0) {
+        rc = mr_error_set(err, MR_EINVAL, "the input uses values of the enclosing function: it cannot be sent to workers");
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    bool endless = in->inputs[0]->cardinality == MR_CARDINALITY_INFINITE;
+    in->cardinality = endless ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
+}
+
+static int from_dataset_id_infer(struct mr_infer *in, mr_error *err)
+{
+    const struct mr_attr *spec = mr_infer_attr(in, "spec");
+    bool known;
+    int64_t cardinality = mr_infer_int(in, "cardinality", MR_CARDINALITY_UNKNOWN, &known);
+    int rc = not_empty(in, "service", err);
+
+    if (rc == MR_OK) {
+        rc = not_empty(in, "processing_mode", err);
+    }
+    if (rc == MR_OK) {
+        rc = not_empty(in, "dataset_id", err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_unpack(spec->bytes, spec->size, &in->spec, err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "argument 'spec'");
+        }
+    }
+    if (rc == MR_OK) {
+        bool endless = cardinality == MR_CARDINALITY_INFINITE;
+
+        in->cardinality = endless ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+    }
+    return rc;
+}
+
+static void wake(void *ctx)
+{
+    struct external_iter *it = ctx;
+
+    it->ext.cancel(it->ext.ctx);
+}
+
+static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct external_iter *it = (struct external_iter *)head;
+    struct mr_external_opener *opener = &head->env->external;
+    const mr_dataset *ds = head->ds;
+    mr_dataset *input = ds->ninputs > 0 ? ds->inputs[0] : NULL;
+
+    (void)ctx;
+    if (opener->open == NULL) {
+        int rc = mr_error_set(err, MR_EUNIMPL, "reading from a service is not possible here (inside of a worker)");
+
+        return mr_op_fail_at_open(head, rc, err);
+    }
+    /* The count belongs to the dataset object: each iterator over it is a repetition of the job. */
+    uint64_t ordinal = atomic_fetch_add((atomic_uint_least64_t *)(uintptr_t)&ds->opened, 1);
+    int rc = opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal, &it->ext, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->open = true;
+    if (it->ext.cancel != NULL) {
+        mr_env_add_canceller(head->env, &it->canceller, wake, it);
+    }
+    return MR_OK;
+}
+
+static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct external_iter *it = (struct external_iter *)head;
+    struct mr_want want = {.rows_max = pull->rows, .bytes_hint = pull->bytes};
+    int timeout_ms = -1;
+
+    if (pull->deadline_ms == 0) {
+        timeout_ms = 0;
+    } else if (pull->deadline_ms != MR_NO_DEADLINE) {
+        int64_t left = pull->deadline_ms - mr_now_ms();
+
+        timeout_ms = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
+    }
+    return it->ext.pull(it->ext.ctx, want, timeout_ms, ret, err);
+}
+
+static int external_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    (void)out;
+    int rc = mr_error_set(err, MR_EPRECOND, "the position of a read from a service cannot be saved");
+
+    return mr_op_fail_at_open(head, rc, err);
+}
+
+static int external_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    (void)head;
+    (void)in;
+    return mr_state_damaged(err); /* nothing that can be saved has one of these */
+}
+
+static void external_close(struct mr_op_iter *head)
+{
+    struct external_iter *it = (struct external_iter *)head;
+
+    mr_env_remove_canceller(head->env, &it->canceller);
+    if (it->open) {
+        it->ext.close(it->ext.ctx);
+    }
+}
+
+static const struct mr_op_run external_run = {
+    .size = sizeof(struct external_iter),
+    .open = external_open,
+    .pull = external_pull,
+    .save = external_save,
+    .restore = external_restore,
+    .close = external_close,
+};
+
+#define OPTIONAL_TEXT(n) {.name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT}
+#define OPTIONAL_COUNT(n) \
+    {.name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1, .max = INT64_MAX}
+#define SERVICE_ARGS                                                                            \
+    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                       \
+        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},           \
+        OPTIONAL_TEXT("job_name"), OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), \
+        OPTIONAL_TEXT("guarantee"), OPTIONAL_COUNT("max_outstanding_requests"),                 \
+        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
+
+static const struct mr_arg distribute_args[] = {SERVICE_ARGS, {0}};
+
+static const struct mr_arg from_dataset_id_args[] = {
+    SERVICE_ARGS,
+    {.name = "dataset_id", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
+    {.name = "spec", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
+    {.name = "cardinality", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -2, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_distribute = {
+    .name = "distribute",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = distribute_args,
+    .infer = distribute_infer,
+    .run = &external_run,
+};
+
+const struct mr_operator mr_operator_from_dataset_id = {
+    .name = "from_dataset_id",
+    .version = 1,
+    .args = from_dataset_id_args,
+    .infer = from_dataset_id_infer,
+    .run = &external_run,
+};

@@ -1,0 +1,644 @@
+/*
+ * interleave: a cycle of open datasets, `block_length` elements from each in turn. flat_map is a cycle of one.
+ *
+ * The rule (tf.data's): look at the place in the cycle. If a dataset is open there, take its next element, and go to the
+ * next place after block_length of them; if it has ended, close it and go to the next place. If none is open, open the
+ * next element of the input there, or, after the last one, go to the next place.
+ *
+ * With num_parallel_calls threads of its own pull the open datasets ahead, each into a queue; the order stays the same.
+ * deterministic=False takes from whichever dataset has something.
+ *
+ * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place that a thread is
+ * busy with is left alone until it is done.
+ */
+#include "base/clock.h"
+#include "engine/driver.h"
+#include "engine/gather.h"
+#include "engine/ops/expand.h"
+
+#define QUEUE_MAX 2u
+
+struct entry {
+    mr_block *block; /* NULL: an error */
+    int rc;
+    mr_error err;
+};
+
+struct place {
+    struct mr_op_iter *inner;
+    mr_block *block; /* being taken from, from row `used` on */
+    uint32_t used;
+    /* guarded by driver.lock while the threads run */
+    struct entry queue[QUEUE_MAX];
+    uint32_t queued;
+    uint32_t demand;
+    bool busy;  /* a thread pulls */
+    bool ended; /* nothing follows what is queued */
+};
+
+struct interleave_iter {
+    struct mr_op_iter head;
+    struct mr_expander expander;
+    struct mr_driver driver;
+    uint32_t threads; /* 0: none */
+    bool ordered;
+    struct place *places;
+    uint32_t cycle;
+    uint64_t block_length;
+    uint32_t at;      /* the place in the cycle */
+    uint64_t left;    /* elements to take here before going on */
+    uint32_t open;    /* places with a dataset */
+    uint32_t opened;  /* places that were opened a first time */
+    uint32_t turn;    /* where a thread looks first; guarded by driver.lock */
+    bool input_ended;
+    struct mr_gather gather; /* taken, not given: empty between pulls unless ranks differ */
+};
+
+static int interleave_infer(struct mr_infer *in, mr_error *err)
+{
+    (void)err;
+    in->spec = mr_spec_ref(in->functions[0]->spec);
+    int64_t outer = in->inputs[0]->cardinality;
+    int64_t inner = in->functions[0]->dataset->cardinality;
+    if (outer == 0) {
+        in->cardinality = 0;
+    } else if (inner == MR_CARDINALITY_INFINITE || outer == MR_CARDINALITY_INFINITE) {
+        in->cardinality = inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+    } else if (outer > 0 && inner >= 0) {
+        in->cardinality = mr_cardinality_mul(inner, outer);
+    }
+    return MR_OK;
+}
+
+/* ---- the threads ---- */
+
+static void *take_work(void *ctx)
+{
+    struct interleave_iter *it = ctx;
+
+    for (uint32_t i = 0; i < it->cycle; i++) {
+        struct place *p = &it->places[(it->turn + i) % it->cycle];
+
+        if (p->inner != NULL && !p->busy && !p->ended && p->queued < QUEUE_MAX) {
+            p->busy = true;
+            it->turn = (uint32_t)(p - it->places) + 1;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static void pull_place(void *ctx, void *work)
+{
+    struct interleave_iter *it = ctx;
+    struct place *p = work;
+    struct mr_pull pull = {.rows = p->demand, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct entry e = {0};
+    int64_t begin = mr_now_ns();
+
+    e.rc = mr_op_pull(p->inner, &pull, &e.block, &e.err);
+    int64_t ns = mr_now_ns() - begin;
+    MR_LOCK(&it->driver.lock);
+    p->busy = false;
+    if (e.rc == MR_OK) {
+        uint32_t rows = mr_block_rows(e.block);
+
+        p->demand = mr_driver_next_demand(p->demand, rows, mr_block_row_bytes(e.block, 0, rows), ns);
+        p->queue[p->queued++] = e;
+    } else if (e.rc == MR_END) {
+        p->ended = true;
+    } else if (e.rc < 0 && e.rc != MR_ECANCELED) {
+        p->queue[p->queued++] = e;
+    }
+    mr_driver_changed_locked(&it->driver);
+}
+
+/* ---- open ---- */
+
+static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, uint32_t cycle, uint64_t block_length,
+                      int64_t calls, mr_error *err)
+{
+    it->cycle = cycle;
+    it->block_length = block_length;
+    it->left = block_length;
+    if (calls != 0) {
+        it->threads = calls < 0 || calls > cycle ? cycle : (uint32_t)calls;
+    }
+    it->places = mr_calloc(cycle, sizeof *it->places);
+    if (it->places == NULL) {
+        return mr_error_nomem(err);
+    }
+    int rc = mr_expander_init(&it->expander, &it->head, ctx, err);
+    if (rc == MR_OK && it->threads > 0) {
+        rc = mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it);
+    }
+    return rc;
+}
+
+static int interleave_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+    int64_t cycle = 0;
+    int64_t block_length = 0;
+    int64_t calls = 0;
+    int rc = mr_op_int(head, "cycle_length", 16, &cycle, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "block_length", 1, &block_length, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "num_parallel_calls", 0, &calls, err);
+    }
+    it->ordered = mr_op_bool(head, "deterministic", true);
+    return rc == MR_OK ? open_cycle(it, ctx, (uint32_t)cycle, (uint64_t)block_length, calls, err) : rc;
+}
+
+static int flat_map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+
+    it->ordered = true;
+    return open_cycle(it, ctx, 1, UINT64_MAX, 0, err);
+}
+
+/* ---- pull ---- */
+
+static void advance(struct interleave_iter *it)
+{
+    it->at = it->at + 1 == it->cycle ? 0 : it->at + 1;
+    it->left = it->block_length;
+}
+
+static void lock(struct interleave_iter *it)
+{
+    if (it->threads > 0) {
+        mr_mutex_lock(&it->driver.lock);
+    }
+}
+
+static void unlock(struct interleave_iter *it)
+{
+    if (it->threads > 0) {
+        mr_mutex_unlock(&it->driver.lock);
+    }
+}
+
+/* The dataset at @p has ended: nobody pulls it any more. */
+static void close_place(struct interleave_iter *it, struct place *p)
+{
+    struct mr_op_iter *inner = p->inner;
+
+    lock(it);
+    p->inner = NULL;
+    p->ended = false;
+    unlock(it);
+    mr_op_close(inner);
+    it->open--;
+}
+
+static int open_place(struct interleave_iter *it, struct place *p, const struct mr_pull *pull, mr_error *err)
+{
+    struct mr_op_iter *inner = NULL;
+    struct mr_pull one = it->gather.rows > 0 ? mr_pull_more(pull, 1) : *pull;
+    int rc = mr_expander_next(&it->expander, &one, &inner, err);
+
+    if (rc == MR_END) {
+        it->input_ended = true;
+        return MR_OK;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    lock(it);
+    p->inner = inner;
+    p->ended = false;
+    p->demand = 1;
+    if (it->threads > 0) {
+        mr_driver_changed_locked(&it->driver);
+    }
+    unlock(it);
+    it->open++;
+    it->left = it->block_length;
+    return MR_OK;
+}
+
+/* From the queue of @p into its block. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there yet. */
+static int pop_locked(struct interleave_iter *it, struct place *p, mr_error *err)
+{
+    if (p->queued == 0) {
+        return p->ended ? MR_END : MR_TIMEOUT;
+    }
+    struct entry e = p->queue[0];
+    p->queued--;
+    memmove(p->queue, p->queue + 1, p->queued * sizeof p->queue[0]);
+    if (it->threads > 0) {
+        mr_driver_changed_locked(&it->driver);
+    }
+    if (e.block == NULL) {
+        if (err != NULL) {
+            *err = e.err;
+        }
+        return e.rc;
+    }
+    p->block = e.block;
+    p->used = 0;
+    return MR_OK;
+}
+
+/* deterministic=False: any place that has something, this one first. */
+static void go_where_something_is_locked(struct interleave_iter *it)
+{
+    for (uint32_t i = 0; i < it->cycle; i++) {
+        uint32_t at = (it->at + i) % it->cycle;
+        const struct place *p = &it->places[at];
+
+        if (p->inner != NULL && (p->queued > 0 || p->ended || p->block != NULL)) {
+            if (i > 0) {
+                it->at = at;
+                it->left = it->block_length;
+            }
+            return;
+        }
+    }
+}
+
+/* A block for the place in the cycle (which may move, unless the order counts). As mr_op_pull(). */
+static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    int64_t deadline = it->gather.rows > 0 ? 0 : pull->deadline_ms;
+    int rc = mr_driver_start(&it->driver, it->threads, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    MR_LOCK(&it->driver.lock);
+    for (;;) {
+        if (!it->ordered) {
+            go_where_something_is_locked(it);
+        }
+        struct place *p = &it->places[it->at];
+        if (p->block != NULL) {
+            return MR_OK;
+        }
+        rc = pop_locked(it, p, err);
+        if (rc != MR_TIMEOUT) {
+            return rc;
+        }
+        rc = mr_driver_wait_locked(&it->driver, deadline, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+}
+
+static int fetch_in_place(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    struct place *p = &it->places[it->at];
+    uint32_t left = pull->rows - (uint32_t)it->gather.rows;
+    int rc = pop_locked(it, p, err); /* a restored state may have come from threads */
+
+    if (rc != MR_TIMEOUT) {
+        return rc;
+    }
+    /* What this turn takes, or, where turns are short, this place's share of what is asked for. */
+    uint32_t among = it->input_ended ? it->open : it->cycle;
+    uint64_t share = (left + among - 1) / among;
+    uint64_t turn = it->left < left ? it->left : left;
+    uint64_t rows = share > turn ? share : turn;
+    struct mr_pull below = it->gather.rows > 0 ? mr_pull_more(pull, rows) : mr_pull_rows(pull, rows);
+    rc = mr_op_pull(p->inner, &below, &p->block, err);
+    p->used = 0;
+    return rc;
+}
+
+/* Move on by one step: take rows, or close, open, go on. MR_END: it is over. */
+static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    struct place *p = &it->places[it->at];
+    int rc = MR_OK;
+
+    if (p->inner == NULL) {
+        if (!it->input_ended) {
+            rc = open_place(it, p, pull, err);
+            it->opened += rc == MR_OK && !it->input_ended && it->opened == it->at;
+            return rc;
+        }
+        if (it->open == 0) {
+            return MR_END;
+        }
+        advance(it);
+        return MR_OK;
+    }
+    if (p->block == NULL) {
+        rc = it->threads > 0 ? fetch_parallel(it, pull, err) : fetch_in_place(it, pull, err);
+        p = &it->places[it->at];
+        if (rc == MR_END) {
+            close_place(it, p);
+            advance(it);
+            return MR_OK;
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    uint32_t rows = mr_block_rows(p->block) - p->used;
+    uint32_t room = pull->rows - (uint32_t)it->gather.rows;
+    rows = rows < room ? rows : room;
+    rows = rows < it->left ? rows : (uint32_t)it->left;
+    rc = mr_gather_add(&it->gather, p->block, p->used, rows, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    p->used += rows;
+    if (p->used == mr_block_rows(p->block)) {
+        mr_block_unref(p->block);
+        p->block = NULL;
+    }
+    it->left -= it->left != UINT64_MAX ? rows : 0;
+    if (it->left == 0) {
+        advance(it);
+    }
+    return MR_OK;
+}
+
+/*
+ * Threads have something to do only where a dataset is open. In its first round the cycle takes the elements of the
+ * input in order, one a place, whatever they hold: so they can be opened at once.
+ */
+static int open_first_round(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    int rc = MR_OK;
+
+    while (rc == MR_OK && it->opened < it->cycle && !it->input_ended) {
+        struct mr_pull one = it->opened > 0 ? mr_pull_more(pull, 1) : *pull;
+        uint64_t left = it->left;
+
+        rc = open_place(it, &it->places[it->opened], &one, err);
+        it->left = left;
+        it->opened += rc == MR_OK && !it->input_ended;
+    }
+    if (rc == MR_TIMEOUT && it->opened > 0) {
+        rc = MR_OK;
+    }
+    return rc;
+}
+
+static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+    mr_error failure;
+    int rc = MR_OK;
+
+    if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->gather.rows == 0) {
+        rc = open_first_round(it, pull, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    while (rc == MR_OK && it->gather.rows < pull->rows && it->gather.bytes < pull->bytes) {
+        rc = mr_op_interrupted(head, pull, &failure);
+        if (rc == MR_OK) {
+            rc = step(it, pull, &failure);
+        }
+    }
+    if (it->gather.rows == 0) {
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
+        return rc;
+    }
+    if (rc < 0) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return mr_gather_take(&it->gather, pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows, ret, err);
+}
+
+/* ---- state ---- */
+
+static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out, mr_error *err)
+{
+    mr_block *slice = NULL;
+    int rc = mr_block_slice(block, first, count, &slice, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_put_block(out, slice, err);
+    }
+    mr_block_unref(slice);
+    return rc;
+}
+
+static int save_place(const struct place *p, struct mr_state_out *out, mr_error *err)
+{
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, p->inner != NULL);
+    if (p->inner == NULL) {
+        return MR_OK;
+    }
+    if (p->block != NULL) {
+        rc = save_slice(p->block, p->used, mr_block_rows(p->block) - p->used, out, err);
+    } else {
+        rc = mr_state_put_block(out, NULL, err);
+    }
+    mr_state_put_u64(out, p->ended);
+    mr_state_put_u64(out, p->queued);
+    for (uint32_t i = 0; i < p->queued && rc == MR_OK; i++) {
+        rc = mr_state_put_block(out, p->queue[i].block, err);
+        mr_state_put_error(out, p->queue[i].rc, &p->queue[i].err);
+    }
+    return rc == MR_OK ? mr_expander_save_inner(p->inner, out, err) : rc;
+}
+
+static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+    int rc = it->threads > 0 ? mr_driver_pause(&it->driver, err) : MR_OK;
+
+    mr_state_put_u64(out, it->at);
+    mr_state_put_u64(out, it->left);
+    mr_state_put_u64(out, it->input_ended);
+    mr_state_put_u64(out, it->opened);
+    mr_state_put_u64(out, it->gather.n - it->gather.head);
+    for (size_t i = it->gather.head; i < it->gather.n && rc == MR_OK; i++) {
+        const struct mr_gather_part *part = &it->gather.parts[i];
+
+        rc = save_slice(part->block, part->first, part->count, out, err);
+    }
+    for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
+        rc = save_place(&it->places[i], out, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_expander_save(&it->expander, out, err);
+    }
+    if (it->threads > 0) {
+        mr_driver_resume(&it->driver);
+    }
+    return rc;
+}
+
+static int restore_entry(struct interleave_iter *it, struct place *p, struct mr_state_in *in, mr_error *err)
+{
+    struct entry *e = &p->queue[p->queued];
+    int rc = mr_state_get_block(in, it->head.ds->spec, &e->block, err);
+
+    p->queued++; /* closing frees it, however far this came */
+    if (rc == MR_OK) {
+        rc = mr_state_get_error(in, &e->rc, &e->err, err);
+    }
+    if (rc == MR_OK && (e->block == NULL) == (e->rc == MR_OK)) {
+        rc = mr_state_damaged(err);
+    }
+    return rc;
+}
+
+static int restore_place(struct interleave_iter *it, struct place *p, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t present = 0;
+    uint64_t ended = 0;
+    uint64_t queued = 0;
+    int rc = mr_state_get_bounded(in, 1, &present, err);
+
+    if (rc != MR_OK || present == 0) {
+        return rc;
+    }
+    rc = mr_state_get_block(in, it->head.ds->spec, &p->block, err);
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &ended, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, QUEUE_MAX, &queued, err);
+    }
+    for (uint64_t i = 0; i < queued && rc == MR_OK; i++) {
+        rc = restore_entry(it, p, in, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_expander_restore_inner(&it->expander, in, &p->inner, err);
+    }
+    if (rc == MR_OK) {
+        p->ended = ended != 0;
+        p->demand = 1;
+        it->open++;
+    }
+    return rc;
+}
+
+static int restore_gather(struct interleave_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t parts = 0;
+    int rc = mr_state_get_bounded(in, in->left, &parts, err);
+
+    for (uint64_t i = 0; i < parts && rc == MR_OK; i++) {
+        mr_block *part = NULL;
+
+        rc = mr_state_get_block(in, it->head.ds->spec, &part, err);
+        if (rc == MR_OK && part == NULL) {
+            rc = mr_state_damaged(err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_gather_add(&it->gather, part, 0, mr_block_rows(part), err);
+        }
+        mr_block_unref(part);
+    }
+    return rc;
+}
+
+static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+    uint64_t at = 0;
+    uint64_t ended = 0;
+    uint64_t opened = 0;
+    int rc = mr_state_get_bounded(in, it->cycle - 1, &at, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &it->left, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &ended, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, it->cycle, &opened, err);
+    }
+    if (rc == MR_OK && (it->left == 0 || it->left > it->block_length)) {
+        rc = mr_state_damaged(err);
+    }
+    it->at = (uint32_t)at;
+    it->input_ended = ended != 0;
+    it->opened = (uint32_t)opened;
+    if (rc == MR_OK) {
+        rc = restore_gather(it, in, err);
+    }
+    for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
+        rc = restore_place(it, &it->places[i], in, err);
+    }
+    return rc == MR_OK ? mr_expander_restore(&it->expander, in, err) : rc;
+}
+
+static void interleave_close(struct mr_op_iter *head)
+{
+    struct interleave_iter *it = (struct interleave_iter *)head;
+
+    if (it->threads > 0 && it->driver.env != NULL) {
+        mr_driver_stop(&it->driver);
+        mr_driver_destroy(&it->driver);
+    }
+    for (uint32_t i = 0; it->places != NULL && i < it->cycle; i++) {
+        struct place *p = &it->places[i];
+
+        for (uint32_t k = 0; k < p->queued; k++) {
+            mr_block_unref(p->queue[k].block);
+        }
+        mr_block_unref(p->block);
+        mr_op_close(p->inner);
+    }
+    mr_gather_free(&it->gather);
+    mr_free(it->places);
+    mr_expander_free(&it->expander);
+}
+
+static const struct mr_op_run interleave_run = {
+    .size = sizeof(struct interleave_iter),
+    .open = interleave_open,
+    .pull = interleave_pull,
+    .save = interleave_save,
+    .restore = interleave_restore,
+    .close = interleave_close,
+};
+
+static const struct mr_op_run flat_map_run = {
+    .size = sizeof(struct interleave_iter),
+    .open = flat_map_open,
+    .pull = interleave_pull,
+    .save = interleave_save,
+    .restore = interleave_restore,
+    .close = interleave_close,
+};
+
+static const struct mr_arg interleave_args[] = {
+    {.name = "cycle_length", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = 4096},
+    {.name = "block_length", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT64_MAX},
+    {.name = "num_parallel_calls", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = 4096},
+    {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_interleave = {
+    .name = "interleave",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_DATASET,
+    .args = interleave_args,
+    .infer = interleave_infer,
+    .run = &interleave_run,
+};
+
+const struct mr_operator mr_operator_flat_map = {
+    .name = "flat_map",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_DATASET,
+    .infer = interleave_infer,
+    .run = &flat_map_run,
+};

@@ -1,0 +1,315 @@
+/*
+ * prefetch: a thread pulls upstream while the consumer is busy. What is ready waits in a queue: at most `buffer_size`
+ * elements, or, if that is automatic, as many blocks as it takes for the consumer not to find the queue empty.
+ */
+#include "base/clock.h"
+#include "engine/driver.h"
+#include "engine/ops/ops.h"
+
+#define AUTOMATIC_MIN 2u
+#define AUTOMATIC_MAX 32u
+
+struct entry {
+    struct entry *next;
+    mr_block *block; /* NULL: an error */
+    int rc;
+    mr_error err;
+    size_t charged;
+};
+
+struct prefetch_iter {
+    struct mr_op_iter head;
+    struct mr_op_iter *input;
+    struct mr_driver driver;
+    bool driven; /* the driver is initialised */
+    uint64_t rows_max; /* 0: automatic */
+    /* all below guarded by driver.lock */
+    struct entry *first;
+    struct entry **last;
+    uint64_t rows;
+    uint32_t blocks;
+    uint32_t blocks_max;
+    uint32_t demand;
+    bool pulling;
+    bool ended;
+};
+
+static int prefetch_infer(struct mr_infer *in, mr_error *err)
+{
+    return mr_infer_same(in, err);
+}
+
+static void *take_work(void *ctx)
+{
+    struct prefetch_iter *it = ctx;
+    bool full = it->rows_max > 0 ? it->rows >= it->rows_max : it->blocks >= it->blocks_max;
+
+    if (it->ended || it->pulling || full) {
+        return NULL;
+    }
+    it->pulling = true;
+    return it;
+}
+
+static void push_locked(struct prefetch_iter *it, struct entry *e)
+{
+    e->next = NULL;
+    *it->last = e;
+    it->last = &e->next;
+    it->blocks++;
+    it->rows += e->block != NULL ? mr_block_rows(e->block) : 0;
+}
+
+static void pull_block(void *ctx, void *work)
+{
+    struct prefetch_iter *it = ctx;
+    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct entry *e = mr_calloc(1, sizeof *e);
+    int64_t begin = mr_now_ns();
+    int rc = MR_OK;
+
+    (void)work;
+    mr_mutex_lock(&it->driver.lock);
+    pull.rows = it->demand;
+    if (it->rows_max > 0 && it->rows_max - it->rows < pull.rows) {
+        pull.rows = (uint32_t)(it->rows_max - it->rows);
+    }
+    mr_mutex_unlock(&it->driver.lock);
+    if (e != NULL) {
+        rc = mr_op_pull(it->input, &pull, &e->block, &e->err);
+    }
+    int64_t ns = mr_now_ns() - begin;
+
+    MR_LOCK(&it->driver.lock);
+    it->pulling = false;
+    if (e == NULL) {
+        /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks again. */
+        it->demand = 1;
+    } else if (rc == MR_OK) {
+        uint32_t rows = mr_block_rows(e->block);
+        size_t bytes = mr_block_row_bytes(e->block, 0, rows);
+
+        if (mr_env_charge(it->head.env, bytes)) {
+            e->charged = bytes;
+        } else {
+            it->blocks_max = 1; /* what we size ourselves gives way */
+        }
+        if (pull.rows == it->demand) {
+            it->demand = mr_driver_next_demand(it->demand, rows, bytes, ns);
+        }
+        push_locked(it, e);
+        e = NULL;
+    } else if (rc == MR_END) {
+        it->ended = true;
+    } else if (rc < 0 && rc != MR_ECANCELED) {
+        e->rc = rc;
+        push_locked(it, e);
+        e = NULL;
+    }
+    mr_free(e);
+    mr_driver_changed_locked(&it->driver);
+}
+
+static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct prefetch_iter *it = (struct prefetch_iter *)head;
+    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
+    int64_t size = 0;
+    int rc = mr_op_int(head, "buffer_size", -1, &size, err);
+
+    if (rc == MR_OK) {
+        rc = mr_driver_init(&it->driver, head->env, take_work, pull_block, it);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->driven = true;
+    it->rows_max = size > 0 ? (uint64_t)size : 0;
+    it->blocks_max = AUTOMATIC_MIN;
+    it->demand = 1;
+    it->last = &it->first;
+    return mr_op_open(&below, head->ds->inputs[0], &it->input, err);
+}
+
+static void pop_locked(struct prefetch_iter *it)
+{
+    struct entry *e = it->first;
+
+    it->first = e->next;
+    if (it->first == NULL) {
+        it->last = &it->first;
+    }
+    it->blocks--;
+    mr_env_release(it->head.env, e->charged);
+    mr_block_unref(e->block);
+    mr_free(e);
+}
+
+/* From the first entry of the queue. */
+static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **ret, mr_error *err)
+{
+    struct entry *e = it->first;
+    mr_block *rest = NULL;
+    int rc;
+
+    if (e->block == NULL) {
+        rc = e->rc;
+        if (err != NULL) {
+            *err = e->err;
+        }
+        pop_locked(it);
+        return rc;
+    }
+    uint32_t rows = mr_block_rows(e->block);
+    if (rows <= rows_max) {
+        *ret = mr_block_ref(e->block);
+        it->rows -= rows;
+        pop_locked(it);
+        return MR_OK;
+    }
+    rc = mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err);
+    if (rc == MR_OK) {
+        rc = mr_block_slice(e->block, 0, rows_max, ret, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(rest);
+        return rc;
+    }
+    mr_block_unref(e->block);
+    e->block = rest;
+    it->rows -= rows_max;
+    return MR_OK;
+}
+
+static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct prefetch_iter *it = (struct prefetch_iter *)head;
+    bool waited = false;
+    int rc = mr_driver_start(&it->driver, 1, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    MR_LOCK(&it->driver.lock);
+    while (it->first == NULL && !it->ended) {
+        rc = mr_driver_wait_locked(&it->driver, pull->deadline_ms, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+        waited = true;
+    }
+    if (it->first == NULL) {
+        return MR_END;
+    }
+    if (waited && it->blocks_max < AUTOMATIC_MAX) {
+        it->blocks_max++;
+    }
+    rc = give_locked(it, pull->rows, ret, err);
+    mr_driver_changed_locked(&it->driver);
+    return rc;
+}
+
+static int save_queue_locked(struct prefetch_iter *it, struct mr_state_out *out, mr_error *err)
+{
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, it->blocks);
+    for (struct entry *e = it->first; e != NULL && rc == MR_OK; e = e->next) {
+        rc = mr_state_put_block(out, e->block, err);
+        mr_state_put_error(out, e->rc, &e->err);
+    }
+    return rc;
+}
+
+static int prefetch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct prefetch_iter *it = (struct prefetch_iter *)head;
+    int rc = mr_driver_pause(&it->driver, err);
+
+    if (rc == MR_OK) { /* paused: nobody else looks at the queue */
+        rc = save_queue_locked(it, out, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_op_save(it->input, out, err);
+    }
+    mr_driver_resume(&it->driver);
+    return rc;
+}
+
+static int restore_entry(struct prefetch_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    struct entry *e = mr_calloc(1, sizeof *e);
+    int rc = e != NULL ? mr_state_get_block(in, it->head.ds->spec, &e->block, err) : mr_error_nomem(err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_error(in, &e->rc, &e->err, err);
+    }
+    if (rc == MR_OK && (e->block == NULL) == (e->rc == MR_OK)) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK) {
+        push_locked(it, e);
+        return MR_OK;
+    }
+    if (e != NULL) {
+        mr_block_unref(e->block);
+    }
+    mr_free(e);
+    return rc;
+}
+
+static int prefetch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct prefetch_iter *it = (struct prefetch_iter *)head;
+    uint64_t ended = 0;
+    uint64_t entries = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, in->left, &entries, err);
+    }
+    it->ended = ended != 0;
+    for (uint64_t i = 0; i < entries && rc == MR_OK; i++) {
+        rc = restore_entry(it, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+}
+
+static void prefetch_close(struct mr_op_iter *head)
+{
+    struct prefetch_iter *it = (struct prefetch_iter *)head;
+
+    if (it->driven) {
+        mr_driver_stop(&it->driver);
+        while (it->first != NULL) {
+            pop_locked(it); /* no thread is left to lock out */
+        }
+        mr_driver_destroy(&it->driver);
+    }
+    mr_op_close(it->input);
+}
+
+static const struct mr_op_run prefetch_run = {
+    .size = sizeof(struct prefetch_iter),
+    .open = prefetch_open,
+    .pull = prefetch_pull,
+    .save = prefetch_save,
+    .restore = prefetch_restore,
+    .close = prefetch_close,
+};
+
+static const struct mr_arg prefetch_args[] = {
+    {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_prefetch = {
+    .name = "prefetch",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = prefetch_args,
+    .infer = prefetch_infer,
+    .run = &prefetch_run,
+};

@@ -1,0 +1,347 @@
+/*
+ * shuffle: elements in the order of random draws from a buffer that is kept full.
+ *
+ * The order is a function of (seed, epoch) alone: draw number i is Philox4x32-10 of (seed; i, epoch), whatever the
+ * sizes of the blocks. An epoch is a pass over the data; with reshuffle_each_iteration=False all epochs are 0.
+ *
+ * Where each element becomes a dataset further on (file names) and splits are shared among workers, the buffer holds no
+ * more than the range at hand: filling it to the brim would take all files away from the others.
+ *
+ * A block leaves when it is full or when the input has no more ready; what was drawn for it and cannot go along (a
+ * tensor of another rank) waits for the next one.
+ */
+#include "engine/ops/ops.h"
+#include "engine/rows.h"
+
+#include <Random123/philox.h>
+
+struct shuffle_iter {
+    struct mr_unary_iter base;
+    struct mr_rows rows;
+    uint64_t size;
+    uint64_t seed;
+    uint64_t epoch;
+    uint64_t draws;
+    mr_block *pending; /* rows from `used` on come next */
+    uint32_t used;
+    struct mr_rows_out out; /* drawn, not given */
+    bool frugal;            /* hold no more than the range at hand */
+    bool ended;
+};
+
+static int shuffle_infer(struct mr_infer *in, mr_error *err)
+{
+    return mr_infer_same(in, err);
+}
+
+static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct shuffle_iter *it = (struct shuffle_iter *)head;
+    bool seeded = mr_attr_find(head->ds->attrs, head->ds->nattrs, "seed") != NULL;
+    int64_t size = 0;
+    int64_t seed = 0;
+    int rc = mr_op_int(head, "buffer_size", 1, &size, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "seed", 0, &seed, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->size = (uint64_t)size;
+    it->seed = seeded ? (uint64_t)seed : mr_op_seed(head);
+    it->epoch = mr_op_bool(head, "reshuffle_each_iteration", true) ? head->epoch : 0;
+    it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
+    mr_rows_init(&it->rows, head->env, head->ds->spec);
+    return mr_unary_open(head, ctx, err);
+}
+
+/* Uniform in [0, n): the bias of the multiplication is below n / 2^64. */
+static uint64_t draw(struct shuffle_iter *it, uint64_t n)
+{
+    philox4x32_ctr_t counter = {
+        {(uint32_t)it->draws, (uint32_t)(it->draws >> 32), (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
+    philox4x32_key_t key = {{(uint32_t)it->seed, (uint32_t)(it->seed >> 32)}};
+    philox4x32_ctr_t r = philox4x32(counter, key);
+    uint64_t bits = (uint64_t)r.v[1] << 32 | r.v[0];
+
+    it->draws++;
+    return (uint64_t)(((unsigned __int128)bits * n) >> 64);
+}
+
+/* Rows of the pending block into the buffer, until that is full or this is empty. */
+static int absorb(struct shuffle_iter *it, mr_error *err)
+{
+    while (it->pending != NULL && it->rows.n < it->size) {
+        int rc = mr_rows_add(&it->rows, it->pending, it->used, err);
+
+        if (rc == MR_EEXHAUSTED && it->rows.n > 0) {
+            it->size = it->rows.n; /* whoever reads on gets what fits */
+        }
+        if (rc != MR_OK) {
+            return mr_op_fail(&it->base.head, it->base.head.delivered, rc, err);
+        }
+        it->used++;
+        if (it->used == mr_block_rows(it->pending)) {
+            mr_block_unref(it->pending);
+            it->pending = NULL;
+            it->used = 0;
+        }
+    }
+    return MR_OK;
+}
+
+/*
+ * Fill the buffer. @more: how many rows will be taken from it in this turn. MR_OK also when the input has ended.
+ */
+static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t more, mr_error *err)
+{
+    int rc = absorb(it, err);
+
+    while (rc == MR_OK && it->rows.n < it->size && !it->ended) {
+        bool first = it->rows.n == 0 && it->out.n == 0;
+        uint64_t wanted = it->size - it->rows.n + (more > 0 ? more - 1 : 0);
+        struct mr_pull below = it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
+
+        below.held = pull->held || (it->frugal && !first);
+        rc = mr_op_interrupted(&it->base.head, pull, err);
+        if (rc == MR_OK) {
+            rc = mr_op_pull(it->base.input, &below, &it->pending, err);
+        }
+        if (rc == MR_END) {
+            it->ended = true;
+            return MR_OK;
+        }
+        if (rc == MR_TIMEOUT && it->frugal && it->rows.n > 0) {
+            return MR_OK;
+        }
+        if (rc == MR_OK) {
+            rc = absorb(it, err);
+        }
+    }
+    return rc;
+}
+
+static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct shuffle_iter *it = (struct shuffle_iter *)head;
+    uint64_t fit = it->rows.fixed > 0 ? pull->bytes / it->rows.fixed + 1 : pull->rows;
+    uint32_t cap = fit < pull->rows ? (uint32_t)fit : pull->rows;
+    mr_error failure;
+    int rc = MR_OK;
+
+    if (it->out.n == 0) {
+        mr_rows_out_free(&it->out);
+        rc = fill(it, pull, cap, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+        if (it->rows.n == 0) {
+            return MR_END;
+        }
+        rc = mr_rows_out_begin(&it->rows, cap, &it->out, err);
+        if (rc != MR_OK) {
+            mr_rows_out_free(&it->out);
+            return rc;
+        }
+    }
+    while (rc == MR_OK && !mr_rows_out_full(&it->rows, &it->out, pull->bytes) && it->out.n < pull->rows) {
+        rc = it->out.n > 0 ? fill(it, pull, cap - it->out.n, &failure) : MR_OK;
+        if (rc == MR_OK && it->rows.n == 0) {
+            break;
+        }
+        if (rc == MR_OK) {
+            uint64_t draws = it->draws;
+            size_t i = (size_t)draw(it, it->rows.n);
+
+            rc = mr_rows_put(&it->rows, i, &it->out, &failure);
+            if (rc == MR_OK) {
+                mr_rows_remove(&it->rows, i);
+            } else {
+                it->draws = draws;
+            }
+        }
+    }
+    if (it->out.n == 0) {
+        if (rc != MR_OK && err != NULL) {
+            *err = failure;
+        }
+        return rc;
+    }
+    if (rc != MR_OK) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return mr_rows_out_take(&it->out, pull->rows, ret, err);
+}
+
+/* ---- state: the buffer in its order, as blocks ---- */
+
+#define CHUNK 1024u
+
+static int save_rows(struct shuffle_iter *it, struct mr_state_out *out, mr_error *err)
+{
+    struct mr_rows_out chunk = {0};
+    size_t at = 0;
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, it->rows.n);
+    while (rc == MR_OK && (at < it->rows.n || chunk.n > 0)) {
+        mr_block *block = NULL;
+
+        if (chunk.n == 0) {
+            size_t left = it->rows.n - at;
+
+            mr_rows_out_free(&chunk);
+            rc = mr_rows_out_begin(&it->rows, left < CHUNK ? (uint32_t)left : CHUNK, &chunk, err);
+            while (rc == MR_OK && chunk.n < chunk.cap) {
+                rc = mr_rows_put(&it->rows, at++, &chunk, err);
+            }
+        }
+        if (rc == MR_OK) {
+            rc = mr_rows_out_take(&chunk, CHUNK, &block, err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_state_put_block(out, block, err);
+        }
+        mr_block_unref(block);
+    }
+    mr_rows_out_free(&chunk);
+    return rc;
+}
+
+static int save_rest(const mr_block *block, uint32_t used, struct mr_state_out *out, mr_error *err)
+{
+    mr_block *rest = NULL;
+    int rc = MR_OK;
+
+    if (block != NULL) {
+        rc = mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_put_block(out, rest, err);
+    }
+    mr_block_unref(rest);
+    return rc;
+}
+
+static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct shuffle_iter *it = (struct shuffle_iter *)head;
+    int rc;
+
+    mr_state_put_u64(out, it->seed);
+    mr_state_put_u64(out, it->epoch);
+    mr_state_put_u64(out, it->draws);
+    mr_state_put_u64(out, it->size);
+    mr_state_put_u64(out, it->ended);
+    rc = save_rest(it->pending, it->used, out, err);
+    if (rc == MR_OK) {
+        rc = save_rows(it, out, err);
+    }
+    /* What was drawn and not given: rows of different ranks, so one block each. */
+    mr_state_put_u64(out, it->out.gather.rows);
+    for (size_t i = it->out.gather.head; i < it->out.gather.n && rc == MR_OK; i++) {
+        rc = mr_state_put_block(out, it->out.gather.parts[i].block, err);
+    }
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int restore_rows(struct shuffle_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t n = 0;
+    int rc = mr_state_get_u64(in, &n, err);
+
+    while (rc == MR_OK && it->rows.n < n) {
+        mr_block *block = NULL;
+
+        rc = mr_state_get_block(in, it->base.head.ds->spec, &block, err);
+        if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
+            rc = mr_state_damaged(err);
+        }
+        for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
+            rc = mr_rows_add(&it->rows, block, r, err);
+        }
+        mr_block_unref(block);
+    }
+    return rc;
+}
+
+static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct shuffle_iter *it = (struct shuffle_iter *)head;
+    uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws, &it->size};
+    uint64_t ended = 0;
+    uint64_t drawn = 0;
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && rc == MR_OK; i++) {
+        rc = mr_state_get_u64(in, numbers[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &ended, err);
+    }
+    if (rc == MR_OK && it->size == 0) {
+        rc = mr_state_damaged(err);
+    }
+    it->ended = ended != 0;
+    if (rc == MR_OK) {
+        rc = mr_state_get_block(in, head->ds->spec, &it->pending, err);
+    }
+    if (rc == MR_OK) {
+        rc = restore_rows(it, in, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err);
+    }
+    for (uint64_t i = 0; i < drawn && rc == MR_OK; i++) {
+        mr_block *block = NULL;
+
+        rc = mr_state_get_block(in, head->ds->spec, &block, err);
+        if (rc == MR_OK && (block == NULL || it->rows.fixed > 0)) {
+            rc = mr_state_damaged(err);
+        }
+        if (rc == MR_OK) {
+            rc = mr_gather_add(&it->out.gather, block, 0, 1, err);
+            it->out.n++;
+            it->out.cap = it->out.n;
+        }
+        mr_block_unref(block);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void shuffle_close(struct mr_op_iter *head)
+{
+    struct shuffle_iter *it = (struct shuffle_iter *)head;
+
+    mr_rows_out_free(&it->out);
+    mr_rows_free(&it->rows);
+    mr_block_unref(it->pending);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run shuffle_run = {
+    .size = sizeof(struct shuffle_iter),
+    .open = shuffle_open,
+    .pull = shuffle_pull,
+    .save = shuffle_save,
+    .restore = shuffle_restore,
+    .close = shuffle_close,
+};
+
+static const struct mr_arg shuffle_args[] = {
+    {.name = "buffer_size", .kind = MR_ATTR_INT, .min = 1, .max = INT64_MAX},
+    {.name = "seed", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_shuffle = {
+    .name = "shuffle",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = shuffle_args,
+    .infer = shuffle_infer,
+    .run = &shuffle_run,
+};

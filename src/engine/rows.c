@@ -1,0 +1,225 @@
+#include "engine/rows.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "engine/ops/ops.h"
+
+/* What a block of one row takes besides its data, roughly. */
+#define SINGLE_OVERHEAD 512u
+
+void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec)
+{
+    size_t bytes = mr_spec_row_bytes(spec);
+
+    *s = (struct mr_rows){.env = env, .spec = spec};
+    s->fixed = bytes < MR_ROW_COPY_BYTES_MAX ? bytes : 0;
+}
+
+void mr_rows_free(struct mr_rows *s)
+{
+    for (size_t i = 0; s->single != NULL && i < s->n; i++) {
+        mr_block_unref(s->single[i]);
+    }
+    mr_free(s->single);
+    mr_free(s->packed);
+    if (s->env != NULL) {
+        mr_env_release(s->env, s->charged);
+    }
+    *s = (struct mr_rows){0};
+}
+
+size_t mr_rows_bytes(const struct mr_rows *s)
+{
+    return s->charged;
+}
+
+static int over_budget(const struct mr_rows *s, mr_error *err)
+{
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements hold %zu bytes, the memory budget is %zu", s->n, s->charged,
+                        s->env->budget_bytes);
+}
+
+static int grow(struct mr_rows *s, mr_error *err)
+{
+    size_t size = s->fixed > 0 ? s->fixed : sizeof(mr_block *);
+    size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
+    size_t more = (cap - s->cap) * size;
+
+    if (!mr_env_charge(s->env, more)) {
+        return over_budget(s, err);
+    }
+    void **array = s->fixed > 0 ? (void **)&s->packed : (void **)&s->single;
+    void *bigger = mr_reallocarray(*array, cap, size);
+    if (bigger == NULL) {
+        mr_env_release(s->env, more);
+        return mr_error_nomem(err);
+    }
+    *array = bigger;
+    s->charged += more;
+    s->cap = cap;
+    return MR_OK;
+}
+
+/* Bytes of a row of column @i of a spec whose rows have one size. */
+static size_t leaf_bytes(const struct mr_leaf_spec *leaf)
+{
+    size_t bytes = mr_dtype_size((mr_dtype)leaf->dtype);
+
+    for (int d = 0; d < leaf->rank; d++) {
+        bytes *= (size_t)leaf->dims[d];
+    }
+    return bytes;
+}
+
+static int pack(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error *err)
+{
+    unsigned char *to = s->packed + s->n * s->fixed;
+    uint32_t n = mr_block_column_count(block);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct mr_column *c = mr_block_column(block, i);
+        size_t bytes = leaf_bytes(mr_spec_leaf(s->spec, i));
+        size_t size = mr_dtype_size((mr_dtype)c->dtype);
+        size_t at = c->kind == MR_COLUMN_FIXED ? row * bytes : (size_t)c->starts[row] * size;
+
+        if (c->kind == MR_COLUMN_VAR && (size_t)(c->starts[row + 1] - c->starts[row]) * size != bytes) {
+            return mr_error_set(err, MR_EINTERNAL, "tensor %u is not of the size that its spec says", i);
+        }
+        if (bytes > 0) {
+            memcpy(to, (const unsigned char *)c->data + at, bytes);
+        }
+        to += bytes;
+    }
+    return MR_OK;
+}
+
+static size_t single_charge(const mr_block *block)
+{
+    return mr_block_row_bytes(block, 0, mr_block_rows(block)) + SINGLE_OVERHEAD;
+}
+
+static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
+{
+    mr_block *one = NULL;
+    int rc;
+
+    if (mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX) {
+        rc = mr_block_copy_rows(block, row, 1, &one, err);
+    } else {
+        rc = mr_block_slice(block, row, 1, &one, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (!mr_env_charge(s->env, single_charge(one))) {
+        mr_block_unref(one);
+        return over_budget(s, err);
+    }
+    s->charged += single_charge(one);
+    s->single[s->n] = one;
+    return MR_OK;
+}
+
+int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
+{
+    int rc = s->n == s->cap ? grow(s, err) : MR_OK;
+
+    if (rc == MR_OK) {
+        rc = s->fixed > 0 ? pack(s, block, row, err) : keep_single(s, block, row, err);
+    }
+    s->n += rc == MR_OK;
+    return rc;
+}
+
+void mr_rows_remove(struct mr_rows *s, size_t i)
+{
+    s->n--;
+    if (s->fixed > 0) {
+        if (i != s->n) {
+            memcpy(s->packed + i * s->fixed, s->packed + s->n * s->fixed, s->fixed);
+        }
+        return;
+    }
+    size_t charge = single_charge(s->single[i]);
+    mr_env_release(s->env, charge);
+    s->charged -= charge;
+    mr_block_unref(s->single[i]);
+    s->single[i] = s->single[s->n];
+}
+
+int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out, mr_error *err)
+{
+    *out = (struct mr_rows_out){.cap = cap};
+    if (s->fixed == 0) {
+        return MR_OK;
+    }
+    /* Specs have their leaves in one table, but this is no promise of theirs. */
+    size_t n = mr_spec_leaves(s->spec);
+    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        leaves[i] = *mr_spec_leaf(s->spec, i);
+    }
+    int rc = mr_block_alloc(cap, leaves, (uint32_t)n, &out->block, err);
+    mr_free(leaves);
+    return rc;
+}
+
+int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
+{
+    if (s->fixed == 0) {
+        int rc = mr_gather_add(&out->gather, s->single[i], 0, 1, err);
+
+        out->n += rc == MR_OK;
+        return rc;
+    }
+    const unsigned char *from = s->packed + i * s->fixed;
+    size_t n = mr_spec_leaves(s->spec);
+    for (size_t c = 0; c < n; c++) {
+        size_t bytes = leaf_bytes(mr_spec_leaf(s->spec, c));
+
+        if (bytes > 0) {
+            memcpy((unsigned char *)mr_block_data(out->block, (uint32_t)c) + out->n * bytes, from, bytes);
+        }
+        from += bytes;
+    }
+    out->n++;
+    return MR_OK;
+}
+
+bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes)
+{
+    size_t have = s->fixed > 0 ? out->n * s->fixed : out->gather.bytes;
+
+    return out->n == out->cap || (out->n > 0 && have >= bytes);
+}
+
+int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err)
+{
+    if (out->block == NULL) {
+        int rc = mr_gather_take(&out->gather, rows, ret, err);
+
+        out->n = (uint32_t)out->gather.rows;
+        return rc;
+    }
+    int rc = MR_OK;
+    MR_ASSERT(out->n <= rows); /* none of these are ever left over */
+    if (out->n == out->cap) {
+        *ret = out->block;
+        out->block = NULL;
+    } else {
+        rc = mr_block_slice(out->block, 0, out->n, ret, err);
+    }
+    out->n = rc == MR_OK ? 0 : out->n;
+    return rc;
+}
+
+void mr_rows_out_free(struct mr_rows_out *out)
+{
+    mr_block_unref(out->block);
+    mr_gather_free(&out->gather);
+    *out = (struct mr_rows_out){0};
+}

@@ -1,0 +1,55 @@
+/*
+ * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks, so that one of them
+ * does not hold a whole block in memory; large ones are kept by reference. Rows of one fixed size lie packed in one
+ * array.
+ *
+ * What is held is charged to the environment's budget. Threads: none.
+ */
+#ifndef MR_ENGINE_ROWS_H
+#define MR_ENGINE_ROWS_H
+
+#include "engine/env.h"
+#include "engine/gather.h"
+
+/* From here on a row is kept by reference. */
+#define MR_ROW_COPY_BYTES_MAX 4096u
+
+struct mr_rows {
+    struct mr_env *env;
+    const mr_spec *spec;
+    size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
+    unsigned char *packed; /* if fixed */
+    mr_block **single;     /* else: blocks of one row */
+    size_t n;
+    size_t cap;
+    size_t charged;
+};
+
+/* Rows on their way out, in one block. */
+struct mr_rows_out {
+    mr_block *block; /* if fixed: allocated for `cap` rows */
+    struct mr_gather gather;
+    uint32_t n;
+    uint32_t cap;
+};
+
+void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec);
+void mr_rows_free(struct mr_rows *s); /* zeroed is fine */
+
+/* Add row @row of @block. MR_EEXHAUSTED with traits 0 and nothing changed if the budget does not allow it. */
+int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err);
+/* Bytes held. */
+size_t mr_rows_bytes(const struct mr_rows *s);
+
+/* At most @cap rows will be put. */
+int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out, mr_error *err);
+int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
+/* Row @i leaves; the last one takes its place. */
+void mr_rows_remove(struct mr_rows *s, size_t i);
+/* true when the block is as large as @bytes, or full. */
+bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes);
+/* 1..@rows of the rows that were put (fewer if their tensors differ in rank); put at least one before. */
+int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err);
+void mr_rows_out_free(struct mr_rows_out *out);
+
+#endif
