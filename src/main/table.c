@@ -18,23 +18,44 @@ static bool is_rows(json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && json_is_object(json_array_get(v, 0));
 }
 
-/* One cell: a string without its quotes, anything else as JSON; control characters must not reach a terminal. */
-static void cell_text(json_t *v, struct mr_buf *cell)
+static void append_printable(struct mr_buf *out, const char *s, size_t bytes_max)
 {
-    char *dumped = NULL;
-    const char *s = json_string_value(v);
+    for (size_t n = 0; s[n] != '\0' && n < bytes_max; n++) {
+        unsigned char c = (unsigned char)s[n];
+
+        mr_buf_append(out, c < 0x20 || c == 0x7f ? "?" : &s[n], 1);
+    }
+}
+
+/*
+ * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, nothing for what is empty,
+ * otherwise JSON. Control characters must not reach a terminal.
+ */
+static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
+{
+    size_t i;
+    json_t *item;
 
     mr_buf_clear(cell);
-    if (json_is_array(v) && json_array_size(v) == 0) {
-        s = "";
-    } else if (s == NULL) {
-        s = dumped = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+    mr_buf_append(cell, "", 0); /* a NUL, at least */
+    if (json_is_string(v)) {
+        append_printable(cell, json_string_value(v), bytes_max);
+    } else if (json_is_array(v) && (json_array_size(v) == 0 || json_is_string(json_array_get(v, 0)))) {
+        json_array_foreach(v, i, item)
+        {
+            mr_buf_puts(cell, i == 0 ? "" : ",");
+            append_printable(cell, json_is_string(item) ? json_string_value(item) : "?", bytes_max);
+        }
+    } else if (v != NULL && !(json_is_object(v) && json_object_size(v) == 0)) {
+        char *dumped = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        append_printable(cell, dumped == NULL ? "?" : dumped, bytes_max);
+        free(dumped);
     }
-    for (const char *c = s == NULL ? "?" : s; *c != '\0' && cell->len < CELL_BYTES_MAX; c++) {
-        mr_buf_append(cell, (unsigned char)*c < 0x20 || *c == 0x7f ? "?" : c, 1);
+    if (cell->len > bytes_max) {
+        cell->len = bytes_max;
+        cell->data[bytes_max] = '\0';
     }
-    mr_buf_append(cell, "", 0);
-    free(dumped);
 }
 
 /* The names of all members of all @rows but the tables among them, in order of their appearance. */
@@ -70,9 +91,49 @@ static void pad(struct mr_buf *out, size_t width, size_t used)
     }
 }
 
-/* "jobs digits: iterations": a table within a row. */
+/* What a row is called by the tables within it. */
+static json_t *label_of(json_t *row)
+{
+    json_t *label = json_object_get(row, "name");
+
+    return label != NULL ? label : json_object_get(row, "id");
+}
+
+/* The tables under @key of all @rows as one, in whose rows "of" says which row they come from. NULL if there is none.
+ */
+static json_t *merge_nested(json_t *rows, const char *key)
+{
+    json_t *merged = NULL;
+    size_t i;
+    size_t j;
+    json_t *row;
+    json_t *inner;
+
+    json_array_foreach(rows, i, row)
+    {
+        json_t *table = json_object_get(row, key);
+
+        if (!is_rows(table)) {
+            continue;
+        }
+        merged = merged == NULL ? json_array() : merged;
+        json_array_foreach(table, j, inner)
+        {
+            json_t *copy = json_object();
+            json_t *label = label_of(row);
+
+            (void)json_object_set(copy, "of", label != NULL ? label : json_null());
+            (void)json_object_update(copy, inner);
+            (void)json_array_append_new(merged, copy);
+        }
+    }
+    return merged;
+}
+
+/* The tables within rows follow theirs: "jobs: iterations". */
 static void render_nested(json_t *rows, const char *title, unsigned depth, struct mr_buf *out)
 {
+    json_t *keys = json_object();
     size_t i;
     json_t *row;
     const char *key;
@@ -82,24 +143,24 @@ static void render_nested(json_t *rows, const char *title, unsigned depth, struc
     {
         json_object_foreach(row, key, value)
         {
-            struct mr_buf name = MR_BUF_INIT;
-            struct mr_buf cell = MR_BUF_INIT;
-            json_t *label = json_object_get(row, "name");
-
-            if (label == NULL) {
-                label = json_object_get(row, "id");
+            if (is_rows(value)) {
+                (void)json_object_set(keys, key, value);
             }
-            if (is_rows(value) && depth < NESTING_MAX) {
-                if (label != NULL) {
-                    cell_text(label, &cell);
-                }
-                mr_buf_printf(&name, "%s %s: %s", title, label != NULL ? (const char *)cell.data : "", key);
-                render_table(value, name.failed ? key : (const char *)name.data, depth + 1, out);
-            }
-            mr_buf_free(&name);
-            mr_buf_free(&cell);
         }
     }
+    json_object_foreach(keys, key, value)
+    {
+        json_t *merged = depth < NESTING_MAX ? merge_nested(rows, key) : NULL;
+        struct mr_buf name = MR_BUF_INIT;
+
+        mr_buf_printf(&name, "%s: %s", title, key);
+        if (merged != NULL && !name.failed) {
+            render_table(merged, (const char *)name.data, depth + 1, out);
+        }
+        mr_buf_free(&name);
+        json_decref(merged);
+    }
+    json_decref(keys);
 }
 
 static void render_table(json_t *rows, const char *title, unsigned depth, struct mr_buf *out)
@@ -115,7 +176,7 @@ static void render_table(json_t *rows, const char *title, unsigned depth, struct
         widths[c] = strlen(names[c]);
         json_array_foreach(rows, i, row)
         {
-            cell_text(json_object_get(row, names[c]), &cell);
+            cell_text(json_object_get(row, names[c]), CELL_BYTES_MAX, &cell);
             widths[c] = cell.len > widths[c] ? cell.len : widths[c];
         }
     }
@@ -130,7 +191,7 @@ static void render_table(json_t *rows, const char *title, unsigned depth, struct
         for (size_t c = 0; c < n; c++) {
             json_t *v = json_object_get(row, names[c]);
 
-            cell_text(v, &cell);
+            cell_text(v, CELL_BYTES_MAX, &cell);
             mr_buf_puts(out, "  ");
             mr_buf_append(out, v == NULL ? "" : (const char *)cell.data, v == NULL ? 0 : cell.len);
             pad(out, c + 1 < n ? widths[c] : 0, v == NULL ? 0 : cell.len);
@@ -153,7 +214,7 @@ static void render_object(json_t *object, const char *title, unsigned depth, str
     json_object_foreach(object, key, value)
     {
         if (!is_rows(value) && (!json_is_object(value) || depth >= NESTING_MAX)) {
-            cell_text(value, &cell);
+            cell_text(value, SIZE_MAX, &cell);
             mr_buf_printf(out, "%s%s: %s\n", title == NULL ? "" : "  ", key, (const char *)cell.data);
         }
     }

@@ -36,7 +36,7 @@ static void scalars_then_tables(void **state)
 static void lists_and_nested_objects(void **state)
 {
     check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}", "empty: \n"
-                                                                                     "names: [\"a\",\"b\"]\n"
+                                                                                     "names: a,b\n"
                                                                                      "\n"
                                                                                      "leader\n"
                                                                                      "  address: a:1\n");
@@ -51,13 +51,13 @@ static void tables_within_rows_follow(void **state)
           "  id  name\n"
           "  1   digits\n"
           "\n"
-          "jobs digits: iterations (1)\n"
-          "  id\n"
-          "  7\n"
+          "jobs: iterations (1)\n"
+          "  of      id\n"
+          "  digits  7\n"
           "\n"
-          "jobs digits: iterations 7: tasks (1)\n"
-          "  worker\n"
-          "  a:1\n");
+          "jobs: iterations: tasks (1)\n"
+          "  of  worker\n"
+          "  7   a:1\n");
 }
 
 static void control_characters_do_not_reach_the_terminal(void **state)
