@@ -67,6 +67,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
     engine.external = mr_client_opener();
+    engine.count_epochs = true; /* A loop over a dataset is a pass each time: shuffles change their order. */
     rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
         mr_free(it);
