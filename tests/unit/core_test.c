@@ -655,6 +655,7 @@ static void status_shows_what_there_is_and_no_capability(void **state)
     assert_non_null(strstr(json, "\"name\":\"train\""));
     assert_non_null(strstr(json, "\"next\":\"4\""));
     assert_null(strstr(json, id_of("c1")));
+    assert_null(strstr(json, id_of("w1")));
 }
 
 /* Whichever allocation fails, the step says so, and the store still makes a core that works. */

@@ -3,6 +3,7 @@
 
 #include "json/pbjson.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define SHORT_ID 8
@@ -94,6 +95,15 @@ static void list_reporters(mr_core *core, const struct mr_task *task, Millrace__
     }
 }
 
+static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
+{
+    char text[MR_TASK_ID_SIZE];
+
+    snprintf(text, sizeof text, "%s/%.*s.%u", task->iteration->rec->id, SHORT_ID, task->worker->rec->incarnation,
+             task->worker->rec->life);
+    mr_core_set(core, slot, text);
+}
+
 static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *task)
 {
     Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
@@ -102,7 +112,7 @@ static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *ta
     if (status == NULL) {
         return NULL;
     }
-    mr_core_set(core, &status->task_id, task->id);
+    set_task_id(core, &status->task_id, task);
     mr_core_set(core, &status->worker_address, task->worker->rec->address);
     mr_core_set(core, &status->state, failed ? "failed" : mr_task_state_name(task->state));
     status->produced = task->produced;
