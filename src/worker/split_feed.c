@@ -205,13 +205,16 @@ static int add_ranges(struct provider *p, const struct mr_range *ranges, size_t 
         p->ranges = grown;
         p->cap = p->n + n;
     }
-    p->grant = 0;
+    uint64_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].count > 0) {
             p->ranges[p->n++] = ranges[i];
-            p->queued += ranges[i].count;
-            p->grant += ranges[i].count;
+            count += ranges[i].count;
         }
+    }
+    p->queued += count;
+    if (count > 0) {
+        p->grant = count; /* After an empty answer what is left is taken in pieces as before. */
     }
     return MR_OK;
 }
