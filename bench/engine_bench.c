@@ -1,7 +1,7 @@
 /*
- * The engine alone, on one core: range(n).map(x -> {"a": x * x + 1, "b": cast(x, float32)}).batch(32) through the public
- * iterator, with one save on the way; beside it the same computation as a plain loop over arrays. Rounds are interleaved;
- * one line of JSON with the medians.
+ * The engine alone, on one core: range(n).map(x -> {"a": x * x + 1, "b": cast(x, float32)}).batch(32) through the
+ * public iterator, with one save on the way; beside it the same computation as a plain loop over arrays. Rounds are
+ * interleaved; one line of JSON with the medians.
  *
  *     engine_bench [ELEMENTS] [ROUNDS]
  */

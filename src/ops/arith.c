@@ -11,12 +11,10 @@ MR_INFER_ELEMENTWISE(infer_numbers, MR_SET_NUMBERS)
 MR_INFER_ELEMENTWISE(infer_signed, MR_SET_SIGNED | MR_SET_FLOATS)
 MR_INFER_ELEMENTWISE(infer_pow, MR_SET_INDEX | MR_SET_FLOATS)
 
-#define ARITH(symbol, text, inputs, infer, EACH_LOOP, expr)                              \
-    MR_EACH_NUMBER(EACH_LOOP, symbol, expr)                                              \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                       \
-        MR_EACH_NUMBER(MR_LOOP_ENTRY, symbol, )                                          \
-    };                                                                                   \
-    MR_LOOP_BY_DTYPE(symbol)                                                             \
+#define ARITH(symbol, text, inputs, infer, EACH_LOOP, expr)                                                            \
+    MR_EACH_NUMBER(EACH_LOOP, symbol, expr)                                                                            \
+    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, symbol, )};            \
+    MR_LOOP_BY_DTYPE(symbol)                                                                                           \
     MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, inputs, 0, infer, symbol##_loop)
 
 ARITH(add, "add", 2, infer_numbers, MR_BINARY_WIDE, (a + b));
@@ -29,13 +27,12 @@ ARITH(minimum, "minimum", 2, infer_numbers, MR_BINARY, (a < b || a != a ? a : b)
 ARITH(maximum, "maximum", 2, infer_numbers, MR_BINARY, (a > b || a != a ? a : b));
 ARITH(relu, "relu", 1, infer_numbers, MR_UNARY, (a > 0 || a != a ? a : 0));
 
-#define SIGNED(symbol, text, INT_LOOP, int_expr, float_expr)                             \
-    MR_EACH_SIGNED(INT_LOOP, symbol, int_expr)                                           \
-    MR_EACH_FLOAT(MR_UNARY, symbol, float_expr)                                          \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                       \
-        MR_EACH_SIGNED(MR_LOOP_ENTRY, symbol, ) MR_EACH_FLOAT(MR_LOOP_ENTRY, symbol, )   \
-    };                                                                                   \
-    MR_LOOP_BY_DTYPE(symbol)                                                             \
+#define SIGNED(symbol, text, INT_LOOP, int_expr, float_expr)                                                           \
+    MR_EACH_SIGNED(INT_LOOP, symbol, int_expr)                                                                         \
+    MR_EACH_FLOAT(MR_UNARY, symbol, float_expr)                                                                        \
+    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {MR_EACH_SIGNED(MR_LOOP_ENTRY, symbol, )              \
+                                                                      MR_EACH_FLOAT(MR_LOOP_ENTRY, symbol, )};         \
+    MR_LOOP_BY_DTYPE(symbol)                                                                                           \
     MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, 1, 0, infer_signed, symbol##_loop)
 
 SIGNED(neg, "neg", MR_UNARY_WIDE, (0 - a), (-a));
@@ -46,32 +43,32 @@ SIGNED(sign, "sign", MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a)
 /* ---- division ---- */
 
 /*
- * Ints are looked at one by one: a divisor of 0 is an error, and the smallest int divided by -1 would trap. @by_minus_one
- * sees the dividend as `wide`, in which negation wraps.
+ * Ints are looked at one by one: a divisor of 0 is an error, and the smallest int divided by -1 would trap.
+ * @by_minus_one sees the dividend as `wide`, in which negation wraps.
  */
-#define INT_DIVIDE_BODY(S, W, N, is_minus_one, by_minus_one, expr)                              \
-    {                                                                                           \
-        S *restrict z = out;                                                                    \
-        const S *x = in[0];                                                                     \
-        const S *y = in[1];                                                                     \
-                                                                                                \
-        for (size_t i = 0; i < n; i++) {                                                        \
-            const N a = x[i * step[0]];                                                         \
-            const N b = y[i * step[1]];                                                         \
-            const W wide = (W)a;                                                                \
-                                                                                                \
-            if (b == 0) {                                                                       \
-                mr_error_set(err, MR_EINVAL, "integer division by zero");                       \
-                return i;                                                                       \
-            }                                                                                   \
-            z[i] = (S)(is_minus_one ? (S)(by_minus_one) : (S)(expr));                                \
-            (void)wide;                                                                         \
-        }                                                                                       \
-        return n;                                                                               \
+#define INT_DIVIDE_BODY(S, W, N, is_minus_one, by_minus_one, expr)                                                     \
+    {                                                                                                                  \
+        S *restrict z = out;                                                                                           \
+        const S *x = in[0];                                                                                            \
+        const S *y = in[1];                                                                                            \
+                                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            const N a = x[i * step[0]];                                                                                \
+            const N b = y[i * step[1]];                                                                                \
+            const W wide = (W)a;                                                                                       \
+                                                                                                                       \
+            if (b == 0) {                                                                                              \
+                mr_error_set(err, MR_EINVAL, "integer division by zero");                                              \
+                return i;                                                                                              \
+            }                                                                                                          \
+            z[i] = (S)(is_minus_one ? (S)(by_minus_one) : (S)(expr));                                                  \
+            (void)wide;                                                                                                \
+        }                                                                                                              \
+        return n;                                                                                                      \
     }
-#define SIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, by_minus_one, expr) \
+#define SIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, by_minus_one, expr)                                           \
     MR_LOOP_HEAD(name, tag) INT_DIVIDE_BODY(S, W, N, (b == -1), by_minus_one, expr)
-#define UNSIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, expr) \
+#define UNSIGNED_DIVIDE(tag, dtype, S, W, N, LD, ST, name, expr)                                                       \
     MR_LOOP_HEAD(name, tag) INT_DIVIDE_BODY(S, W, N, false, 0, expr)
 
 MR_EACH_SIGNED(SIGNED_DIVIDE, floor_div, (0 - wide), (a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0)))
@@ -119,37 +116,34 @@ MR_ELEMENTWISE_KERNEL(mr_kernel_div, "div", 2, 0, infer_div, div_loop);
 
 /* ---- powers ---- */
 
-#define INT_POW(tag, S, W)                                                                              \
-    MR_LOOP_HEAD(pow, tag)                                                                              \
-    {                                                                                                   \
-        S *restrict z = out;                                                                            \
-        const S *x = in[0];                                                                             \
-        const S *y = in[1];                                                                             \
-                                                                                                        \
-        for (size_t i = 0; i < n; i++) {                                                                \
-            W base = (W)x[i * step[0]];                                                                 \
-            S exponent = y[i * step[1]];                                                                \
-            W power = 1;                                                                                \
-                                                                                                        \
-            if (exponent < 0) {                                                                         \
-                mr_error_set(err, MR_EINVAL, "an integer to the power of %lld", (long long)exponent);   \
-                return i;                                                                               \
-            }                                                                                           \
-            for (; exponent > 0; exponent = (S)(exponent >> 1), base *= base) {                         \
-                power *= (exponent & 1) != 0 ? base : 1;                                                \
-            }                                                                                           \
-            z[i] = (S)power;                                                                            \
-        }                                                                                               \
-        return n;                                                                                       \
+#define INT_POW(tag, S, W)                                                                                             \
+    MR_LOOP_HEAD(pow, tag)                                                                                             \
+    {                                                                                                                  \
+        S *restrict z = out;                                                                                           \
+        const S *x = in[0];                                                                                            \
+        const S *y = in[1];                                                                                            \
+                                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            W base = (W)x[i * step[0]];                                                                                \
+            S exponent = y[i * step[1]];                                                                               \
+            W power = 1;                                                                                               \
+                                                                                                                       \
+            if (exponent < 0) {                                                                                        \
+                mr_error_set(err, MR_EINVAL, "an integer to the power of %lld", (long long)exponent);                  \
+                return i;                                                                                              \
+            }                                                                                                          \
+            for (; exponent > 0; exponent = (S)(exponent >> 1), base *= base) {                                        \
+                power *= (exponent & 1) != 0 ? base : 1;                                                               \
+            }                                                                                                          \
+            z[i] = (S)power;                                                                                           \
+        }                                                                                                              \
+        return n;                                                                                                      \
     }
 INT_POW(i32, int32_t, uint32_t)
 INT_POW(i64, int64_t, uint64_t)
 MR_EACH_FLOAT(MR_BINARY_SLOW, pow, (pow(a, b)))
 
 static const mr_kernel_loop pow_loops[MR_DTYPE_COUNT] = {
-    [MR_INT32] = pow_i32,
-    [MR_INT64] = pow_i64,
-    MR_EACH_FLOAT(MR_LOOP_ENTRY, pow, )
-};
+    [MR_INT32] = pow_i32, [MR_INT64] = pow_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, pow, )};
 MR_LOOP_BY_DTYPE(pow)
 MR_ELEMENTWISE_KERNEL(mr_kernel_pow, "pow", 2, MR_KERNEL_MAY_FAIL, infer_pow, pow_loop);

@@ -1,6 +1,6 @@
 /*
- * parse_example: tf.Example records to one column a feature. The records of all rows are scanned once, which finds where
- * each feature lies; then each feature is checked and read into its column.
+ * parse_example: tf.Example records to one column a feature. The records of all rows are scanned once, which finds
+ * where each feature lies; then each feature is checked and read into its column.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -25,8 +25,8 @@ struct feature {
     uint8_t dtype;
     int rank;
     int64_t dims[MR_RANK_MAX];
-    bool sequence;          /* dims[0] is whatever the record has */
-    uint64_t per_record;    /* values; of one step along dims[0] for a sequence */
+    bool sequence;            /* dims[0] is whatever the record has */
+    uint64_t per_record;      /* values; of one step along dims[0] for a sequence */
     const mr_block *fallback; /* in the attributes; NULL: none */
     uint64_t fallback_count;  /* 1 or per_record */
 };
@@ -111,8 +111,7 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
         return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit", feature_text(f->name, text));
     }
     if (f->sequence && count == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is",
-                            feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is", feature_text(f->name, text));
     }
     f->per_record = count;
     return MR_OK;
@@ -125,8 +124,8 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     if (fallback == NULL) {
         return MR_OK;
     }
-    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
-        mr_block_column_count(fallback->block) != 1 || mr_block_column(fallback->block, 0)->dtype != f->dtype) {
+    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 || mr_block_column_count(fallback->block) != 1 ||
+        mr_block_column(fallback->block, 0)->dtype != f->dtype) {
         return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s", feature_text(f->name, text),
                             mr_dtype_name((mr_dtype)f->dtype));
     }
@@ -541,9 +540,9 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
 }
 
 /*
- * The first row that fails is wanted, but features are read one after the other: when feature i fails at row k, only rows
- * before k are of interest for the features behind it. The executor asks again for those rows, so it is enough that the
- * row named has failed and that all rows before it are looked at in the end.
+ * The first row that fails is wanted, but features are read one after the other: when feature i fails at row k, only
+ * rows before k are of interest for the features behind it. The executor asks again for those rows, so it is enough
+ * that the row named has failed and that all rows before it are looked at in the end.
  */
 static int read_features(struct parsing *p, struct mr_column *out, mr_error *err)
 {
@@ -607,7 +606,7 @@ out:
 }
 
 static const struct mr_kernel_attr attr_table[] = {
-    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},   {"dtypes", MR_ATTR_INTS, false},
+    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},    {"dtypes", MR_ATTR_INTS, false},
     {"shape#", MR_ATTR_SHAPE, true},   {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
 };
 

@@ -65,8 +65,8 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
         int64_t index = mr_tensor_index(&in[1], i);
 
         if (index < 0 || index >= size) {
-            return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld",
-                                (long long)index, axis, (long long)size);
+            return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld", (long long)index,
+                                axis, (long long)size);
         }
     }
     size_t bytes = inner * out->width;
@@ -122,11 +122,11 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
 /* Any int as an index; what is too large for one comes out negative. */
 static int64_t any_index(const struct mr_tensor *t, uint64_t i)
 {
-#define INDEX(tag, dtype, S, W, N, LD, ST, ...) \
-    case dtype: {                               \
-        S v;                                    \
-        memcpy(&v, t->values + i * sizeof v, sizeof v); \
-        return (int64_t)v; \
+#define INDEX(tag, dtype, S, W, N, LD, ST, ...)                                                                        \
+    case dtype: {                                                                                                      \
+        S v;                                                                                                           \
+        memcpy(&v, t->values + i * sizeof v, sizeof v);                                                                \
+        return (int64_t)v;                                                                                             \
     }
     switch (t->dtype) {
         MR_EACH_INT(INDEX, )
@@ -202,22 +202,22 @@ static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr
 /* The first of the best of @n values, one every @stride. A NaN is better than anything. */
 typedef uint64_t (*best_fn)(const void *values, uint64_t n, uint64_t stride);
 
-#define BEST(tag, dtype, S, W, N, LD, ST, name, op)                                      \
-    static uint64_t name##_##tag(const void *values, uint64_t n, uint64_t stride)        \
-    {                                                                                    \
-        const S *x = values;                                                             \
-        N best = LD(N, x[0]);                                                            \
-        uint64_t at = 0;                                                                 \
-                                                                                         \
-        for (uint64_t i = 1; i < n && best == best; i++) {                               \
-            const N v = LD(N, x[i * stride]);                                            \
-                                                                                         \
-            if (v op best || v != v) {                                                   \
-                best = v;                                                                \
-                at = i;                                                                  \
-            }                                                                            \
-        }                                                                                \
-        return at;                                                                       \
+#define BEST(tag, dtype, S, W, N, LD, ST, name, op)                                                                    \
+    static uint64_t name##_##tag(const void *values, uint64_t n, uint64_t stride)                                      \
+    {                                                                                                                  \
+        const S *x = values;                                                                                           \
+        N best = LD(N, x[0]);                                                                                          \
+        uint64_t at = 0;                                                                                               \
+                                                                                                                       \
+        for (uint64_t i = 1; i < n && best == best; i++) {                                                             \
+            const N v = LD(N, x[i * stride]);                                                                          \
+                                                                                                                       \
+            if (v op best || v != v) {                                                                                 \
+                best = v;                                                                                              \
+                at = i;                                                                                                \
+            }                                                                                                          \
+        }                                                                                                              \
+        return at;                                                                                                     \
     }
 #define BEST_ENTRY(tag, dtype, S, W, N, LD, ST, name, ...) [dtype] = name##_##tag,
 
@@ -225,8 +225,10 @@ MR_EACH_NUMBER(BEST, best_max, >)
 MR_EACH_BOOL(BEST, best_max, >)
 MR_EACH_NUMBER(BEST, best_min, <)
 MR_EACH_BOOL(BEST, best_min, <)
-static const best_fn max_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_max, ) MR_EACH_BOOL(BEST_ENTRY, best_max, )};
-static const best_fn min_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_min, ) MR_EACH_BOOL(BEST_ENTRY, best_min, )};
+static const best_fn max_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_max, )
+                                                    MR_EACH_BOOL(BEST_ENTRY, best_max, )};
+static const best_fn min_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_min, )
+                                                    MR_EACH_BOOL(BEST_ENTRY, best_min, )};
 
 static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *in, const best_fn *fns,
                      struct mr_result *out, mr_error *err)

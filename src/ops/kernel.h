@@ -1,6 +1,6 @@
 /*
- * Tensor operators: what functions given to map, filter, ... are made of. One table entry each, one interface: n rows at
- * a time. Kernels are pure: no I/O, no clock, no thread, no global.
+ * Tensor operators: what functions given to map, filter, ... are made of. One table entry each, one interface: n rows
+ * at a time. Kernels are pure: no I/O, no clock, no thread, no global.
  *
  * A value inside a function is a column: n rows, each a tensor. A constant or a captured value has one row that stands
  * for all n (`broadcast`): a kernel must take any mix of both.
@@ -15,17 +15,17 @@
 #include <millrace/dataset.h>
 
 enum mr_kernel_flag {
-    MR_KERNEL_ELEMENTWISE = 1u << 0, /* value i of the result depends on value i of the inputs only: fused tile by tile */
+    MR_KERNEL_ELEMENTWISE = 1u << 0, /* value i of the result depends on value i of the inputs only: may be fused */
     MR_KERNEL_ROWWISE = 1u << 1,     /* eval is called with n_rows = 1, in a loop the executor provides */
     MR_KERNEL_MAY_FAIL = 1u << 2,    /* for some values */
     MR_KERNEL_RANDOM = 1u << 3,      /* draws from call->random */
 };
 
 struct mr_kernel_random {
-    uint64_t seed;    /* of the operator */
+    uint64_t seed; /* of the operator */
     uint64_t epoch;
     uint64_t split;
-    uint64_t index;   /* of the first row within its split */
+    uint64_t index; /* of the first row within its split */
 };
 
 struct mr_kernel;
@@ -36,7 +36,7 @@ struct mr_kernel_call {
     size_t nattrs;
     const struct mr_leaf_spec *out_specs; /* what infer said */
     const struct mr_kernel_random *random;
-    void *state;                 /* from prepare(), or NULL */
+    void *state; /* from prepare(), or NULL */
 };
 
 struct mr_kernel_in {
@@ -59,17 +59,18 @@ typedef size_t (*mr_kernel_loop)(size_t n, void *out, const void *const *in, con
 
 struct mr_kernel {
     const char *name;
-    uint32_t version;   /* enters the fingerprint when it is not 1 */
+    uint32_t version; /* enters the fingerprint when it is not 1 */
     uint32_t flags;
     int32_t min_inputs; /* inputs: min..max, max = -1: any number */
     int32_t max_inputs;
-    /* Check attributes and inputs; the result specs. MR_EINVAL says which argument and why; TF's dtype rules (no promotion). */
+    /* Check attributes and inputs; the result specs. MR_EINVAL says which argument and why; TF's dtype rules (no
+     * promotion). */
     int (*infer)(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
                  struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err);
     /*
      * Fill @out[0..nout) with columns of @rows rows, in new or shared buffers (owner[] set, one reference each). On
-     * failure *@bad_row is a row that failed, out[] is untouched and err says why. Rows before it may have failed too: the
-     * executor calls again for those, until they pass.
+     * failure *@bad_row is a row that failed, out[] is untouched and err says why. Rows before it may have failed too:
+     * the executor calls again for those, until they pass.
      */
     int (*eval)(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
                 struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err);

@@ -75,38 +75,38 @@ static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct 
 }
 
 /* How many steps of @delta from @start stay before @limit; computed unsigned, so that nothing overflows. */
-#define INT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                \
-    case dtype: {                                                                                  \
-        S start;                                                                                   \
-        S limit;                                                                                   \
-        S delta;                                                                                   \
-        memcpy(&start, in[0].values, sizeof start);                                                \
-        memcpy(&limit, in[1].values, sizeof limit);                                                \
-        memcpy(&delta, in[2].values, sizeof delta);                                                \
-        if (delta == 0) {                                                                          \
-            return mr_error_set(err, MR_EINVAL, "a delta of 0");                                   \
-        }                                                                                          \
-        bool up = delta > 0;                                                                       \
-        uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit; \
-        uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta;                                \
-        *ret = (up ? start >= limit : start <= limit) ? 0 : (span - 1) / step + 1;                 \
-        return MR_OK;                                                                              \
+#define INT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                                    \
+    case dtype: {                                                                                                      \
+        S start;                                                                                                       \
+        S limit;                                                                                                       \
+        S delta;                                                                                                       \
+        memcpy(&start, in[0].values, sizeof start);                                                                    \
+        memcpy(&limit, in[1].values, sizeof limit);                                                                    \
+        memcpy(&delta, in[2].values, sizeof delta);                                                                    \
+        if (delta == 0) {                                                                                              \
+            return mr_error_set(err, MR_EINVAL, "a delta of 0");                                                       \
+        }                                                                                                              \
+        bool up = delta > 0;                                                                                           \
+        uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;                    \
+        uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta;                                                    \
+        *ret = (up ? start >= limit : start <= limit) ? 0 : (span - 1) / step + 1;                                     \
+        return MR_OK;                                                                                                  \
     }
-#define FLOAT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                              \
-    case dtype: {                                                                                  \
-        S x[3];                                                                                    \
-        for (int k = 0; k < 3; k++) {                                                              \
-            memcpy(&x[k], in[k].values, sizeof x[k]);                                              \
-        }                                                                                          \
-        double start = (double)LD(N, x[0]);                                                        \
-        double limit = (double)LD(N, x[1]);                                                        \
-        double delta = (double)LD(N, x[2]);                                                        \
-        double steps = ceil((limit - start) / delta);                                              \
-        if (delta == 0 || steps != steps || steps > 0x1p62) {                                      \
-            return mr_error_set(err, MR_EINVAL, "no range from %g to %g by %g", start, limit, delta); \
-        }                                                                                          \
-        *ret = steps > 0 ? (uint64_t)steps : 0;                                                    \
-        return MR_OK;                                                                              \
+#define FLOAT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                                  \
+    case dtype: {                                                                                                      \
+        S x[3];                                                                                                        \
+        for (int k = 0; k < 3; k++) {                                                                                  \
+            memcpy(&x[k], in[k].values, sizeof x[k]);                                                                  \
+        }                                                                                                              \
+        double start = (double)LD(N, x[0]);                                                                            \
+        double limit = (double)LD(N, x[1]);                                                                            \
+        double delta = (double)LD(N, x[2]);                                                                            \
+        double steps = ceil((limit - start) / delta);                                                                  \
+        if (delta == 0 || steps != steps || steps > 0x1p62) {                                                          \
+            return mr_error_set(err, MR_EINVAL, "no range from %g to %g by %g", start, limit, delta);                  \
+        }                                                                                                              \
+        *ret = steps > 0 ? (uint64_t)steps : 0;                                                                        \
+        return MR_OK;                                                                                                  \
     }
 
 static int count_steps(const struct mr_tensor *in, uint64_t *ret, mr_error *err)
@@ -132,18 +132,18 @@ static int dims_range(const struct mr_kernel_call *call, const struct mr_tensor 
     return rc;
 }
 
-#define RANGE_FILL(tag, dtype, S, W, N, LD, ST, ...)                                     \
-    case dtype: {                                                                        \
-        S *z = (S *)(void *)out->values;                                                 \
-        S x[2];                                                                          \
-        memcpy(&x[0], in[0].values, sizeof x[0]);                                        \
-        memcpy(&x[1], in[2].values, sizeof x[1]);                                        \
-        const W start = LD(W, x[0]);                                                     \
-        const W delta = LD(W, x[1]);                                                     \
-        for (uint64_t i = 0; i < out->count; i++) {                                      \
-            z[i] = ST(S, start + (W)i * delta);                                          \
-        }                                                                                \
-        return MR_OK;                                                                    \
+#define RANGE_FILL(tag, dtype, S, W, N, LD, ST, ...)                                                                   \
+    case dtype: {                                                                                                      \
+        S *z = (S *)(void *)out->values;                                                                               \
+        S x[2];                                                                                                        \
+        memcpy(&x[0], in[0].values, sizeof x[0]);                                                                      \
+        memcpy(&x[1], in[2].values, sizeof x[1]);                                                                      \
+        const W start = LD(W, x[0]);                                                                                   \
+        const W delta = LD(W, x[1]);                                                                                   \
+        for (uint64_t i = 0; i < out->count; i++) {                                                                    \
+            z[i] = ST(S, start + (W)i * delta);                                                                        \
+        }                                                                                                              \
+        return MR_OK;                                                                                                  \
     }
 
 static int fill_range(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
@@ -204,26 +204,26 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
     return MR_OK;
 }
 
-#define MATMUL(tag, dtype, S, W, N, LD, ST, ...)                                                      \
-    static void matmul_##tag(const struct product *p, const void *x, const void *y, void *z)          \
-    {                                                                                                 \
-        const S *a = x;                                                                               \
-        const S *b = y;                                                                               \
-        S *c = z;                                                                                     \
-                                                                                                      \
-        for (uint64_t i = 0; i < p->rows; i++) {                                                      \
-            for (uint64_t j = 0; j < p->columns; j++) {                                               \
-                W sum = 0;                                                                            \
-                                                                                                      \
-                for (uint64_t k = 0; k < p->inner; k++) {                                             \
-                    sum += LD(W, a[i * p->a_row + k * p->a_inner]) * LD(W, b[k * p->b_inner + j * p->b_column]); \
-                }                                                                                     \
-                c[i * p->columns + j] = ST(S, sum);                                                   \
-            }                                                                                         \
-        }                                                                                             \
+#define MATMUL(tag, dtype, S, W, N, LD, ST, ...)                                                                       \
+    static void matmul_##tag(const struct product *p, const void *x, const void *y, void *z)                           \
+    {                                                                                                                  \
+        const S *a = x;                                                                                                \
+        const S *b = y;                                                                                                \
+        S *c = z;                                                                                                      \
+                                                                                                                       \
+        for (uint64_t i = 0; i < p->rows; i++) {                                                                       \
+            for (uint64_t j = 0; j < p->columns; j++) {                                                                \
+                W sum = 0;                                                                                             \
+                                                                                                                       \
+                for (uint64_t k = 0; k < p->inner; k++) {                                                              \
+                    sum += LD(W, a[i * p->a_row + k * p->a_inner]) * LD(W, b[k * p->b_inner + j * p->b_column]);       \
+                }                                                                                                      \
+                c[i * p->columns + j] = ST(S, sum);                                                                    \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-#define MATMUL_CASE(tag, dtype, ...) \
-    case dtype:                      \
+#define MATMUL_CASE(tag, dtype, ...)                                                                                   \
+    case dtype:                                                                                                        \
         return matmul_##tag;
 MR_EACH_FLOAT(MATMUL, )
 MATMUL(i32, MR_INT32, int32_t, uint32_t, int32_t, MR_INT_LOAD, MR_INT_STORE, )

@@ -9,7 +9,8 @@
 
 /* ---- copying ---- */
 
-/* @n values, one every @stride of @in. The loops of fixed width are what matters: they become plain loads and stores. */
+/* @n values, one every @stride of @in. The loops of fixed width are what matters: they become plain loads and stores.
+ */
 static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride, uint64_t n, size_t width)
 {
     if (stride == 1) {
@@ -17,9 +18,9 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
         return;
     }
     int64_t bytes = stride * (int64_t)width;
-#define RUN(W)                                                  \
-    for (uint64_t i = 0; i < n; i++, in += bytes) {             \
-        memcpy(out + i * (W), in, (W));                         \
+#define RUN(W)                                                                                                         \
+    for (uint64_t i = 0; i < n; i++, in += bytes) {                                                                    \
+        memcpy(out + i * (W), in, (W));                                                                                \
     }
     switch (width) {
     case 1:
@@ -277,8 +278,7 @@ static int infer_tile(const struct mr_attr *attrs, size_t nattrs, const struct m
     for (int d = 0; d < in[0].rank; d++) {
         int64_t dim = in[0].dims[d];
 
-        if (multiples->ints[d] < 0 ||
-            (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &result.dims[d]))) {
+        if (multiples->ints[d] < 0 || (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &result.dims[d]))) {
             return mr_error_set(err, MR_EINVAL, "multiple %lld", (long long)multiples->ints[d]);
         }
     }

@@ -1,6 +1,6 @@
 /*
- * Copying values between layouts. Every operator that picks values by regular steps (transpose, slice, tile, ...) is one
- * copy in which each axis of the result has a stride in the input.
+ * Copying values between layouts. Every operator that picks values by regular steps (transpose, slice, tile, ...) is
+ * one copy in which each axis of the result has a stride in the input.
  */
 #ifndef MR_OPS_MOVE_H
 #define MR_OPS_MOVE_H

@@ -2,8 +2,8 @@
  * Reductions over some axes. Axes that lie side by side and share their fate are joined first; then values come in runs
  * that either go into one result or each into its own.
  *
- * Ints are summed in 64 bits and wrap at the end; float32 and smaller are summed in float64, in eight lanes, so that the
- * order of the sum does not depend on how many rows a block has.
+ * Ints are summed in 64 bits and wrap at the end; float32 and smaller are summed in float64, in eight lanes, so that
+ * the order of the sum does not depend on how many rows a block has.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -150,91 +150,93 @@ struct reducer {
 
 /* A = accumulator; STEP combines acc `s` with value `v`; LANES partial results of a long run are joined in order. */
 #define LANES 8
-#define REDUCE(tag, S, A, LD, ST, name, START, STEP, FINAL)                                       \
-    static void name##_start_##tag(void *acc, uint64_t n)                                         \
-    {                                                                                             \
-        for (uint64_t i = 0; i < n; i++) {                                                        \
-            ((A *)acc)[i] = (START);                                                              \
-        }                                                                                         \
-    }                                                                                             \
-    MR_HOT_##tag static void name##_run_##tag(void *acc, const void *values, uint64_t n, bool reduced) \
-    {                                                                                             \
-        const S *x = values;                                                                      \
-        A *restrict z = acc;                                                                      \
-                                                                                                  \
-        if (!reduced) {                                                                           \
-            for (uint64_t i = 0; i < n; i++) {                                                    \
-                const A s = z[i];                                                                 \
-                const A v = (A)LD(A, x[i]);                                                       \
-                z[i] = (STEP);                                                                    \
-            }                                                                                     \
-            return;                                                                               \
-        }                                                                                         \
-        uint64_t i = 0;                                                                           \
-        if (n >= 2 * LANES) {                                                                     \
-            A lanes[LANES];                                                                       \
-                                                                                                  \
-            for (int k = 0; k < LANES; k++) {                                                     \
-                lanes[k] = (START);                                                               \
-            }                                                                                     \
-            for (; i + LANES <= n; i += LANES) {                                                  \
-                for (int k = 0; k < LANES; k++) {                                                 \
-                    const A s = lanes[k];                                                         \
-                    const A v = (A)LD(A, x[i + (unsigned)k]);                                     \
-                    lanes[k] = (STEP);                                                            \
-                }                                                                                 \
-            }                                                                                     \
-            for (int k = 0; k < LANES; k++) {                                                     \
-                const A s = z[0];                                                                 \
-                const A v = lanes[k];                                                             \
-                z[0] = (STEP);                                                                    \
-            }                                                                                     \
-        }                                                                                         \
-        for (; i < n; i++) {                                                                      \
-            const A s = z[0];                                                                     \
-            const A v = (A)LD(A, x[i]);                                                           \
-            z[0] = (STEP);                                                                        \
-        }                                                                                         \
-    }                                                                                             \
-    static void name##_store_##tag(const void *acc, uint64_t n, void *out, uint64_t count)        \
-    {                                                                                             \
-        for (uint64_t i = 0; i < n; i++) {                                                        \
-            const A s = ((const A *)acc)[i];                                                      \
-            ((S *)out)[i] = ST(S, FINAL);                                                         \
-            (void)count;                                                                          \
-        }                                                                                         \
+#define REDUCE(tag, S, A, LD, ST, name, START, STEP, FINAL)                                                            \
+    static void name##_start_##tag(void *acc, uint64_t n)                                                              \
+    {                                                                                                                  \
+        for (uint64_t i = 0; i < n; i++) {                                                                             \
+            ((A *)acc)[i] = (START);                                                                                   \
+        }                                                                                                              \
+    }                                                                                                                  \
+    MR_HOT_##tag static void name##_run_##tag(void *acc, const void *values, uint64_t n, bool reduced)                 \
+    {                                                                                                                  \
+        const S *x = values;                                                                                           \
+        A *restrict z = acc;                                                                                           \
+                                                                                                                       \
+        if (!reduced) {                                                                                                \
+            for (uint64_t i = 0; i < n; i++) {                                                                         \
+                const A s = z[i];                                                                                      \
+                const A v = (A)LD(A, x[i]);                                                                            \
+                z[i] = (STEP);                                                                                         \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        uint64_t i = 0;                                                                                                \
+        if (n >= 2 * LANES) {                                                                                          \
+            A lanes[LANES];                                                                                            \
+                                                                                                                       \
+            for (int k = 0; k < LANES; k++) {                                                                          \
+                lanes[k] = (START);                                                                                    \
+            }                                                                                                          \
+            for (; i + LANES <= n; i += LANES) {                                                                       \
+                for (int k = 0; k < LANES; k++) {                                                                      \
+                    const A s = lanes[k];                                                                              \
+                    const A v = (A)LD(A, x[i + (unsigned)k]);                                                          \
+                    lanes[k] = (STEP);                                                                                 \
+                }                                                                                                      \
+            }                                                                                                          \
+            for (int k = 0; k < LANES; k++) {                                                                          \
+                const A s = z[0];                                                                                      \
+                const A v = lanes[k];                                                                                  \
+                z[0] = (STEP);                                                                                         \
+            }                                                                                                          \
+        }                                                                                                              \
+        for (; i < n; i++) {                                                                                           \
+            const A s = z[0];                                                                                          \
+            const A v = (A)LD(A, x[i]);                                                                                \
+            z[0] = (STEP);                                                                                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name##_store_##tag(const void *acc, uint64_t n, void *out, uint64_t count)                             \
+    {                                                                                                                  \
+        for (uint64_t i = 0; i < n; i++) {                                                                             \
+            const A s = ((const A *)acc)[i];                                                                           \
+            ((S *)out)[i] = ST(S, FINAL);                                                                              \
+            (void)count;                                                                                               \
+        }                                                                                                              \
     }
 
-#define REDUCER_ENTRY(tag, dtype, A, name) \
+#define REDUCER_ENTRY(tag, dtype, A, name)                                                                             \
     [dtype] = {sizeof(A), name##_start_##tag, name##_run_##tag, name##_store_##tag},
 
 #define HALF_STORE(S, v) mr_half_store((float)(v))
 #define BFLOAT_STORE(S, v) mr_bfloat_store((float)(v))
 
 /* X(tag, dtype, storage, wrapping and plain accumulator, LOAD, STORE, lowest, highest, ...) */
-#define EACH_ACC_INT(X, ...)                                                                               \
-    X(i8, MR_INT8, int8_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT8_MIN, INT8_MAX, __VA_ARGS__)    \
-    X(i16, MR_INT16, int16_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT16_MIN, INT16_MAX, __VA_ARGS__) \
-    X(i32, MR_INT32, int32_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT32_MIN, INT32_MAX, __VA_ARGS__) \
-    X(i64, MR_INT64, int64_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT64_MIN, INT64_MAX, __VA_ARGS__) \
-    X(u8, MR_UINT8, uint8_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT8_MAX, __VA_ARGS__)       \
-    X(u16, MR_UINT16, uint16_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT16_MAX, __VA_ARGS__)   \
-    X(u32, MR_UINT32, uint32_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT32_MAX, __VA_ARGS__)   \
+#define EACH_ACC_INT(X, ...)                                                                                           \
+    X(i8, MR_INT8, int8_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT8_MIN, INT8_MAX, __VA_ARGS__)              \
+    X(i16, MR_INT16, int16_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT16_MIN, INT16_MAX, __VA_ARGS__)         \
+    X(i32, MR_INT32, int32_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT32_MIN, INT32_MAX, __VA_ARGS__)         \
+    X(i64, MR_INT64, int64_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT64_MIN, INT64_MAX, __VA_ARGS__)         \
+    X(u8, MR_UINT8, uint8_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT8_MAX, __VA_ARGS__)                 \
+    X(u16, MR_UINT16, uint16_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT16_MAX, __VA_ARGS__)             \
+    X(u32, MR_UINT32, uint32_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT32_MAX, __VA_ARGS__)             \
     X(u64, MR_UINT64, uint64_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT64_MAX, __VA_ARGS__)
-#define EACH_ACC_FLOAT(X, ...)                                                                             \
-    X(f16, MR_FLOAT16, mr_half, double, double, MR_HALF_LOAD, HALF_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__) \
-    X(bf16, MR_BFLOAT16, mr_bfloat, double, double, MR_BFLOAT_LOAD, BFLOAT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__) \
-    X(f32, MR_FLOAT32, float, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)  \
+#define EACH_ACC_FLOAT(X, ...)                                                                                         \
+    X(f16, MR_FLOAT16, mr_half, double, double, MR_HALF_LOAD, HALF_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)            \
+    X(bf16, MR_BFLOAT16, mr_bfloat, double, double, MR_BFLOAT_LOAD, BFLOAT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)    \
+    X(f32, MR_FLOAT32, float, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)             \
     X(f64, MR_FLOAT64, double, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)
 #define EACH_ACC(X, ...) EACH_ACC_INT(X, __VA_ARGS__) EACH_ACC_FLOAT(X, __VA_ARGS__)
 
 #define SUM(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, W, LD, ST, sum, 0, s + v, s)
 #define PROD(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, W, LD, ST, prod, 1, s *v, s)
 #define MAX(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, A, LD, ST, max, low, v > s || v != v ? v : s, s)
-#define MIN(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, A, LD, ST, min, high, v < s || v != v ? v : s, s)
-#define INT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...) \
+#define MIN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                               \
+    REDUCE(tag, S, A, LD, ST, min, high, v < s || v != v ? v : s, s)
+#define INT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                          \
     REDUCE(tag, S, W, LD, ST, mean, 0, s + v, (count == 0 ? 0 : (A)s / (A)count))
-#define FLOAT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, W, LD, ST, mean, 0, s + v, (s / (A)count))
+#define FLOAT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                        \
+    REDUCE(tag, S, W, LD, ST, mean, 0, s + v, (s / (A)count))
 #define WIDE_ENTRY(tag, dtype, S, W, A, LD, ST, low, high, name) REDUCER_ENTRY(tag, dtype, W, name)
 #define PLAIN_ENTRY(tag, dtype, S, W, A, LD, ST, low, high, name) REDUCER_ENTRY(tag, dtype, A, name)
 
@@ -296,12 +298,12 @@ static const struct mr_kernel_attr reduce_attrs[] = {
     {NULL, 0, false},
 };
 
-#define REDUCTION(name, infer_fn)                                                                                     \
-    static int fill_##name(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,  \
-                           struct mr_result *out, mr_error *err)                                                      \
-    {                                                                                                                 \
-        return reduce_row(call, &in[0], name##_reducers, out, err);                                                   \
-    }                                                                                                                 \
+#define REDUCTION(name, infer_fn)                                                                                      \
+    static int fill_##name(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,   \
+                           struct mr_result *out, mr_error *err)                                                       \
+    {                                                                                                                  \
+        return reduce_row(call, &in[0], name##_reducers, out, err);                                                    \
+    }                                                                                                                  \
     MR_ROWS_KERNEL(mr_kernel_reduce_##name, "reduce_" #name, 0, 1, 1, infer_fn, reduce_attrs, NULL, fill_##name)
 
 REDUCTION(sum, infer_numbers);

@@ -1,6 +1,6 @@
 /*
- * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The result shares the buffers of
- * the input. And those that look at shapes only: shape, size, rank.
+ * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The result shares the buffers
+ * of the input. And those that look at shapes only: shape, size, rank.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -240,8 +240,8 @@ static size_t spare_owner(const struct mr_column *c)
 }
 
 /* The VAR column of @in (not a broadcast) with other dims a row. */
-static int share_var(const struct mr_column *c, uint32_t rows, int rank, const int64_t *row_dims,
-                     struct mr_column *out, mr_error *err)
+static int share_var(const struct mr_column *c, uint32_t rows, int rank, const int64_t *row_dims, struct mr_column *out,
+                     mr_error *err)
 {
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof *row_dims;
     mr_buffer *meta;
@@ -330,8 +330,7 @@ static bool same_rows(const int64_t *dims, uint32_t rows, int rank)
 
 /* Shapes differ from row to row, or may do so. */
 static int eval_each(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
-                     const struct mr_input *inputs, size_t nin, struct mr_column *out, uint32_t *bad_row,
-                     mr_error *err)
+                     const struct mr_input *inputs, size_t nin, struct mr_column *out, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec = {0};
     int64_t *dims = NULL;
@@ -404,16 +403,16 @@ static int eval_identity(const struct mr_kernel_call *call, uint32_t rows, const
     return MR_OK;
 }
 
-#define SHARING_KERNEL(symbol, text, more_flags, inputs_max, infer_fn, attrs_of, eval_fn) \
-    const struct mr_kernel symbol = {                                                    \
-        .name = text,                                                                    \
-        .version = 1,                                                                    \
-        .flags = (more_flags),                                                           \
-        .min_inputs = 1,                                                                 \
-        .max_inputs = (inputs_max),                                                      \
-        .infer = infer_fn,                                                               \
-        .eval = eval_fn,                                                                 \
-        .attr_table = attrs_of,                                                          \
+#define SHARING_KERNEL(symbol, text, more_flags, inputs_max, infer_fn, attrs_of, eval_fn)                              \
+    const struct mr_kernel symbol = {                                                                                  \
+        .name = text,                                                                                                  \
+        .version = 1,                                                                                                  \
+        .flags = (more_flags),                                                                                         \
+        .min_inputs = 1,                                                                                               \
+        .max_inputs = (inputs_max),                                                                                    \
+        .infer = infer_fn,                                                                                             \
+        .eval = eval_fn,                                                                                               \
+        .attr_table = attrs_of,                                                                                        \
     }
 
 static const struct mr_kernel_attr expand_dims_attrs[] = {{"axis", MR_ATTR_INT, false}, {NULL, 0, false}};

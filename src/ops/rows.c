@@ -68,10 +68,10 @@ struct rows_work {
     size_t nin;
     size_t nout;
     struct mr_input *inputs;
-    struct mr_tensor *row;       /* nin */
-    struct mr_leaf_spec *specs;  /* nout: of one row */
-    struct mr_output *outputs;   /* nout */
-    int64_t **dims;              /* nout: [rows][rank], where rows differ */
+    struct mr_tensor *row;      /* nin */
+    struct mr_leaf_spec *specs; /* nout: of one row */
+    struct mr_output *outputs;  /* nout */
+    int64_t **dims;             /* nout: [rows][rank], where rows differ */
 };
 
 static void load_row(struct rows_work *w, uint32_t r)

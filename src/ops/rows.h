@@ -1,6 +1,6 @@
 /*
- * Kernels that look at one row at a time: an eval for all of them. The shapes of the results come from the kernel's infer,
- * called with what the shapes really are (once, if all rows agree), so there is one shape function an operator.
+ * Kernels that look at one row at a time: an eval for all of them. The shapes of the results come from the kernel's
+ * infer, called with what the shapes really are (once, if all rows agree), so there is one shape function an operator.
  */
 #ifndef MR_OPS_ROWS_H
 #define MR_OPS_ROWS_H
@@ -35,23 +35,23 @@ int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call
                  mr_error *err);
 
 /* A kernel whose eval is mr_rows_eval(). */
-#define MR_ROWS_KERNEL(symbol, text, more_flags, inputs_min, inputs_max, infer_fn, attrs_of, dims_fn, fill_fn)     \
-    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,      \
-                             size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)     \
-    {                                                                                                              \
-        static const struct mr_row_ops ops = {dims_fn, fill_fn};                                                   \
-                                                                                                                   \
-        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                                   \
-    }                                                                                                              \
-    const struct mr_kernel symbol = {                                                                              \
-        .name = text,                                                                                              \
-        .version = 1,                                                                                              \
-        .flags = (more_flags),                                                                                     \
-        .min_inputs = (inputs_min),                                                                                \
-        .max_inputs = (inputs_max),                                                                                \
-        .infer = infer_fn,                                                                                         \
-        .eval = symbol##_eval,                                                                                     \
-        .attr_table = attrs_of,                                                                                    \
+#define MR_ROWS_KERNEL(symbol, text, more_flags, inputs_min, inputs_max, infer_fn, attrs_of, dims_fn, fill_fn)         \
+    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,          \
+                             size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)         \
+    {                                                                                                                  \
+        static const struct mr_row_ops ops = {dims_fn, fill_fn};                                                       \
+                                                                                                                       \
+        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                                       \
+    }                                                                                                                  \
+    const struct mr_kernel symbol = {                                                                                  \
+        .name = text,                                                                                                  \
+        .version = 1,                                                                                                  \
+        .flags = (more_flags),                                                                                         \
+        .min_inputs = (inputs_min),                                                                                    \
+        .max_inputs = (inputs_max),                                                                                    \
+        .infer = infer_fn,                                                                                             \
+        .eval = symbol##_eval,                                                                                         \
+        .attr_table = attrs_of,                                                                                        \
     }
 
 /* The spec of a row as it is. */

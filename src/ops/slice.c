@@ -1,6 +1,6 @@
 /*
- * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range, "...", or a new axis, as
- * bit i of the masks says; the spec is resolved against a shape first, then it is a copy by strides.
+ * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range, "...", or a new axis,
+ * as bit i of the masks says; the spec is resolved against a shape first, then it is a copy by strides.
  */
 #include "base/error.h"
 #include "ops/attr.h"
@@ -11,8 +11,8 @@
 
 /* Against an input shape: what is read, and the shape of the result. */
 struct slice {
-    int64_t first;                  /* value */
-    int64_t strides[MR_RANK_MAX];   /* one an axis of the result */
+    int64_t first;                /* value */
+    int64_t strides[MR_RANK_MAX]; /* one an axis of the result */
     struct mr_leaf_spec result;
 };
 
@@ -203,10 +203,14 @@ static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor 
 }
 
 static const struct mr_kernel_attr slice_attrs[] = {
-    {"begin", MR_ATTR_INTS, false},        {"end", MR_ATTR_INTS, false},
-    {"strides", MR_ATTR_INTS, false},      {"begin_mask", MR_ATTR_INT, true},
-    {"end_mask", MR_ATTR_INT, true},       {"ellipsis_mask", MR_ATTR_INT, true},
-    {"new_axis_mask", MR_ATTR_INT, true},  {"shrink_axis_mask", MR_ATTR_INT, true},
+    {"begin", MR_ATTR_INTS, false},
+    {"end", MR_ATTR_INTS, false},
+    {"strides", MR_ATTR_INTS, false},
+    {"begin_mask", MR_ATTR_INT, true},
+    {"end_mask", MR_ATTR_INT, true},
+    {"ellipsis_mask", MR_ATTR_INT, true},
+    {"new_axis_mask", MR_ATTR_INT, true},
+    {"shrink_axis_mask", MR_ATTR_INT, true},
     {NULL, 0, false},
 };
 

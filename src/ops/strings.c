@@ -1,6 +1,6 @@
 /*
- * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw, string_strip. Results
- * of dtype string are views of the input until the column is gathered.
+ * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw, string_strip.
+ * Results of dtype string are views of the input until the column is gathered.
  *
  * Numbers are read in the C locale: the process may have set any other.
  */
@@ -113,61 +113,61 @@ static bool number_text(struct mr_bytes s, char text[NUMBER_BYTES_MAX])
     return true;
 }
 
-#define FLOAT_NUMBER(tag, T, parse)                                                      \
-    MR_LOOP_HEAD(number, tag)                                                            \
-    {                                                                                    \
-        const struct mr_bytes *x = in[0];                                                \
-        char text[NUMBER_BYTES_MAX];                                                     \
-        T *z = out;                                                                      \
-                                                                                         \
-        if (mr_c_locale() == (locale_t)0) {                                              \
-            mr_error_nomem(err);                                                         \
-            return 0;                                                                    \
-        }                                                                                \
-        for (size_t i = 0; i < n; i++) {                                                 \
-            char *end = text;                                                            \
-                                                                                         \
-            if (!number_text(x[i * step[0]], text)) {                                    \
-                bad_number(x[i * step[0]], "is no number", err);                         \
-                return i;                                                                \
-            }                                                                            \
-            z[i] = parse(text, &end, mr_c_locale());                                     \
-            if (*end != '\0' || end == text) {                                           \
-                bad_number(x[i * step[0]], "is no number", err);                         \
-                return i;                                                                \
-            }                                                                            \
-        }                                                                                \
-        return n;                                                                        \
+#define FLOAT_NUMBER(tag, T, parse)                                                                                    \
+    MR_LOOP_HEAD(number, tag)                                                                                          \
+    {                                                                                                                  \
+        const struct mr_bytes *x = in[0];                                                                              \
+        char text[NUMBER_BYTES_MAX];                                                                                   \
+        T *z = out;                                                                                                    \
+                                                                                                                       \
+        if (mr_c_locale() == (locale_t)0) {                                                                            \
+            mr_error_nomem(err);                                                                                       \
+            return 0;                                                                                                  \
+        }                                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            char *end = text;                                                                                          \
+                                                                                                                       \
+            if (!number_text(x[i * step[0]], text)) {                                                                  \
+                bad_number(x[i * step[0]], "is no number", err);                                                       \
+                return i;                                                                                              \
+            }                                                                                                          \
+            z[i] = parse(text, &end, mr_c_locale());                                                                   \
+            if (*end != '\0' || end == text) {                                                                         \
+                bad_number(x[i * step[0]], "is no number", err);                                                       \
+                return i;                                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+        return n;                                                                                                      \
     }
 FLOAT_NUMBER(f32, float, strtof_l)
 FLOAT_NUMBER(f64, double, strtod_l)
 
-#define INT_NUMBER(tag, T, low, high)                                                    \
-    MR_LOOP_HEAD(number, tag)                                                            \
-    {                                                                                    \
-        const struct mr_bytes *x = in[0];                                                \
-        char text[NUMBER_BYTES_MAX];                                                     \
-        T *z = out;                                                                      \
-                                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                 \
-            char *end = text;                                                            \
-            long long v = 0;                                                             \
-                                                                                         \
-            errno = 0;                                                                   \
-            if (number_text(x[i * step[0]], text)) {                                     \
-                v = strtoll(text, &end, 10);                                             \
-            }                                                                            \
-            if (end == text || *end != '\0') {                                           \
-                bad_number(x[i * step[0]], "is no integer", err);                        \
-                return i;                                                                \
-            }                                                                            \
-            if (errno != 0 || v < (low) || v > (high)) {                                 \
-                bad_number(x[i * step[0]], "does not fit the dtype", err);               \
-                return i;                                                                \
-            }                                                                            \
-            z[i] = (T)v;                                                                 \
-        }                                                                                \
-        return n;                                                                        \
+#define INT_NUMBER(tag, T, low, high)                                                                                  \
+    MR_LOOP_HEAD(number, tag)                                                                                          \
+    {                                                                                                                  \
+        const struct mr_bytes *x = in[0];                                                                              \
+        char text[NUMBER_BYTES_MAX];                                                                                   \
+        T *z = out;                                                                                                    \
+                                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            char *end = text;                                                                                          \
+            long long v = 0;                                                                                           \
+                                                                                                                       \
+            errno = 0;                                                                                                 \
+            if (number_text(x[i * step[0]], text)) {                                                                   \
+                v = strtoll(text, &end, 10);                                                                           \
+            }                                                                                                          \
+            if (end == text || *end != '\0') {                                                                         \
+                bad_number(x[i * step[0]], "is no integer", err);                                                      \
+                return i;                                                                                              \
+            }                                                                                                          \
+            if (errno != 0 || v < (low) || v > (high)) {                                                               \
+                bad_number(x[i * step[0]], "does not fit the dtype", err);                                             \
+                return i;                                                                                              \
+            }                                                                                                          \
+            z[i] = (T)v;                                                                                               \
+        }                                                                                                              \
+        return n;                                                                                                      \
     }
 INT_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
 INT_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
@@ -202,30 +202,30 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
 
 /* ---- substr, string_strip ---- */
 
-#define SUBSTR(tag, T)                                                                                   \
-    MR_LOOP_HEAD(substr, tag)                                                                            \
-    {                                                                                                    \
-        const struct mr_bytes *x = in[0];                                                                \
-        const T *pos = in[1];                                                                            \
-        const T *len = in[2];                                                                            \
-        struct mr_bytes *z = out;                                                                        \
-                                                                                                         \
-        for (size_t i = 0; i < n; i++) {                                                                 \
-            const struct mr_bytes s = x[i * step[0]];                                                    \
-            int64_t size = (int64_t)s.size;                                                              \
-            int64_t at = pos[i * step[1]];                                                               \
-            int64_t want = len[i * step[2]];                                                             \
-                                                                                                         \
-            if (at < -size || at > size) {                                                               \
-                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes", (long long)at,   \
-                             (long long)size);                                                           \
-                return i;                                                                                \
-            }                                                                                            \
-            at += at < 0 ? size : 0;                                                                     \
-            want = want < 0 ? 0 : want > size - at ? size - at : want;                                   \
-            z[i] = (struct mr_bytes){s.data == NULL ? NULL : s.data + at, (size_t)want};                 \
-        }                                                                                                \
-        return n;                                                                                        \
+#define SUBSTR(tag, T)                                                                                                 \
+    MR_LOOP_HEAD(substr, tag)                                                                                          \
+    {                                                                                                                  \
+        const struct mr_bytes *x = in[0];                                                                              \
+        const T *pos = in[1];                                                                                          \
+        const T *len = in[2];                                                                                          \
+        struct mr_bytes *z = out;                                                                                      \
+                                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                               \
+            const struct mr_bytes s = x[i * step[0]];                                                                  \
+            int64_t size = (int64_t)s.size;                                                                            \
+            int64_t at = pos[i * step[1]];                                                                             \
+            int64_t want = len[i * step[2]];                                                                           \
+                                                                                                                       \
+            if (at < -size || at > size) {                                                                             \
+                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes", (long long)at,                 \
+                             (long long)size);                                                                         \
+                return i;                                                                                              \
+            }                                                                                                          \
+            at += at < 0 ? size : 0;                                                                                   \
+            want = want < 0 ? 0 : want > size - at ? size - at : want;                                                 \
+            z[i] = (struct mr_bytes){s.data == NULL ? NULL : s.data + at, (size_t)want};                               \
+        }                                                                                                              \
+        return n;                                                                                                      \
     }
 SUBSTR(i32, int32_t)
 SUBSTR(i64, int64_t)
@@ -348,17 +348,17 @@ static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, tr
 static const struct mr_kernel_attr raw_attrs[] = {
     {"dtype", MR_ATTR_DTYPE, false}, {"little_endian", MR_ATTR_BOOL, true}, {NULL, 0, false}};
 
-#define STRING_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)      \
-    const struct mr_kernel symbol = {                                                    \
-        .name = text,                                                                    \
-        .version = 1,                                                                    \
-        .flags = MR_KERNEL_ELEMENTWISE | (more_flags),                                   \
-        .min_inputs = (inputs),                                                          \
-        .max_inputs = (inputs),                                                          \
-        .infer = infer_fn,                                                               \
-        .eval = mr_elementwise_eval,                                                     \
-        .loop = loop_fn,                                                                 \
-        .attr_table = attrs_of,                                                          \
+#define STRING_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)                                   \
+    const struct mr_kernel symbol = {                                                                                  \
+        .name = text,                                                                                                  \
+        .version = 1,                                                                                                  \
+        .flags = MR_KERNEL_ELEMENTWISE | (more_flags),                                                                 \
+        .min_inputs = (inputs),                                                                                        \
+        .max_inputs = (inputs),                                                                                        \
+        .infer = infer_fn,                                                                                             \
+        .eval = mr_elementwise_eval,                                                                                   \
+        .loop = loop_fn,                                                                                               \
+        .attr_table = attrs_of,                                                                                        \
     }
 
 STRING_KERNEL(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop, length_attrs);

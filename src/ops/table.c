@@ -30,8 +30,9 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
 
 /* ---- checking attributes ---- */
 
-static const char *const kind_names[] = {"",       "an int",  "a float",       "a bool",  "bytes",  "a dtype",
-                                         "a shape", "a list of ints", "a tensor", "a list of strings", "a value"};
+static const char *const kind_names[] = {"",        "an int",  "a float",        "a bool",   "bytes",
+                                         "a dtype", "a shape", "a list of ints", "a tensor", "a list of strings",
+                                         "a value"};
 
 /* "shape#" matches shape0, shape12, ... */
 static bool name_matches(const char *pattern, const char *name)

@@ -4,6 +4,7 @@
 
 #include "ops/kernel.h"
 
+/* clang-format off */
 #define MR_KERNELS(X) \
     X(abs) \
     X(add) \
@@ -99,6 +100,7 @@
     X(transpose) \
     X(unstack) \
     X(zeros_like)
+/* clang-format on */
 
 #define MR_KERNEL_DECLARE(name) extern const struct mr_kernel mr_kernel_##name;
 MR_KERNELS(MR_KERNEL_DECLARE)

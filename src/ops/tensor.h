@@ -1,8 +1,8 @@
 /*
  * Columns as kernels see them: an input opened for reading row by row, an output that is filled and becomes a column.
  *
- * Whatever the dtype, values have a width: strings are seen as struct mr_bytes, so that operators which only move values
- * need one version. One thread.
+ * Whatever the dtype, values have a width: strings are seen as struct mr_bytes, so that operators which only move
+ * values need one version. One thread.
  */
 #ifndef MR_OPS_TENSOR_H
 #define MR_OPS_TENSOR_H
@@ -28,15 +28,15 @@ struct mr_input {
     uint8_t dtype;
     uint8_t rank;
     bool broadcast;
-    bool fixed;               /* one shape for all rows: also a broadcast, or VAR with rows that agree */
+    bool fixed; /* one shape for all rows: also a broadcast, or VAR with rows that agree */
     size_t width;
-    const int64_t *dims;      /* fixed */
-    const int64_t *row_dims;  /* otherwise */
-    const uint64_t *starts;   /* otherwise; [0] is subtracted from what it says */
-    uint64_t per_row;         /* values of a row, fixed */
-    uint64_t count;           /* of all rows; of the one row of a broadcast */
+    const int64_t *dims;     /* fixed */
+    const int64_t *row_dims; /* otherwise */
+    const uint64_t *starts;  /* otherwise; [0] is subtracted from what it says */
+    uint64_t per_row;        /* values of a row, fixed */
+    uint64_t count;          /* of all rows; of the one row of a broadcast */
     const unsigned char *values;
-    struct mr_bytes *views;   /* strings: owned */
+    struct mr_bytes *views; /* strings: owned */
 };
 
 size_t mr_value_width(unsigned dtype);
@@ -72,8 +72,8 @@ struct mr_output {
     int64_t dims[MR_RANK_MAX];
     uint64_t per_row;
     uint64_t count;
-    int64_t *row_dims;   /* in meta */
-    uint64_t *starts;    /* in meta */
+    int64_t *row_dims; /* in meta */
+    uint64_t *starts;  /* in meta */
     unsigned char *values;
     mr_buffer *meta;
     mr_buffer *data;

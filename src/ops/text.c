@@ -122,8 +122,8 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
         char text[NUMBER_TEXT];
         int n = print_value(text, &in[0], i, form, precision);
 
-        rc = n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype)
-                   : put_string(out, i, text, (size_t)n, err);
+        rc =
+            n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype) : put_string(out, i, text, (size_t)n, err);
     }
     (void)uselocale(old);
     return rc;

@@ -258,8 +258,10 @@ static void descriptions_that_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_of_all_forms),     cmocka_unit_test(features_that_do_not_fit),
-        cmocka_unit_test(a_default_fills_in),       cmocka_unit_test(bytes_that_are_no_record),
+        cmocka_unit_test(records_of_all_forms),
+        cmocka_unit_test(features_that_do_not_fit),
+        cmocka_unit_test(a_default_fills_in),
+        cmocka_unit_test(bytes_that_are_no_record),
         cmocka_unit_test(descriptions_that_are_refused),
     };
 

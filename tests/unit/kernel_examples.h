@@ -1,9 +1,9 @@
 /*
- * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is a letter differs from
- * row to row, the same letter being the same number within a row; {low,high} bounds the random values, ends included.
- * Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES),
- * name=("a","b") (STRINGS). The dtype "example" is a string that holds a tf.Example, "decimal" one that holds a number.
- * `bad` is a set of inputs that infer must refuse (NULL: there is none).
+ * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is a letter differs
+ * from row to row, the same letter being the same number within a row; {low,high} bounds the random values, ends
+ * included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x"
+ * (BYTES), name=("a","b") (STRINGS). The dtype "example" is a string that holds a tf.Example, "decimal" one that holds
+ * a number. `bad` is a set of inputs that infer must refuse (NULL: there is none).
  */
 #ifndef MR_TEST_KERNEL_EXAMPLES_H
 #define MR_TEST_KERNEL_EXAMPLES_H
@@ -15,32 +15,33 @@ struct kernel_example {
     const char *bad;
 };
 
-#define BINARY(name)                                                        \
-    {name, "int32[2,3] int32[3]", "", "int32[2] int64[2]"},                 \
-    {name, "float32[] float32[4]", "", "string[] string[]"},                \
-    {name, "float64[n,1] float64[m]", "", "float32[2] float32[3]"},         \
-    {name, "uint8[n] uint8[n]", "", "bool[] bool[]"},                       \
-    {name, "int64[] int64[]", "", "int64[]"},                               \
-    {name, "float16[3] float16[]", "", NULL},                               \
-    {name, "bfloat16[n] bfloat16[]", "", NULL},                             \
-    {name, "int8[2,1,3] int8[4,1]", "", NULL}
-#define COMPARISON(name)                                                    \
-    {name, "int32[2,3]{0,2} int32[3]{0,2}", "", "int32[2] int64[2]"},       \
-    {name, "float32[n]{-1,1} float32[n]{-1,1}", "", "float32[] int32[]"},   \
-    {name, "uint64[] uint64[n]", "", NULL}
-#define FLOAT_UNARY(name)                                                   \
-    {name, "float32[3]{0,3}", "", "int32[3]"},                              \
-    {name, "float64[n,m]{0,1}", "", "string[]"},                            \
-    {name, "float16[]{0,2}", "", "bool[]"},                                 \
-    {name, "bfloat16[2]{0,2}", "", NULL}
-#define REDUCTION(name)                                                     \
-    {name, "int32[3,4]", "", "string[2]"},                                  \
-    {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},                  \
-    {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"},         \
-    {name, "uint8[n]", "keepdims=true", NULL},                              \
-    {name, "bfloat16[40]", "", NULL},                                       \
-    {name, "int64[3,40,2]", "axes=[1]", NULL},                              \
-    {name, "float16[3,0]", "axes=[1]", NULL}
+#define BINARY(name)                                                                                                   \
+    {name, "int32[2,3] int32[3]", "", "int32[2] int64[2]"}, {name, "float32[] float32[4]", "", "string[] string[]"},   \
+        {name, "float64[n,1] float64[m]", "", "float32[2] float32[3]"},                                                \
+        {name, "uint8[n] uint8[n]", "", "bool[] bool[]"}, {name, "int64[] int64[]", "", "int64[]"},                    \
+        {name, "float16[3] float16[]", "", NULL}, {name, "bfloat16[n] bfloat16[]", "", NULL},                          \
+    {                                                                                                                  \
+        name, "int8[2,1,3] int8[4,1]", "", NULL                                                                        \
+    }
+#define COMPARISON(name)                                                                                               \
+    {name, "int32[2,3]{0,2} int32[3]{0,2}", "", "int32[2] int64[2]"},                                                  \
+        {name, "float32[n]{-1,1} float32[n]{-1,1}", "", "float32[] int32[]"},                                          \
+    {                                                                                                                  \
+        name, "uint64[] uint64[n]", "", NULL                                                                           \
+    }
+#define FLOAT_UNARY(name)                                                                                              \
+    {name, "float32[3]{0,3}", "", "int32[3]"}, {name, "float64[n,m]{0,1}", "", "string[]"},                            \
+        {name, "float16[]{0,2}", "", "bool[]"},                                                                        \
+    {                                                                                                                  \
+        name, "bfloat16[2]{0,2}", "", NULL                                                                             \
+    }
+#define REDUCTION(name)                                                                                                \
+    {name, "int32[3,4]", "", "string[2]"}, {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},                      \
+        {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"}, {name, "uint8[n]", "keepdims=true", NULL},     \
+        {name, "bfloat16[40]", "", NULL}, {name, "int64[3,40,2]", "axes=[1]", NULL},                                   \
+    {                                                                                                                  \
+        name, "float16[3,0]", "axes=[1]", NULL                                                                         \
+    }
 
 static const struct kernel_example kernel_examples[] = {
     BINARY("add"),
@@ -165,8 +166,10 @@ static const struct kernel_example kernel_examples[] = {
     {"strided_slice", "int32[4,5]", "begin=[1,0] end=[3,-1] strides=[1,2]", "int32[4]"},
     {"strided_slice", "string[n,3]", "begin=[0,2] end=[0,0] strides=[-1,1] begin_mask=1 end_mask=1 shrink_axis_mask=2",
      NULL},
-    {"strided_slice", "float32[n,2,3]", "begin=[0,0,1] end=[0,0,0] strides=[1,1,1] ellipsis_mask=1 new_axis_mask=2 "
-     "shrink_axis_mask=4", NULL},
+    {"strided_slice", "float32[n,2,3]",
+     "begin=[0,0,1] end=[0,0,0] strides=[1,1,1] ellipsis_mask=1 new_axis_mask=2 "
+     "shrink_axis_mask=4",
+     NULL},
     {"strided_slice", "uint8[n]", "begin=[-2] end=[100] strides=[1]", NULL},
     {"gather", "float32[4,3] int32[2]{0,3}", "", "float32[4,3] float32[2]"},
     {"gather", "string[2,n,2] int64[k,2]{0,1}", "axis=2", "string[2] int64[]"},

@@ -35,12 +35,12 @@ static void announce(const char *what)
     }
 }
 
-#define CHECK(condition)                                                                               \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            fail_msg("%s(%s) %s: %s [%s]", now.example->kernel, now.example->inputs, now.example->attrs, \
-                     #condition, now.err.message);                                                     \
-        }                                                                                              \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fail_msg("%s(%s) %s: %s [%s]", now.example->kernel, now.example->inputs, now.example->attrs, #condition,   \
+                     now.err.message);                                                                                 \
+        }                                                                                                              \
     } while (0)
 
 static void open_example(size_t e, uint32_t rows)

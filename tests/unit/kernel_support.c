@@ -309,12 +309,12 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
     struct mr_tensor t = mr_input_row(&input, row);
     assert_true(i < t.count);
     const void *at = t.values + i * t.width;
-#define CASE(dtype, T)              \
-    case dtype: {                   \
-        T x;                        \
-        memcpy(&x, at, sizeof x);   \
-        v = (double)x;              \
-        break;                      \
+#define CASE(dtype, T)                                                                                                 \
+    case dtype: {                                                                                                      \
+        T x;                                                                                                           \
+        memcpy(&x, at, sizeof x);                                                                                      \
+        v = (double)x;                                                                                                 \
+        break;                                                                                                         \
     }
     switch ((mr_dtype)c->dtype) {
         CASE(MR_BOOL, uint8_t)
@@ -349,9 +349,8 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
                        const double *values, bool example, bool decimal)
 {
     struct mr_buf records = MR_BUF_INIT;
-    struct mr_column c = {.kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED,
-                          .dtype = spec->dtype,
-                          .rank = (uint8_t)spec->rank};
+    struct mr_column c = {
+        .kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED, .dtype = spec->dtype, .rank = (uint8_t)spec->rank};
     size_t width = mr_dtype_size((mr_dtype)spec->dtype);
     unsigned char *data = calloc(count * 8 + 1, 8);
     uint64_t *starts = calloc((size_t)rows + 1, sizeof *starts);

@@ -112,7 +112,8 @@ static void division_rounds_down(void **state)
     const double values[2][4] = {{7, -7, 7, -7}, {2, 2, -2, -2}};
     const double quotients[] = {3, -4, -4, 3};
     const double remainders[] = {1, 1, -1, -1};
-    static const char *const inputs[] = {"int32[] int32[]", "int8[] int8[]", "float32[] float32[]", "float64[] float64[]"};
+    static const char *const inputs[] = {"int32[] int32[]", "int8[] int8[]", "float32[] float32[]",
+                                         "float64[] float64[]"};
 
     for (size_t i = 0; i < 4; i++) {
         struct run q;
@@ -394,8 +395,8 @@ static void moved_values(void **state)
     check_moved("strided_slice", "float64[5]", "begin=[-1] end=[0] strides=[-2] end_mask=1", 3, (double[]){4, 2, 0});
     check_moved("strided_slice", "float64[3,4]", "begin=[1,1] end=[0,3] strides=[1,1] shrink_axis_mask=1", 2,
                 (double[]){5, 6});
-    check_moved("strided_slice", "float64[2,3]", "begin=[0,-1] end=[0,0] strides=[1,1] ellipsis_mask=1 shrink_axis_mask=2",
-                2, (double[]){2, 5});
+    check_moved("strided_slice", "float64[2,3]",
+                "begin=[0,-1] end=[0,0] strides=[1,1] ellipsis_mask=1 shrink_axis_mask=2", 2, (double[]){2, 5});
     check_moved("reduce_sum", "float64[2,3]", "axes=[0]", 3, (double[]){3, 5, 7});
     check_moved("reduce_mean", "float64[2,3]", "axes=[1]", 2, (double[]){1, 4});
     check_moved("reduce_max", "float64[2,2,2]", "axes=[0,2]", 2, (double[]){5, 7});
@@ -426,7 +427,8 @@ static void indices_out_of_range(void **state)
     struct test_call t;
     mr_error err;
     double values[] = {0, 1, 2, 3};
-    mr_block *blocks[2] = {test_block(MR_INT32, 1, (int64_t[]){2}, 2, values), test_block(MR_INT32, 0, NULL, 2, values + 1)};
+    mr_block *blocks[2] = {test_block(MR_INT32, 1, (int64_t[]){2}, 2, values),
+                           test_block(MR_INT32, 0, NULL, 2, values + 1)};
     struct run r;
 
     run_on(&r, "gather", "int32[2] int32[]", "", 2, blocks);
@@ -436,10 +438,12 @@ static void indices_out_of_range(void **state)
     run_close(&r);
     mr_block_unref(blocks[0]);
     mr_block_unref(blocks[1]);
-    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[3] end=[0] strides=[1] shrink_axis_mask=1", &err),
-                     MR_EINVAL);
+    assert_int_equal(
+        test_prepare(&t, "strided_slice", "int32[3]", "begin=[3] end=[0] strides=[1] shrink_axis_mask=1", &err),
+        MR_EINVAL);
     assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[0] end=[0] strides=[0]", &err), MR_EINVAL);
-    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[0,0] end=[1,1] strides=[1,1]", &err), MR_EINVAL);
+    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[0,0] end=[1,1] strides=[1,1]", &err),
+                     MR_EINVAL);
 }
 
 /* A wish for a tensor of any size is refused before memory is asked for. */

@@ -13,13 +13,13 @@
 
 #include <cmocka.h>
 
-#define CHECK_OK(call)                              \
-    do {                                            \
-        mr_error err_ = {0};                        \
-        mr_error *e = &err_;                        \
-        if ((call) < 0) {                           \
-            fail_msg("%s: %s", #call, err_.message); \
-        }                                           \
+#define CHECK_OK(call)                                                                                                 \
+    do {                                                                                                               \
+        mr_error err_ = {0};                                                                                           \
+        mr_error *e = &err_;                                                                                           \
+        if ((call) < 0) {                                                                                              \
+            fail_msg("%s: %s", #call, err_.message);                                                                   \
+        }                                                                                                              \
     } while (0)
 
 static struct mr_leaf_spec leaf(mr_dtype dtype, int rank, const int64_t *dims)
@@ -53,8 +53,7 @@ static uint32_t add(mr_builder *b, const char *op, const struct mr_attr *attr, s
     return out;
 }
 
-#define OP(b, op, ...) \
-    add(b, op, NULL, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
+#define OP(b, op, ...) add(b, op, NULL, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
 
 static uint32_t cast(mr_builder *b, uint32_t x, mr_dtype to)
 {
@@ -247,8 +246,8 @@ static void values_of_different_shapes(void **state)
     const int64_t dims[] = {4};
     struct mr_leaf_spec in[2] = {leaf(MR_INT64, 1, dims), leaf(MR_INT64, 0, NULL)};
     mr_builder *b = begin(in, 2);
-    uint32_t sum = OP(b, "add", 0, 1);          /* [4] + [] */
-    uint32_t twice = OP(b, "add", sum, sum);    /* fused with what follows */
+    uint32_t sum = OP(b, "add", 0, 1);       /* [4] + [] */
+    uint32_t twice = OP(b, "add", sum, sum); /* fused with what follows */
     uint32_t less = OP(b, "sub", twice, constant(b, 1));
     uint32_t total = OP(b, "reduce_sum", less);
     uint32_t more = OP(b, "add", total, 1);

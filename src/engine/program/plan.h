@@ -33,7 +33,7 @@ enum mr_slot_kind {
 struct mr_slot {
     uint8_t kind; /* enum mr_slot_kind */
     bool uniform;
-    bool folded; /* `column` is a result computed when the plan was made: the plan holds its buffers */
+    bool folded;             /* `column` is a result computed when the plan was made: the plan holds its buffers */
     uint32_t index;          /* of the input or capture */
     struct mr_column column; /* constants */
     struct mr_leaf_spec spec;
@@ -59,7 +59,7 @@ enum mr_operand_kind {
 struct mr_operand {
     uint8_t kind; /* enum mr_operand_kind */
     uint8_t width;
-    uint8_t step; /* 0: one value for all */
+    uint8_t step;   /* 0: one value for all */
     uint32_t index; /* REGISTER: offset in the scratch memory; OUTPUT, EXTERNAL: in the step's lists */
 };
 
@@ -77,7 +77,7 @@ struct mr_fused {
     uint32_t nexternals;
     uint32_t tile; /* values */
     struct mr_fused_op ops[MR_FUSED_OPS_MAX];
-    uint32_t outputs[MR_FUSED_OPS_MAX];        /* slots */
+    uint32_t outputs[MR_FUSED_OPS_MAX];         /* slots */
     uint32_t externals[MR_FUSED_EXTERNALS_MAX]; /* slots */
 };
 

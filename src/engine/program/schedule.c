@@ -1,7 +1,7 @@
 /*
- * Which ops run together. Groups of elementwise ops grow while their results have one shape; a group becomes a step when
- * somebody outside needs one of its results, when it is full, or at the end. So a group's inputs are always computed by
- * steps before it.
+ * Which ops run together. Groups of elementwise ops grow while their results have one shape; a group becomes a step
+ * when somebody outside needs one of its results, when it is full, or at the end. So a group's inputs are always
+ * computed by steps before it.
  */
 #include "base/alloc.h"
 #include "base/error.h"
