@@ -38,7 +38,7 @@ struct mr_worker {
     size_t ntags;
     uint32_t heartbeat_ms; /* 0: what the dispatcher says */
     uint64_t dispatcher_timeout_ms;
-    uint64_t memory_budget_bytes;
+    uint64_t memory_budget_bytes; /* of each task's engine; 0: the engine's default */
     uint32_t threads;
     int port;
     mr_rpc_runtime *rt;
@@ -72,7 +72,8 @@ struct mr_task {
     uint64_t repetition;
     uint32_t attempt;
     uint32_t providers;
-    mr_split_feed *feed; /* DYNAMIC */
+    mr_split_feed *feed;  /* DYNAMIC */
+    atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */

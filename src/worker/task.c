@@ -28,7 +28,7 @@
 #define PULL_BYTES (256 * MR_KIB)
 #define SESSIONS_MAX 4096u
 #define UNRECEIVED_BYTES_MAX (256 * MR_MIB)
-/* Unpacked together with others in one message: what one grant may consist of. */
+/* What one grant may consist of: at worst every split is a range of its own. */
 #define RANGES_MAX MR_GRANT_SPLITS_MAX
 
 struct mr_task *mr_task_ref(struct mr_task *t)
@@ -168,8 +168,12 @@ static void *asker_main(void *arg)
     while (mr_split_feed_wait(t->feed, &ask)) {
         mr_error err;
 
-        if (ask_splits(t, &ask, &err) < 0) {
+        int rc = ask_splits(t, &ask, &err);
+
+        if (rc < 0) {
             mr_error_wrap(&err, "asking for splits of iteration %s", t->iteration);
+            /* The task is over for the dispatcher, or we are: not an error of the pipeline, and nobody's to be told. */
+            atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
             mr_split_feed_fail(t->feed, &err);
         }
     }
@@ -349,7 +353,7 @@ static int run_pipeline(struct mr_task *t, mr_error *err)
     return rc;
 }
 
-/* Wait until every element arrived; false: cancelled. */
+/* Wait until every element arrived; false: cancelled. A pipeline that did not finish never settles. */
 static bool wait_settled(struct mr_task *t)
 {
     MR_LOCK(&t->lock);
@@ -374,6 +378,18 @@ static void report_end(struct mr_task *t, int code, const char *message)
     }
 }
 
+static void finish(struct mr_task *t, int code, const mr_error *err)
+{
+    if (code < 0) {
+        mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s",
+               t->dataset, "error", "%s", err->message, NULL);
+    }
+    mr_mutex_lock(&t->lock);
+    mr_book_finish(t->book, code, code < 0 ? err->message : NULL);
+    mr_mutex_unlock(&t->lock);
+    mr_task_pump(t);
+}
+
 static void *task_main(void *arg)
 {
     struct mr_task *t = arg;
@@ -383,14 +399,12 @@ static void *task_main(void *arg)
     mr_error_clear(&err);
     rc = run_pipeline(t, &err);
     int code = rc == MR_END ? MR_OK : rc;
-    if (code < 0 && !atomic_load(&t->stop)) {
-        mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s",
-               t->dataset, "error", "%s", err.message, NULL);
+    if (code < 0 && atomic_load(&t->disowned)) {
+        mr_log(MR_LOG_INFO, "the dispatcher gives no more splits, waiting for the next list of tasks", "task", "%s",
+               t->id, "error", "%s", err.message, NULL);
+    } else if (!atomic_load(&t->stop)) {
+        finish(t, code, &err);
     }
-    mr_mutex_lock(&t->lock);
-    mr_book_finish(t->book, code, code < 0 ? err.message : NULL);
-    mr_mutex_unlock(&t->lock);
-    mr_task_pump(t);
     if (wait_settled(t)) {
         report_end(t, code, code < 0 ? err.message : "");
     }
@@ -411,7 +425,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     if (t == NULL) {
         return mr_error_nomem(err);
     }
-    if (limits.unreceived_bytes > w->memory_budget_bytes / 4) {
+    if (w->memory_budget_bytes != 0 && limits.unreceived_bytes > w->memory_budget_bytes / 4) {
         limits.unreceived_bytes = w->memory_budget_bytes / 4;
     }
     atomic_init(&t->refs, 1);

@@ -12,21 +12,10 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define READ_PATH "/millrace.Worker/Read"
 #define LISTEN_DEFAULT "127.0.0.1:0"
 #define DISPATCHER_TIMEOUT_MS 3600000u
-
-/* Half of the machine's memory: an engine of its own asks for what the process may use; this is a task's upper bound.
- */
-static uint64_t default_budget(void)
-{
-    long pages = sysconf(_SC_PHYS_PAGES);
-    long size = sysconf(_SC_PAGESIZE);
-
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size / 2 : 1024 * MR_MIB;
-}
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)
@@ -93,7 +82,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     }
     w->heartbeat_ms = opts->heartbeat_ms;
     w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
-    w->memory_budget_bytes = opts->memory_budget_bytes == 0 ? default_budget() : opts->memory_budget_bytes;
+    w->memory_budget_bytes = opts->memory_budget_bytes;
     w->threads = opts->threads;
     return copy_tags(w, opts, err);
 }

@@ -24,7 +24,7 @@ struct mr_worker_options {
     size_t ntags;
     uint32_t heartbeat_ms;          /* default: what the dispatcher says, 1000 before it did */
     uint64_t dispatcher_timeout_ms; /* how long a task waits for splits while no dispatcher answers; default 1 h */
-    uint64_t memory_budget_bytes;   /* default: half of the memory this process may use */
+    uint64_t memory_budget_bytes;   /* of one task; default: a quarter of the memory this process may use */
     uint32_t threads;               /* of the engine; default: cores this process may use */
     const char *cluster;            /* refuse others; default: the first one that answers */
 };

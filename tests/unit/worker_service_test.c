@@ -297,6 +297,21 @@ static void a_lost_answer_of_a_grant_is_asked_for_again(void **state)
     fake_client_free(c);
 }
 
+static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+
+    fake_fail_once(f->d, "GetSplits", MR_EPRECOND);
+    fake_assign(f->d, "t1", "range", N, 400);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    fake_wait_heartbeats(f->d, 3);
+    fake_unassign(f->d, "t1");
+    assert_false(fake_client_next(c, &m)); /* no end, no error: the stream is over, the client looks again */
+    assert_false(fake_has_ended(f->d, "t1"));
+    fake_client_free(c);
+}
+
 static void a_failing_pipeline_tells_readers_and_dispatcher(void **state)
 {
     struct fixture *f = *state;
@@ -503,6 +518,7 @@ int main(void)
         TEST(a_dead_client_is_replaced_on_the_dispatchers_word),
         TEST(splits_are_asked_for_until_the_end),
         TEST(a_lost_answer_of_a_grant_is_asked_for_again),
+        TEST(a_task_that_the_dispatcher_disowns_is_no_failure),
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(names_that_are_not_ours_are_refused),
