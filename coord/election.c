@@ -11,6 +11,7 @@
 #define CAMPAIGN_SPREAD_MS 200     /* after a leader vanished, so that not all replicas rush */
 #define SUCCESSOR_HEAD_START_MS 300
 #define PROBE_GAP_MS 50
+#define PROBE_GAP_MS_MAX 1000
 #define LIST_ANSWER_MS_MAX 1000    /* a member that etcd answers slower than this has no business deposing anybody */
 #define LIST_EVERY_MS 2000
 #define TTL_EVERY_MS 1000
@@ -70,6 +71,7 @@ static void forget_suspicion(mr_election *e)
     e->ttl_last_s = -1;
     e->renewed_ms = INT64_MIN;
     e->probe_ms = INT64_MAX;
+    e->probe_gap_ms = PROBE_GAP_MS;
     e->ttl_read_ms = INT64_MAX;
 }
 
@@ -204,8 +206,10 @@ static void on_probed(mr_election *e, const struct mr_election_event *in)
     /* It accepts, or nothing is heard: no evidence that the process is gone. Watch how its lease does. */
     e->refusals = 0;
     e->renewed_ms = e->renewed_ms == INT64_MIN ? in->now_ms : e->renewed_ms;
-    e->ttl_read_ms = in->now_ms;
-    e->probe_ms = in->now_ms + TTL_EVERY_MS;
+    e->ttl_read_ms = e->ttl_read_ms == INT64_MAX ? in->now_ms : e->ttl_read_ms;
+    /* A process that is being killed may still have its listening socket for a moment: ask again soon, then more rarely. */
+    e->probe_ms = in->now_ms + e->probe_gap_ms;
+    e->probe_gap_ms = 2 * e->probe_gap_ms < PROBE_GAP_MS_MAX ? 2 * e->probe_gap_ms : PROBE_GAP_MS_MAX;
 }
 
 static void on_ttl(mr_election *e, const struct mr_election_event *in)

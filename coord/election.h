@@ -162,6 +162,7 @@ typedef struct mr_election {
     uint32_t refusals;
     bool probing;
     int64_t probe_ms;
+    int64_t probe_gap_ms;
     bool reading_ttl;
     int64_t ttl_read_ms;
     int64_t ttl_last_s;

@@ -310,6 +310,15 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
     return MR_OK;
 }
 
+/*
+ * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when the
+ * state is loaded again within a term, what we did.
+ */
+static int64_t load_floor(const mr_member *m)
+{
+    return m->epoch > m->batch_revision ? m->epoch : m->batch_revision;
+}
+
 static void on_page(mr_member *m, const struct mr_member_event *ev)
 {
     mr_error err;
@@ -324,8 +333,7 @@ static void on_page(mr_member *m, const struct mr_member_event *ev)
         start_load(m);
         return;
     }
-    /* A read at a revision below the epoch does not contain everything that the last leader committed. */
-    if (ev->rc < 0 || (m->load_revision == 0 && ev->revision < m->epoch)) {
+    if (ev->rc < 0 || (m->load_revision == 0 && ev->revision < load_floor(m))) {
         m->load_due_ms = m->now_ms + LOAD_RETRY_MS;
         return;
     }

@@ -10,6 +10,8 @@
 #include "coord/bytes.h"
 #include "coord/fake/mvcc.h"
 
+#define STALE_REVISIONS 30 /* how old a stale read may be */
+
 struct fake_lease {
     int64_t id;
     int64_t ttl_ms;
@@ -278,7 +280,17 @@ static int apply_txn(mr_fake *f, struct request *r)
 static int apply_range(mr_fake *f, struct request *r)
 {
     struct mr_mvcc_reads reads = {0};
-    int rc = mr_mvcc_range(f->data, r->key, r->end, r->revision, r->limit, &reads, &r->flag, &r->err);
+    int64_t at = r->revision;
+
+    r->at_revision = mr_mvcc_revision(f->data);
+    if (r->fault == MR_FAKE_STALE && at == 0) {
+        int64_t oldest = mr_mvcc_compacted(f->data) > 1 ? mr_mvcc_compacted(f->data) : 1;
+
+        at = between(f, r->at_revision - STALE_REVISIONS > oldest ? r->at_revision - STALE_REVISIONS : oldest,
+                     r->at_revision);
+        r->at_revision = at;
+    }
+    int rc = mr_mvcc_range(f->data, r->key, r->end, at, r->limit, &reads, &r->flag, &r->err);
 
     if (rc >= 0) {
         keep_reads(r, &reads);
@@ -331,6 +343,7 @@ static void apply(mr_fake *f, struct request *r)
     switch (r->op) {
     case REQ_TXN:
         r->rc = apply_txn(f, r);
+        r->at_revision = mr_mvcc_revision(f->data);
         break;
     case REQ_RANGE:
         r->rc = apply_range(f, r);
@@ -342,7 +355,6 @@ static void apply(mr_fake *f, struct request *r)
         r->rc = apply_lease(f, r);
         break;
     }
-    r->at_revision = mr_mvcc_revision(f->data);
     r->applied = true;
 }
 
@@ -455,7 +467,9 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
     int64_t back = there / 2;
 
     r->fault = draw(f, r->client, kind, &delay_ms);
-    if (kind != MR_FAKE_TXN && r->fault >= MR_FAKE_REFUSED) {
+    if (r->fault == MR_FAKE_STALE) {
+        r->fault = kind == MR_FAKE_RANGE ? MR_FAKE_STALE : MR_FAKE_NONE;
+    } else if (kind != MR_FAKE_TXN && r->fault >= MR_FAKE_REFUSED) {
         r->fault = MR_FAKE_LOST_REQUEST;
     }
     r->deadline_ms = f->now_ms + timeout_ms;
@@ -463,6 +477,7 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
     switch (r->fault) {
     case MR_FAKE_NONE:
     case MR_FAKE_LOST_ANSWER:
+    case MR_FAKE_STALE:
     case MR_FAKE_FAULTS:
         schedule(f, EVENT_APPLY, there, r, 0);
         schedule(f, EVENT_ANSWER, there + back, r, 0);

@@ -23,10 +23,12 @@ enum mr_fake_fault {
     MR_FAKE_LOST_REQUEST,  /* answered unknown, never applied */
     MR_FAKE_REFUSED,       /* MR_EINVAL: a definite refusal */
     MR_FAKE_UNAVAILABLE,   /* MR_EUNAVAIL, and certainly not applied */
+    MR_FAKE_STALE,         /* a read of the newest state shows an older one, with its revision (bugs of etcd do that) */
     MR_FAKE_FAULTS,        /* how many there are */
 };
 
-/* What a fault applies to. Reads and lease requests know NONE, DELAYED and the lost ones. */
+/* What a fault applies to. Reads and lease requests know NONE, DELAYED and the lost ones; STALE is for
+ * reads alone. */
 enum mr_fake_kind { MR_FAKE_TXN, MR_FAKE_RANGE, MR_FAKE_LEASE };
 
 struct mr_fake_odds {

@@ -1,0 +1,1 @@
+mr_test(coord_commit_test LABEL unit SOURCES ${MR_TEST_DIR}/coord_commit_test.c LIBRARIES mr_coord)
