@@ -3,6 +3,7 @@
  * that fails leaves the rows before it.
  */
 #include "base/alloc.h"
+#include "base/error.h"
 #include "engine/program.h"
 #include "engine/program/plan.h"
 
@@ -337,6 +338,89 @@ static void captured_values(void **state)
     mr_builder_free(outer);
 }
 
+static void columns_of_another_spec(void **state)
+{
+    const int64_t dims[] = {2};
+    struct mr_leaf_spec wanted = leaf(MR_INT64, 0, NULL);
+    struct mr_leaf_spec given[] = {leaf(MR_FLOAT32, 0, NULL), leaf(MR_INT64, 1, dims)};
+    mr_builder *b = begin(&wanted, 1);
+    mr_program *p = compile(b, (uint32_t[]){OP(b, "mul", 0, 0)}, 1);
+
+    for (size_t i = 0; i < 2; i++) {
+        mr_block *block = NULL;
+        mr_block *out = NULL;
+        uint32_t bad_row;
+        mr_error err;
+
+        CHECK_OK(mr_block_alloc(1, &given[i], 1, &block, e));
+        assert_int_equal(mr_program_run(p, block, NULL, NULL, &out, &bad_row, &err), MR_EINVAL);
+        assert_non_null(strstr(err.message, "wants int64 of rank 0"));
+        assert_null(out);
+        mr_block_unref(block);
+    }
+    mr_program_free(p);
+}
+
+/* ---- operators that know one row only ---- */
+
+static const struct mr_kernel *real_sum;
+static uint32_t calls;
+
+static int sum_of_one_row(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
+                          struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+{
+    struct mr_kernel_call real = *call;
+
+    assert_int_equal(rows, 1);
+    assert_false(in[0].broadcast);
+    if (++calls == 3 && call->random != NULL && call->random->seed == 1) {
+        return mr_error_set(err, MR_EINVAL, "the third row");
+    }
+    real.kernel = real_sum;
+    return real_sum->eval(&real, rows, in, nin, out, nout, bad_row, err);
+}
+
+static void a_rowwise_operator_gets_a_loop(void **state)
+{
+    const int64_t dims[] = {2};
+    struct mr_leaf_spec in = leaf(MR_INT64, 1, dims);
+    mr_builder *b = begin(&in, 1);
+    mr_program *p = compile(b, (uint32_t[]){OP(b, "reduce_sum", 0)}, 1);
+    struct mr_fn_node node = *p->ops[0].node;
+    struct mr_kernel kernel = *node.kernel;
+    struct mr_kernel_random random = {.seed = 1};
+    mr_block *block = NULL;
+    mr_block *out = NULL;
+    uint32_t bad_row;
+    mr_error err;
+
+    real_sum = node.kernel;
+    kernel.flags |= MR_KERNEL_ROWWISE;
+    kernel.eval = sum_of_one_row;
+    node.kernel = &kernel;
+    p->ops[0].node = &node;
+    CHECK_OK(mr_block_alloc(5, &in, 1, &block, e));
+    for (int i = 0; i < 10; i++) {
+        ((int64_t *)mr_block_data(block, 0))[i] = i;
+    }
+    calls = 0;
+    out = run_ok(p, block);
+    assert_int_equal(calls, 5);
+    for (uint32_t r = 0; r < 5; r++) {
+        assert_true(int_at(out, 0, r) == 4 * (int64_t)r + 1);
+    }
+    mr_block_unref(out);
+
+    calls = 0;
+    assert_int_equal(mr_program_run(p, block, NULL, &random, &out, &bad_row, &err), MR_EINVAL);
+    assert_int_equal(bad_row, 2);
+    assert_string_equal(err.message, "reduce_sum: the third row");
+    assert_int_equal(mr_block_rows(out), 2);
+    mr_block_unref(out);
+    mr_block_unref(block);
+    mr_program_free(p);
+}
+
 /* Random chains of one dtype against the same computation row by row in C. */
 static void random_functions(void **state)
 {
@@ -439,6 +523,8 @@ int main(void)
         cmocka_unit_test(values_of_different_shapes),
         cmocka_unit_test(rows_of_different_shapes),
         cmocka_unit_test(captured_values),
+        cmocka_unit_test(columns_of_another_spec),
+        cmocka_unit_test(a_rowwise_operator_gets_a_loop),
         cmocka_unit_test(random_functions),
         cmocka_unit_test(failed_allocations),
     };

@@ -251,17 +251,39 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
     return rc;
 }
 
+/* Loops were chosen for the dtypes of the specs: a column of another one must not reach them. */
+static int check_column(const char *what, uint32_t i, const struct mr_column *c, const struct mr_leaf_spec *spec,
+                        mr_error *err)
+{
+    if (c->dtype == spec->dtype && (spec->rank < 0 || c->rank == spec->rank)) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL, "%s %u is %s of rank %d; the function wants %s of rank %d", what, i,
+                        mr_dtype_name((mr_dtype)c->dtype), c->rank, mr_dtype_name((mr_dtype)spec->dtype), spec->rank);
+}
+
 static int check_arguments(const struct mr_program *p, const mr_block *in, const mr_block *captures, mr_error *err)
 {
+    int rc = MR_OK;
+
     if (mr_block_column_count(in) != p->ninputs) {
-        return mr_error_set(err, MR_EINTERNAL, "a function of %u tensors was given %u", p->ninputs,
+        return mr_error_set(err, MR_EINVAL, "a function of %u tensors was given %u", p->ninputs,
                             mr_block_column_count(in));
     }
     if (p->ncaptures > 0 &&
         (captures == NULL || mr_block_rows(captures) != 1 || mr_block_column_count(captures) != p->ncaptures)) {
         return mr_error_set(err, MR_EINTERNAL, "a function with %u captured values was given others", p->ncaptures);
     }
-    return MR_OK;
+    for (uint32_t s = 0; rc == MR_OK && s < p->nslots; s++) {
+        const struct mr_slot *slot = &p->slots[s];
+
+        if (slot->kind == MR_SLOT_INPUT) {
+            rc = check_column("component", slot->index, mr_block_column(in, slot->index), &slot->spec, err);
+        } else if (slot->kind == MR_SLOT_CAPTURE) {
+            rc = check_column("captured value", slot->index, mr_block_column(captures, slot->index), &slot->spec, err);
+        }
+    }
+    return rc;
 }
 
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
