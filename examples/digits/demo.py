@@ -23,7 +23,7 @@ import millrace as mr
 from cluster import Cluster, processes_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHARDS = 96
+SHARDS = 128
 EPOCHS = 8
 TRAINERS = ("A", "B")
 KILL_RANGE = (0.30, 0.70)  # of an epoch's images, in one trainer's hands
@@ -107,6 +107,8 @@ class Run:
 
     def on_step(self, name, said):
         epoch, images = said["epoch"], said["images"]
+        if images - said["batch"] < self.n_train / 4 <= images:
+            say(f"trainer {name}: epoch {epoch}, {images} images so far, loss {said['loss']:.3f}")
         if self.killed is None:
             self.consider_kill(name, epoch, images)
         elif epoch == self.killed[0]:

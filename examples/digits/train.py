@@ -34,7 +34,7 @@ def pipeline(shards):
     ds = mr.Dataset.list_files(shards, shuffle=False)
     ds = ds.interleave(lambda file: mr.TFRecordDataset(file), cycle_length=2)
     ds = ds.map(lambda record: mr.io.parse_single_example(record, features))
-    return ds.map(scale).shuffle(64).batch(8)
+    return ds.map(scale).shuffle(32).batch(8)
 
 
 class Softmax:
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--name", default="A", help="of this trainer, for its messages")
     parser.add_argument("--job", default="digits")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--step-ms", type=float, default=12, help="a step of a model worth a GPU takes longer than ours: "
+    parser.add_argument("--step-ms", type=float, default=20, help="a step of a model worth a GPU takes longer than ours: "
                         "pretend that each takes so long")
     parser.add_argument("--wait", action="store_true", help="begin when a line comes on standard input")
     args = parser.parse_args()
@@ -98,7 +98,8 @@ def main():
         for batch in ds.as_numpy_iterator():
             losses.append(model.step(batch["image"], batch["label"]))
             visited += batch["id"].tolist()
-            say(trainer=args.name, event="step", epoch=epoch, images=len(visited), loss=losses[-1])
+            say(trainer=args.name, event="step", epoch=epoch, images=len(visited), batch=len(batch["id"]),
+                loss=float(np.mean(losses[-20:])))
             time.sleep(args.step_ms / 1000)
         say(trainer=args.name, event="epoch", epoch=epoch, ids=visited, loss=float(np.mean(losses)) if losses else None,
             accuracy=model.accuracy(test_images, test_labels))
