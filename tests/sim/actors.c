@@ -13,6 +13,7 @@ static const struct {
 } types[] = {
     [MR_COMMAND_REGISTER_DATASET] = {&millrace__register_dataset_request__descriptor,
                                      &millrace__register_dataset_reply__descriptor},
+    [MR_COMMAND_GET_DATASET] = {&millrace__get_dataset_request__descriptor, &millrace__get_dataset_reply__descriptor},
     [MR_COMMAND_OPEN] = {&millrace__open_request__descriptor, &millrace__open_reply__descriptor},
     [MR_COMMAND_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, &millrace__client_update__descriptor},
     [MR_COMMAND_CLIENT_HEARTBEAT] = {&millrace__client_heartbeat_request__descriptor,
@@ -59,8 +60,8 @@ static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor
 /* Takes @message. */
 void sim_send(struct sim *sim, struct sim_message *message)
 {
-    struct sim_process *to = message->reply ? process_of(sim, message->is_worker, message->actor)
-                                            : &sim->replicas[message->replica].process;
+    struct sim_process *to =
+        message->reply ? process_of(sim, message->is_worker, message->actor) : &sim->replicas[message->replica].process;
 
     if (sim_chance(sim, sim->faults.duplicate_percent)) {
         struct sim_message *copy = mr_memdup(message, sizeof *message + message->size);
@@ -148,7 +149,25 @@ void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
     attempt(sim, call, is_worker, actor);
 }
 
-/* The call of this actor that @id answers. */
+void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind, const ProtobufCMessage *request)
+{
+    size_t size = protobuf_c_message_get_packed_size(request);
+    struct sim_message *message = mr_calloc(1, sizeof *message + size);
+
+    MR_ASSERT(message != NULL);
+    message->kind = kind;
+    message->actor = client;
+    message->actor_life = sim->clients[client].process.life;
+    message->replica = replica;
+    message->call = ++sim->calls;
+    message->size = size;
+    protobuf_c_message_pack(request, message->body);
+    sim->probe = message->call;
+    sim->probe_answers = 0;
+    sim_send(sim, message);
+}
+
+/* The call of this actor that @message answers. */
 static struct sim_call *find_call(struct sim *sim, const struct sim_message *message)
 {
     if (!message->is_worker) {
@@ -176,6 +195,11 @@ void sim_actor_message(struct sim *sim, struct sim_message *message)
     struct sim_call *call = NULL;
 
     if (process->life != message->actor_life) {
+        return;
+    }
+    if (message->call != 0 && message->call == sim->probe && !message->not_leader) {
+        sim->probe_answers++;
+        sim->probe_code = message->error.code;
         return;
     }
     if (message->call != 0) {

@@ -1,9 +1,10 @@
 /*
- * The judge. It stands outside: it sees what is applied to the store and what workers and clients are told, keeps its own
- * model of that, and knows nothing of the core. What it holds the cluster to:
+ * The judge. It stands outside: it sees what is applied to the store and what workers and clients are told, keeps its
+ * own model of that, and knows nothing of the core. What it holds the cluster to:
  *
  *  - no split is handed to two tasks, nor twice to one; one question has one answer, for ever;
- *  - when an iteration ends, every split was handed out, but for at most the number it says was lost (none, if no worker was);
+ *  - when an iteration ends, every split was handed out, but for at most the number it says was lost (none, if no
+ * worker was);
  *  - what anybody is told was committed before: objects that were acknowledged exist, and go on existing;
  *  - an iteration that has ended stays ended: nothing of it is written or opened again;
  *  - a worker has one task of an iteration in each of its lives;
@@ -15,8 +16,8 @@
 #include "base/assert.h"
 #include "json/pbjson.h"
 
-#include <millrace/dataset.h>
 #include <inttypes.h>
+#include <millrace/dataset.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +109,9 @@ static void commit_grant(struct sim *sim, const char *key, const char *value)
         return;
     }
     snprintf(name, sizeof name, "%s seq %" PRIu64, key, grant->seq);
-    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, grant->repetition, grant->end,
-             grant->n_ranges > 0 ? grant->ranges[0]->first : 0, grant->n_ranges > 0 ? grant->ranges[0]->count : 0);
+    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, grant->repetition,
+             grant->end, grant->n_ranges > 0 ? grant->ranges[0]->first : 0,
+             grant->n_ranges > 0 ? grant->ranges[0]->count : 0);
     note_once(sim, &sim->committed, name, text, "one question, two answers");
     millrace__grant_record__free_unpacked(grant, NULL);
 }
@@ -345,15 +347,16 @@ void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
 
     sim->grants++;
     snprintf(key, sizeof key, "grants/%s/%zu/%s seq %" PRIu64, task->iteration, task->provider, ref, seq);
-    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, task->repetition, reply->end,
-             first, count);
+    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, task->repetition,
+             reply->end, first, count);
     committed = mr_map_get(&sim->committed, key);
     if (committed == NULL || strcmp(committed, text) != 0) {
         sim_violation(sim, "a worker was told of '%s' = '%s'; committed is '%s'", key, text,
                       committed != NULL ? committed : "nothing");
     }
     for (uint64_t split = first; split < first + count; split++) {
-        snprintf(key, sizeof key, "%s/%zu/%" PRIu64 "/%" PRIu64, task->iteration, task->provider, task->repetition, split);
+        snprintf(key, sizeof key, "%s/%zu/%" PRIu64 "/%" PRIu64, task->iteration, task->provider, task->repetition,
+                 split);
         snprintf(text, sizeof text, "%s in answer %" PRIu64, task->id, seq);
         note_once(sim, &sim->handed, key, text, "a split was handed out twice");
     }

@@ -128,7 +128,8 @@ static void opened(struct sim *sim, struct sim_client *client, const struct sim_
     client->stream_epoch = 0;
     client->version = 0;
     if (reply->finished) {
-        sim_say(sim, "client %d: repetition %llu has ended already", client->number, (unsigned long long)client->repetition);
+        sim_say(sim, "client %d: repetition %llu has ended already", client->number,
+                (unsigned long long)client->repetition);
         next_repetition(sim, client);
     } else {
         client->attached = true;
@@ -145,7 +146,8 @@ static void begin(struct sim *sim, struct sim_client *client)
     client->attached = false;
     client->stream_epoch = 0;
     client->version = 0;
-    sim_say(sim, "client %d: starts as %.8s", client->number, client->id);
+    sim_name(sim, client->id, 'c', client->number);
+    sim_say(sim, "client %d: starts", client->number);
     do_register(sim, client);
 }
 
@@ -166,7 +168,8 @@ static void failed(struct sim *sim, struct sim_client *client, const struct sim_
     }
 }
 
-void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call, const struct sim_message *message)
+void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call,
+                      const struct sim_message *message)
 {
     if (message->kind == MR_COMMAND_REGISTER_DATASET) {
         sim_check_dataset(sim, sim->datasets[client->plan.dataset].id, &message->error);
@@ -186,7 +189,8 @@ void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_cal
         apply_update(sim, client, message);
         heartbeat_later(sim, client);
     } else {
-        Millrace__ClientHeartbeatReply *reply = millrace__client_heartbeat_reply__unpack(NULL, message->size, message->body);
+        Millrace__ClientHeartbeatReply *reply =
+            millrace__client_heartbeat_reply__unpack(NULL, message->size, message->body);
 
         if (message->epoch != client->stream_epoch || reply->version != client->version) {
             do_watch(sim, client);
@@ -206,7 +210,7 @@ void sim_client_start(struct sim *sim, struct sim_client *client)
     client->process.life++;
     client->process.frozen_until = 0;
     client->epoch = 0;
-    client->leader = (int)sim_draw(sim, SIM_REPLICAS);
+    client->leader = sim->plain ? client->leader : (int)sim_draw(sim, SIM_REPLICAS);
     begin(sim, client);
 }
 

@@ -1,12 +1,13 @@
 /*
  * Whole clusters of members over the fake store, on virtual time.
  *
- * Each member, while it leads, counts: it takes the number it loaded, hands out the next ones, writes them, and believes in
- * them when its batch is committed; this is what a dispatcher does with splits. A checker outside keeps its own list: a number
- * that was believed in belongs to one member for good and is in the store, whatever happened to the leaders.
+ * Each member, while it leads, counts: it takes the number it loaded, hands out the next ones, writes them, and
+ * believes in them when its batch is committed; this is what a dispatcher does with splits. A checker outside keeps its
+ * own list: a number that was believed in belongs to one member for good and is in the store, whatever happened to the
+ * leaders.
  *
- * Scenarios first, then walks from a seed (MR_SEED replays one) through crashes, pauses, cuts, lost leases and all the ways in
- * which the store can fail to answer. At the end the rare branches must have been taken.
+ * Scenarios first, then walks from a seed (MR_SEED replays one) through crashes, pauses, cuts, lost leases and all the
+ * ways in which the store can fail to answer. At the end the rare branches must have been taken.
  */
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -40,13 +41,13 @@ struct node {
     size_t queued;
     bool leads;
     bool stopped;
-    int64_t next;   /* number to hand out */
+    int64_t next; /* number to hand out */
     struct {
         int64_t number;
         uint64_t batch;
     } pending[QUEUE_MAX];
     size_t npending;
-    int64_t work_ms; /* when it hands out next */
+    int64_t work_ms;        /* when it hands out next */
     int64_t followed_epoch; /* whose live stream it has */
 };
 
@@ -397,8 +398,8 @@ static void check_store(struct sim *s)
         struct mr_kv kv = mr_fake_get(s->fake, key);
 
         if (kv.key.size == 0 || !mr_bytes_equal(kv.value, mr_bytes_str(owner))) {
-            fail_msg("number %lld was acknowledged by %s; the store has '%.*s'", (long long)i, owner, (int)kv.value.size,
-                     kv.key.size != 0 ? (const char *)kv.value.data : "");
+            fail_msg("number %lld was acknowledged by %s; the store has '%.*s'", (long long)i, owner,
+                     (int)kv.value.size, kv.key.size != 0 ? (const char *)kv.value.data : "");
         }
     }
 }
@@ -749,7 +750,8 @@ static void random_walks(void **state)
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         printf("%s", seed != NULL ? "walking\n" : "");
-        fprintf(stderr, "\rseed %llu ", (unsigned long long)(first + i)); /* The last one printed is the one that failed. */
+        fprintf(stderr, "\rseed %llu ",
+                (unsigned long long)(first + i)); /* The last one printed is the one that failed. */
         walk(first + i);
     }
     fprintf(stderr, "\n");

@@ -4,3 +4,4 @@ add_library(mr_sim STATIC
 target_include_directories(mr_sim PUBLIC ${MR_TEST_DIR})
 target_link_libraries(mr_sim PUBLIC mr_options mr_dispatcher_core)
 mr_test(sim_walk_test LABEL sim SOURCES ${MR_TEST_DIR}/walk_test.c LIBRARIES mr_sim TIMEOUT 300)
+mr_test(sim_story_test LABEL sim SOURCES ${MR_TEST_DIR}/story_test.c LIBRARIES mr_sim)

@@ -1,7 +1,7 @@
 /*
- * A dispatcher replica: the real core in a small model of the loop that drives it. Effects are held until the batch with the
- * changes they rest on is committed; one batch is in flight and the next gathers; what happened to a batch is settled by
- * sending the same one again.
+ * A dispatcher replica: the real core in a small model of the loop that drives it. Effects are held until the batch
+ * with the changes they rest on is committed; one batch is in flight and the next gathers; what happened to a batch is
+ * settled by sending the same one again.
  */
 #include "sim.h"
 
@@ -57,7 +57,7 @@ static void step_down(struct sim *sim, struct sim_replica *replica, const char *
     sim_replica_drop(sim, replica);
 }
 
-void sim_replica_check_lead(struct sim *sim, struct sim_replica *replica)
+void sim_replica_deposed(struct sim *sim, struct sim_replica *replica)
 {
     step_down(sim, replica, "another term began");
 }
@@ -286,7 +286,7 @@ static void hold(struct sim *sim, struct sim_replica *replica, struct sim_messag
     bool soft = sim->now - replica->fenced_at <= SIM_LEASE_MS / 2;
 
     if (sim->bug == SIM_BUG_ANSWER_EARLY || (!pending && !fenced && soft) ||
-        (sim->bug == SIM_BUG_SOFT_DENIALS && !pending)) {
+        (sim->bug == SIM_BUG_SOFT_DENIALS && !changed)) {
         sim_send(sim, message);
         return;
     }
@@ -358,7 +358,8 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
 
     if (sim->bug == SIM_BUG_DECIDE_ON_COMMITTED) {
         mr_core_free(replica->core);
-        replica->core = load_core(sim, replica, (uint64_t)replica->epoch * 1000000 + ++sim->order); /* so that ids differ */
+        replica->core =
+            load_core(sim, replica, (uint64_t)replica->epoch * 1000000 + ++sim->order); /* so that ids differ */
         if (replica->core == NULL) {
             return;
         }
@@ -505,5 +506,6 @@ void sim_replica_start(struct sim *sim, struct sim_replica *replica)
     replica->process.alive = true;
     replica->process.life++;
     replica->process.frozen_until = 0;
-    sim_after(sim, (int64_t)sim_draw(sim, TICK_MS), &replica->process, tick, replica, false);
+    sim_after(sim, sim->plain ? 10 * replica->number : (int64_t)sim_draw(sim, TICK_MS), &replica->process, tick,
+              replica, false);
 }

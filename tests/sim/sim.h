@@ -1,10 +1,10 @@
 /*
- * A cluster in virtual time: dispatcher replicas (the real core over a small model of the commit loop), a store that delays,
- * loses and applies late, workers and clients as small actors, and a checker that keeps a model of its own. One seed gives
- * one run, always the same.
+ * A cluster in virtual time: dispatcher replicas (the real core over a small model of the commit loop), a store that
+ * delays, loses and applies late, workers and clients as small actors, and a checker that keeps a model of its own. One
+ * seed gives one run, always the same.
  *
- * Everything happens in events, ordered by time and then by creation. An event belongs to a process; it is dropped when that
- * life of the process is over and put off while the process is frozen.
+ * Everything happens in events, ordered by time and then by creation. An event belongs to a process; it is dropped when
+ * that life of the process is over and put off while the process is frozen.
  */
 #ifndef MR_TESTS_SIM_SIM_H
 #define MR_TESTS_SIM_SIM_H
@@ -102,10 +102,10 @@ struct sim_store {
     size_t count, cap;
     struct mr_map index;
     int64_t revision;
-    int leader;          /* replica, -1: none */
+    int leader; /* replica, -1: none */
     int64_t leader_create;
     int64_t lease_until;
-    bool away;           /* nothing gets through */
+    bool away; /* nothing gets through */
     struct sim_batch *batches;
 };
 
@@ -143,7 +143,7 @@ struct sim_replica {
     mr_core *core;
     int64_t epoch;
     int64_t batch_mod;
-    int64_t fenced_at;   /* when the last batch that committed was sent */
+    int64_t fenced_at; /* when the last batch that committed was sent */
     int64_t flight_sent;
     struct sim_change *gathering;
     size_t ngathering, cap_gathering;
@@ -171,7 +171,7 @@ struct sim_task {
     uint64_t passes;
     uint64_t seq[SIM_PROVIDERS_MAX];
     struct sim_call call;
-    uint64_t busy;      /* matches its event */
+    uint64_t busy; /* matches its event */
 };
 
 struct sim_worker {
@@ -179,13 +179,13 @@ struct sim_worker {
     int number;
     char incarnation[33];
     char address[32];
-    uint32_t addresses;   /* used so far */
-    int leader;           /* guess */
-    uint64_t epoch;       /* highest heard of */
+    uint32_t addresses; /* used so far */
+    int leader;         /* guess */
+    uint64_t epoch;     /* highest heard of */
     bool registered;
     uint64_t stream_epoch; /* of the leader whose pushes are coming */
     uint64_t version;
-    int64_t last_ok;      /* sending time of the last call that was answered well */
+    int64_t last_ok; /* sending time of the last call that was answered well */
     struct sim_call control;
     struct sim_task tasks[SIM_TASKS_MAX];
 };
@@ -226,10 +226,15 @@ struct sim_dataset {
     uint64_t passes;
 };
 
+struct sim_name {
+    char id[33];
+    char name[8];
+};
+
 struct sim_faults {
-    unsigned loss_percent;      /* of messages */
+    unsigned loss_percent; /* of messages */
     unsigned duplicate_percent;
-    unsigned slow_percent;      /* of messages and transactions: seconds instead of milliseconds */
+    unsigned slow_percent;        /* of messages and transactions: seconds instead of milliseconds */
     unsigned answer_loss_percent; /* of transactions */
     bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients, store_away;
 };
@@ -251,25 +256,32 @@ struct sim {
     struct sim_client clients[SIM_CLIENTS_MAX];
     int nclients;
     struct sim_dataset datasets[SIM_DATASETS];
-    bool record;       /* keep the transcript */
+    bool record; /* keep the transcript */
+    bool plain;  /* for stories: chance plays no part, ids are counted and shown as "w0", "c1" */
+    unsigned ids;
+    struct sim_name names[16];
+    size_t nnames;
+    uint64_t probe; /* a call whose answers are counted (sim_probe()) */
+    unsigned probe_answers;
+    int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
     bool workers_lost; /* a worker's life has ended */
 
     /* the checker's model */
-    struct mr_map committed;  /* "<kind> <what>" -> text */
-    struct mr_map handed;     /* "<iteration>/<provider>/<repetition>/<split>" -> task */
-    struct mr_map told;       /* what somebody was told and relies on */
-    char **strings;           /* all keys and texts above */
+    struct mr_map committed; /* "<kind> <what>" -> text */
+    struct mr_map handed;    /* "<iteration>/<provider>/<repetition>/<split>" -> task */
+    struct mr_map told;      /* what somebody was told and relies on */
+    char **strings;          /* all keys and texts above */
     size_t nstrings, cap_strings;
-    char violation[512];      /* the first one; "": none */
+    char violation[512];              /* the first one; "": none */
     uint64_t grants, ends, takeovers; /* "sometimes" */
 };
 
 /* world.c */
-void sim_init(struct sim *sim, uint64_t seed);
-void sim_add_workers(struct sim *sim, int n); /* and start them */
-void sim_add_clients(struct sim *sim, int n); /* their plans are the caller's */
+void sim_init(struct sim *sim, uint64_t seed); /* 0: plain */
+void sim_add_workers(struct sim *sim, int n);  /* and start them */
+void sim_add_clients(struct sim *sim, int n);  /* their plans are the caller's */
 void sim_start_clients(struct sim *sim, int64_t within_ms);
 void sim_free(struct sim *sim);
 void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg, bool owned);
@@ -287,6 +299,9 @@ void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf
 void sim_start_faults(struct sim *sim, int64_t until);
 void sim_kill_replica(struct sim *sim, int replica, int64_t down_ms);
 int sim_leader(const struct sim *sim); /* -1: none is serving */
+void sim_name(struct sim *sim, const char *id, char kind, int number);
+/* Ask @replica once, as client @client; the answers are counted. */
+void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind, const ProtobufCMessage *request);
 
 /* store.c */
 void sim_store_free(struct sim_store *store);
@@ -304,7 +319,7 @@ void sim_replica_message(struct sim *sim, struct sim_replica *replica, struct si
 /* The store answered a batch. */
 void sim_replica_settled(struct sim *sim, struct sim_replica *replica, uint64_t nonce, bool committed, bool deposed,
                          int64_t batch_mod);
-void sim_replica_check_lead(struct sim *sim, struct sim_replica *replica);
+void sim_replica_deposed(struct sim *sim, struct sim_replica *replica);
 
 /* actors.c: calls; worker.c; client.c */
 void sim_send(struct sim *sim, struct sim_message *message);
@@ -314,11 +329,13 @@ void sim_call_cancel(struct sim_call *call);
 void sim_actor_message(struct sim *sim, struct sim_message *message);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
-void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call, const struct sim_message *message);
+void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
+                      const struct sim_message *message);
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message);
 void sim_client_start(struct sim *sim, struct sim_client *client);
 void sim_client_stop(struct sim *sim, struct sim_client *client);
-void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call, const struct sim_message *message);
+void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call,
+                      const struct sim_message *message);
 void sim_client_push(struct sim *sim, struct sim_client *client, const struct sim_message *message);
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);

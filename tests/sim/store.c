@@ -1,14 +1,14 @@
 /*
- * The store: one leased leader key, one batch key, and everything else; transactions apply at one moment, in one order. A
- * transaction may arrive late, be applied and its answer lost, or get lost itself.
+ * The store: one leased leader key, one batch key, and everything else; transactions apply at one moment, in one order.
+ * A transaction may arrive late, be applied and its answer lost, or get lost itself.
  */
 #include "sim.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
 #include <inttypes.h>
+#include <millrace/dataset.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void put(struct sim_store *store, const char *key, const char *value)
     kv->mod = store->revision;
 }
 
-static void delete(struct sim_store *store, const char *key)
+static void delete (struct sim_store *store, const char *key)
 {
     uintptr_t at = (uintptr_t)mr_map_remove(&store->index, key);
 
@@ -127,6 +127,20 @@ void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
     sim_replica_elected(sim, replica, store->leader_create);
 }
 
+struct deposed {
+    struct sim_replica *replica;
+    int64_t epoch;
+};
+
+static void deposed(struct sim *sim, void *arg)
+{
+    struct deposed *news = arg;
+
+    if (news->replica->epoch == news->epoch && news->replica->role != SIM_STANDBY) {
+        sim_replica_deposed(sim, news->replica);
+    }
+}
+
 void sim_store_renew(struct sim *sim, struct sim_replica *replica)
 {
     struct sim_store *store = &sim->store;
@@ -135,7 +149,10 @@ void sim_store_renew(struct sim *sim, struct sim_replica *replica)
     if (!store->away && store->leader == replica->number && store->leader_create == replica->epoch) {
         store->lease_until = sim->now + SIM_LEASE_MS;
     } else if (store->leader_create != replica->epoch && !store->away) {
-        sim_replica_check_lead(sim, replica);
+        struct deposed *news = mr_malloc(sizeof *news); /* which takes its time: until then it goes on believing */
+
+        *news = (struct deposed){replica, replica->epoch};
+        sim_after(sim, sim_delay(sim), &replica->process, deposed, news, true);
     }
 }
 
@@ -199,7 +216,7 @@ static void arrived(struct sim *sim, void *arg)
     }
     if (store->away) {
         mr_free(a);
-            return;
+        return;
     }
     if (holds) {
         apply(sim, batch);

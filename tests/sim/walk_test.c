@@ -1,6 +1,6 @@
 /*
- * Random walks: whole clusters under faults, each from a seed, judged all the way by the checker. A failure prints the seed;
- * MR_SEED=<seed> runs that one alone and prints its transcript, MR_SEEDS=<n> changes how many are run.
+ * Random walks: whole clusters under faults, each from a seed, judged all the way by the checker. A failure prints the
+ * seed; MR_SEED=<seed> runs that one alone and prints its transcript, MR_SEEDS=<n> changes how many are run.
  *
  * The same walks with a bug put in must be objected to: a checker that accepts those would prove nothing.
  */
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #define SEEDS 1000
-#define SEEDS_WITH_BUG 60
+#define SEEDS_WITH_BUG 2000
 #define FAULTS_MS 20000
 #define PATIENCE_MS 400000
 

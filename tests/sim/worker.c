@@ -65,7 +65,7 @@ static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct si
     request.provider = (uint32_t)task->provider;
     request.repetition = task->repetition;
     request.seq = ++task->seq[task->provider];
-    request.want = sim_draw(sim, 3) * 4;
+    request.want = sim->plain ? 20 : sim_draw(sim, 3) * 4;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
 }
 
@@ -132,12 +132,13 @@ static void begin_task(struct sim *sim, struct sim_worker *worker, const Millrac
     if (task->dynamic) {
         ask_for_splits(sim, worker, task);
     } else {
-        be_busy(sim, worker, task, (int64_t)(50 + sim_draw(sim, 3000)));
+        be_busy(sim, worker, task, sim->plain ? 1000 : (int64_t)(50 + sim_draw(sim, 3000)));
     }
 }
 
 /* The list is complete: what it does not name is dropped. */
-static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update, uint64_t epoch)
+static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update,
+                         uint64_t epoch)
 {
     if (epoch < worker->stream_epoch || (epoch == worker->stream_epoch && update->version < worker->version)) {
         return;
@@ -173,7 +174,8 @@ void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct si
     Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
 
     /* Between losing its registration and the next one, it knows that the stream is over. */
-    if (worker->registered && worker->stream_epoch == message->epoch && strcmp(message->topic, worker->incarnation) == 0) {
+    if (worker->registered && worker->stream_epoch == message->epoch &&
+        strcmp(message->topic, worker->incarnation) == 0) {
         apply_update(sim, worker, update, message->epoch);
     }
     millrace__worker_update__free_unpacked(update, NULL);
@@ -207,7 +209,7 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     sim_check_grant(sim, task, task->seq[task->provider], reply);
     worker->last_ok = call->began;
     if (!reply->end) {
-        be_busy(sim, worker, task, (int64_t)(reply->ranges[0]->count * (1 + sim_draw(sim, 60))));
+        be_busy(sim, worker, task, (int64_t)(reply->ranges[0]->count * (1 + (sim->plain ? 99 : sim_draw(sim, 60)))));
     } else if (advance(task)) {
         ask_for_splits(sim, worker, task);
     } else {
@@ -216,7 +218,8 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     millrace__get_splits_reply__free_unpacked(reply, NULL);
 }
 
-static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call, const struct sim_message *message)
+static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
+                       const struct sim_message *message)
 {
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
         struct sim_task *task = &worker->tasks[i];
@@ -259,7 +262,8 @@ static void control_failed(struct sim *sim, struct sim_worker *worker, const str
     do_register(sim, worker);
 }
 
-void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call, const struct sim_message *message)
+void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
+                      const struct sim_message *message)
 {
     if (call != &worker->control) {
         task_reply(sim, worker, call, message);
@@ -281,7 +285,8 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
         millrace__worker_update__free_unpacked(update, NULL);
         heartbeat_later(sim, worker);
     } else {
-        Millrace__WorkerHeartbeatReply *reply = millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
+        Millrace__WorkerHeartbeatReply *reply =
+            millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
 
         if (message->epoch != worker->stream_epoch || reply->version != worker->version) {
             do_watch(sim, worker); /* the stream broke, or a push was lost */
@@ -306,9 +311,10 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker)
     sim_hex_id(sim, worker->incarnation);
     /* Half the restarts are at the same address. */
     worker->addresses += worker->addresses == 0 || sim_chance(sim, 50) ? 1 : 0;
-    snprintf(worker->address, sizeof worker->address, "w%d:%u", worker->number, worker->addresses);
-    worker->leader = (int)sim_draw(sim, SIM_REPLICAS);
-    sim_say(sim, "worker %d: starts as %.8s at %s", worker->number, worker->incarnation, worker->address);
+    snprintf(worker->address, sizeof worker->address, "host%d:%u", worker->number, worker->addresses);
+    worker->leader = sim->plain ? 0 : (int)sim_draw(sim, SIM_REPLICAS);
+    sim_name(sim, worker->incarnation, 'w', worker->number);
+    sim_say(sim, "worker %d: starts at %s", worker->number, worker->address);
     do_register(sim, worker);
 }
 

@@ -21,15 +21,52 @@ bool sim_chance(struct sim *sim, unsigned percent)
 
 void sim_hex_id(struct sim *sim, char out[33])
 {
-    snprintf(out, 33, "%016llx%016llx", (unsigned long long)mr_rng_next(&sim->rng), (unsigned long long)mr_rng_next(&sim->rng));
+    if (sim->plain) {
+        snprintf(out, 33, "%08x%024d", 0xa0000000u + ++sim->ids, 0);
+        return;
+    }
+    snprintf(out, 33, "%016llx%016llx", (unsigned long long)mr_rng_next(&sim->rng),
+             (unsigned long long)mr_rng_next(&sim->rng));
 }
 
 int64_t sim_delay(struct sim *sim)
 {
+    if (sim->plain) {
+        return 1;
+    }
     if (sim_chance(sim, sim->faults.slow_percent)) {
         return (int64_t)(200 + sim_draw(sim, 4000));
     }
     return (int64_t)(1 + sim_draw(sim, 15));
+}
+
+void sim_name(struct sim *sim, const char *id, char kind, int number)
+{
+    if (sim->plain && sim->nnames < sizeof sim->names / sizeof sim->names[0]) {
+        struct sim_name *name = &sim->names[sim->nnames++];
+
+        snprintf(name->id, sizeof name->id, "%s", id);
+        snprintf(name->name, sizeof name->name, "%c%d", kind, number);
+    }
+}
+
+/* Put names for ids, whole or cut to 8 digits. */
+static void put_names(const struct sim *sim, char *line)
+{
+    for (size_t i = 0; i < sim->nnames; i++) {
+        const struct sim_name *name = &sim->names[i];
+        size_t shown = strlen(name->name);
+        char prefix[9];
+        char *at;
+
+        snprintf(prefix, sizeof prefix, "%s", name->id);
+        while ((at = strstr(line, prefix)) != NULL) {
+            size_t n = strncmp(at, name->id, 32) == 0 ? 32 : 8;
+
+            memcpy(at, name->name, shown);
+            memmove(at + shown, at + n, strlen(at + n) + 1);
+        }
+    }
 }
 
 void sim_say(struct sim *sim, const char *fmt, ...)
@@ -46,6 +83,7 @@ void sim_say(struct sim *sim, const char *fmt, ...)
     vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, args);
     va_end(args);
     strcat(line, "\n");
+    put_names(sim, line);
     size_t len = strlen(line);
 
     if (sim->transcript_len + len + 1 > sim->transcript_cap) {
@@ -323,6 +361,7 @@ void sim_init(struct sim *sim, uint64_t seed)
 {
     memset(sim, 0, sizeof *sim);
     sim->seed = seed;
+    sim->plain = seed == 0;
     mr_rng_seed(&sim->rng, seed);
     sim->store.leader = -1;
     make_datasets(sim);

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define REQUIRE(fact, ...)                                      \
-    do {                                                        \
-        if (!(fact)) {                                          \
-            return mr_error_set(err, MR_EINTERNAL, __VA_ARGS__); \
-        }                                                       \
+#define REQUIRE(fact, ...)                                                                                             \
+    do {                                                                                                               \
+        if (!(fact)) {                                                                                                 \
+            return mr_error_set(err, MR_EINTERNAL, __VA_ARGS__);                                                       \
+        }                                                                                                              \
     } while (0)
 
 static int check_grants(const struct mr_task *task, mr_error *err)
@@ -21,7 +21,8 @@ static int check_grants(const struct mr_task *task, mr_error *err)
         int64_t splits = it->rec->providers[i]->splits;
 
         if (cursor != NULL) {
-            REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits, "iteration %s: cursor %zu is beyond its end", it->rec->id, i);
+            REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits, "iteration %s: cursor %zu is beyond its end",
+                    it->rec->id, i);
         }
         if (grant == NULL) {
             continue;
@@ -29,8 +30,8 @@ static int check_grants(const struct mr_task *task, mr_error *err)
         REQUIRE(cursor != NULL, "task %s has a grant of provider %zu, which has no cursor", task->id, i);
         REQUIRE(grant->end == (grant->n_ranges == 0), "task %s: a grant is neither splits nor the end", task->id);
         if (grant->n_ranges > 0 && grant->repetition == cursor->repetition) {
-            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next, "task %s holds splits beyond the cursor",
-                    task->id);
+            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next,
+                    "task %s holds splits beyond the cursor", task->id);
         }
     }
     return MR_OK;
@@ -42,7 +43,8 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     uint32_t open = 0, ended = 0;
     size_t alive = 0;
 
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         bool live = mr_worker_is_live(task->worker);
         int rc = check_grants(task, err);
 
@@ -56,10 +58,11 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
         REQUIRE(task->state != MR_TASK_OPEN || live, "task %s is open and its worker is lost", task->id);
         REQUIRE(mr_task_find(core, task->id) == task, "task %s is not found by its id", task->id);
     }
-    REQUIRE(open == it->open_tasks && ended == it->ended_tasks, "iteration %s counts %u open and %u ended tasks; there are %u and %u",
-            it->rec->id, it->open_tasks, it->ended_tasks, open, ended);
-    REQUIRE(alive == (it->rec->finished ? 0 : core->live_workers), "iteration %s has %zu tasks on %zu live workers", it->rec->id,
-            alive, core->live_workers);
+    REQUIRE(open == it->open_tasks && ended == it->ended_tasks,
+            "iteration %s counts %u open and %u ended tasks; there are %u and %u", it->rec->id, it->open_tasks,
+            it->ended_tasks, open, ended);
+    REQUIRE(alive == (it->rec->finished ? 0 : core->live_workers), "iteration %s has %zu tasks on %zu live workers",
+            it->rec->id, alive, core->live_workers);
     REQUIRE(!it->rec->finished || TAILQ_EMPTY(&it->tasks), "iteration %s is finished and has tasks", it->rec->id);
     return MR_OK;
 }
@@ -71,20 +74,23 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
     uint32_t live = 0;
 
     REQUIRE(strcmp(it->rec->job_id, it->job->rec->id) == 0, "iteration %s is in another job", it->rec->id);
-    TAILQ_FOREACH (client, &it->clients, in_iteration) {
+    TAILQ_FOREACH(client, &it->clients, in_iteration)
+    {
         live += client->rec->released ? 0 : 1;
         REQUIRE(client->iteration == it, "client %s is in another iteration", client->rec->client);
-        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0, "client %s records another iteration", client->rec->client);
+        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0, "client %s records another iteration",
+                client->rec->client);
     }
-    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients, live);
+    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients,
+            live);
     REQUIRE(it->rec->finished || it->rec->repetition >= it->job->rec->ended_below,
             "iteration %s is open, and job %s has ended below %" PRIu64, it->rec->id, mr_job_label(it->job),
             it->job->rec->ended_below);
     REQUIRE(!it->rec->finished || it->rec->repetition != it->job->rec->ended_below,
             "iteration %s has finished, and job %s has not noticed", it->rec->id, mr_job_label(it->job));
     for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
-        REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition", it->rec->id,
-                other->rec->id);
+        REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
+                it->rec->id, other->rec->id);
     }
     return check_tasks(core, it, total, err);
 }
@@ -94,20 +100,22 @@ static int check_workers(const mr_core *core, mr_error *err)
     const struct mr_worker *worker;
     size_t live = 0, lives = 0;
 
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         lives++;
         REQUIRE(mr_map_get(&core->workers_by_ref, worker->ref) == worker, "worker %s is not found", worker->ref);
         if (mr_worker_is_live(worker)) {
             live++;
-            REQUIRE(mr_map_get(&core->workers, worker->rec->incarnation) == worker, "worker %s is alive and not the newest life",
-                    worker->ref);
+            REQUIRE(mr_map_get(&core->workers, worker->rec->incarnation) == worker,
+                    "worker %s is alive and not the newest life", worker->ref);
             REQUIRE(mr_map_get(&core->workers_by_address, worker->rec->address) == worker,
                     "worker %s is not the one at its address", worker->ref);
         }
     }
-    REQUIRE(live == core->live_workers && lives == core->lives, "%zu of %zu workers are alive; %zu of %zu are counted", live,
-            lives, core->live_workers, core->lives);
-    REQUIRE(core->workers_by_address.count == live, "%zu addresses for %zu workers", core->workers_by_address.count, live);
+    REQUIRE(live == core->live_workers && lives == core->lives, "%zu of %zu workers are alive; %zu of %zu are counted",
+            live, lives, core->live_workers, core->lives);
+    REQUIRE(core->workers_by_address.count == live, "%zu addresses for %zu workers", core->workers_by_address.count,
+            live);
     return MR_OK;
 }
 
@@ -118,22 +126,29 @@ static int check_jobs(const mr_core *core, mr_error *err)
     const struct mr_job *job;
     size_t jobs = 0, uses = 0;
 
-    TAILQ_FOREACH (job, &core->job_list, link) {
+    TAILQ_FOREACH(job, &core->job_list, link)
+    {
         uint32_t n = 0;
 
         jobs++;
-        TAILQ_FOREACH (it, &job->iterations, in_job) {
+        TAILQ_FOREACH(it, &job->iterations, in_job)
+        {
             n++;
         }
-        REQUIRE(n == job->niterations, "job %s counts %u iterations; there are %u", mr_job_label(job), job->niterations, n);
+        REQUIRE(n == job->niterations, "job %s counts %u iterations; there are %u", mr_job_label(job), job->niterations,
+                n);
         REQUIRE(mr_map_get(&core->jobs, job->slot) == job, "job %s is not found", mr_job_label(job));
-        REQUIRE(mr_dataset_find(core, job->rec->dataset_id) == job->dataset, "job %s has another dataset", mr_job_label(job));
+        REQUIRE(mr_dataset_find(core, job->rec->dataset_id) == job->dataset, "job %s has another dataset",
+                mr_job_label(job));
     }
-    TAILQ_FOREACH (dataset, &core->dataset_list, link) {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link)
+    {
         uses += dataset->jobs;
-        REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0, "dataset %s has another definition", dataset->rec->id);
+        REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0, "dataset %s has another definition",
+                dataset->rec->id);
     }
-    REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets", jobs, core->jobs.count, uses);
+    REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets", jobs,
+            core->jobs.count, uses);
     return MR_OK;
 }
 
@@ -146,7 +161,8 @@ int mr_core_check(const mr_core *core, mr_error *err)
     if (rc == MR_OK) {
         rc = check_jobs(core, err);
     }
-    TAILQ_FOREACH (it, &core->iteration_list, link) {
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
         if (rc == MR_OK) {
             rc = check_iteration(core, it, &tasks, err);
         }

@@ -1,6 +1,6 @@
 /*
- * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself or because nothing was
- * heard of it; a released one is kept for a while so that workers hear of it, under the next leader too.
+ * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself or because nothing
+ * was heard of it; a released one is kept for a while so that workers hear of it, under the next leader too.
  */
 #include "dispatcher/core/internal.h"
 
@@ -158,7 +158,8 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     struct mr_iteration *it = client->iteration;
 
     MR_ASSERT(is_live(client));
-    mr_core_trace(core, "client %.8s: %s iteration %s", client->rec->client, by_itself ? "left" : "lost to", it->rec->id);
+    mr_core_trace(core, "client %.8s: %s iteration %s", client->rec->client, by_itself ? "left" : "lost to",
+                  it->rec->id);
     client->rec->released = true;
     client->rec->released_ms = (uint64_t)core->wall_ms;
     client->deadline = mr_time_add(core->now, MR_RELEASED_KEEP_MS);
@@ -209,7 +210,8 @@ static struct mr_client *find_session(mr_core *core, const char *id, const char 
     struct mr_client *client = mr_map_get(&core->clients, id);
 
     if (client == NULL || !is_live(client) || strcmp(client->iteration->rec->id, iteration_id) != 0) {
-        mr_error_set(err, MR_ENOTFOUND, "client %.8s is not attached to iteration %.40s: open it again", id, iteration_id);
+        mr_error_set(err, MR_ENOTFOUND, "client %.8s is not attached to iteration %.40s: open it again", id,
+                     iteration_id);
         return NULL;
     }
     return client;

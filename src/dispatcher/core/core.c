@@ -18,7 +18,7 @@ static const struct mr_core_config defaults = {
 static void default_to(int64_t *value, int64_t or)
 {
     if (*value <= 0) {
-        *value = or;
+        *value = or ;
     }
 }
 

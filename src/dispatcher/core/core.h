@@ -1,31 +1,30 @@
 /*
  * The dispatcher's judgement: datasets, jobs, iterations, tasks, splits, workers and clients as a pure state machine.
  *
- * One command goes in (a request, or "a timer is due"); changes to commit and effects that rest on them come out. There is
- * no I/O, clock, thread or randomness in here: time and seeds arrive inside the command. Not for: electing a leader,
+ * One command goes in (a request, or "a timer is due"); changes to commit and effects that rest on them come out. There
+ * is no I/O, clock, thread or randomness in here: time and seeds arrive inside the command. Not for: electing a leader,
  * batching, fencing, sockets (src/dispatcher/loop and coord/ do that).
  *
  * How a loop drives it
  * --------------------
  *  takeover   core = mr_core_new(config with the epoch just won); mr_core_load() for every key under the prefixes of
  *             mr_core_prefixes(), all read at one revision >= epoch, in any order; mr_core_ready(now); then commands.
- *  a command  mr_core_step(). State has moved when it returns: the next command is decided on top of it. The changes go into
- *             the batch that is being gathered, behind those of earlier commands (the last write to a key wins).
- *  effects    rest on the changes of this command and of all commands before it. They are held until the batch that carries
- *             the newest of those is committed. An effect with `fenced` denies or ends something, or is the first contact of a
- *             process: it needs a fenced transaction that was *sent after* the step, a no-op one if there is nothing to
- *             write. An effect without it is a positive refresh: it may leave at once if nothing is in flight and the
- *             leader's right to answer from memory holds.
- *  failure    a batch that did not commit, or a step that returned < 0: free the core, drop every held effect (calls get
- *             UNAVAILABLE, MAYBE_APPLIED if they had changes), and load again.
- *  timers     call MR_COMMAND_TIMER when mr_core_next_timer() is due, after the messages that are already there. A turn that
- *             started late by d says so in `late_ms`: the core's time then stands still for d, which moves every deadline.
+ *  a command  mr_core_step(). State has moved when it returns: the next command is decided on top of it. The changes go
+ * into the batch that is being gathered, behind those of earlier commands (the last write to a key wins). effects rest
+ * on the changes of this command and of all commands before it. They are held until the batch that carries the newest
+ * of those is committed. An effect with `fenced` denies or ends something, or is the first contact of a process: it
+ * needs a fenced transaction that was *sent after* the step, a no-op one if there is nothing to write. An effect
+ * without it is a positive refresh: it may leave at once if nothing is in flight and the leader's right to answer from
+ * memory holds. failure    a batch that did not commit, or a step that returned < 0: free the core, drop every held
+ * effect (calls get UNAVAILABLE, MAYBE_APPLIED if they had changes), and load again. timers     call MR_COMMAND_TIMER
+ * when mr_core_next_timer() is due, after the messages that are already there. A turn that started late by d says so in
+ * `late_ms`: the core's time then stands still for d, which moves every deadline.
  *
  * A command never changes more than MR_CORE_CHANGES_MAX keys, nor more than MR_TXN_BYTES_MAX bytes, so each is one
  * transaction by construction. What is refused is refused before anything moved.
  *
- * Ids of jobs and iterations are "<epoch>.<counter>": one that was never committed is never given again. Task ids are opaque
- * to everybody else and the same under every leader.
+ * Ids of jobs and iterations are "<epoch>.<counter>": one that was never committed is never given again. Task ids are
+ * opaque to everybody else and the same under every leader.
  *
  * Threads: none. A core belongs to one thread.
  */
@@ -59,13 +58,13 @@ struct mr_core_config {
     uint64_t epoch; /* create revision of the leader key */
 
     /* 0: the default. */
-    int64_t worker_timeout_ms;  /* 60 s: a worker that was silent this long is lost */
-    int64_t client_timeout_ms;  /* 120 s */
-    int64_t job_gc_timeout_ms;  /* 300 s: an iteration that its last client released this long ago is collected */
-    int64_t job_retention_ms;   /* 7 days: a named job that nobody has used this long is forgotten (by wall_ms) */
+    int64_t worker_timeout_ms;    /* 60 s: a worker that was silent this long is lost */
+    int64_t client_timeout_ms;    /* 120 s */
+    int64_t job_gc_timeout_ms;    /* 300 s: an iteration that its last client released this long ago is collected */
+    int64_t job_retention_ms;     /* 7 days: a named job that nobody has used this long is forgotten (by wall_ms) */
     int64_t dataset_retention_ms; /* 1 day: the same for datasets without a name of their own */
-    int64_t takeover_grace_ms;  /* 20 s: nobody is given up earlier than this after mr_core_ready() */
-    int64_t heartbeat_ms;       /* 1 s: what workers are told */
+    int64_t takeover_grace_ms;    /* 20 s: nobody is given up earlier than this after mr_core_ready() */
+    int64_t heartbeat_ms;         /* 1 s: what workers are told */
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);
@@ -77,12 +76,12 @@ void mr_core_free(mr_core *core);
 
 /* ---------------------------------------------------------------- loading */
 
-/* What to load, relative to the root, each ending in '/', NULL-terminated. "blobs/" is not among them: only its keys are
- * needed, see mr_core_load_blob(). */
+/* What to load, relative to the root, each ending in '/', NULL-terminated. "blobs/" is not among them: only its keys
+ * are needed, see mr_core_load_blob(). */
 const char *const *mr_core_prefixes(void);
 
-/* Take in one key below those prefixes. MR_EDATALOSS: a value that does not parse or contradicts its key (nothing was changed;
- * the loop says so and does not serve: guessing here would lose acknowledged objects). */
+/* Take in one key below those prefixes. MR_EDATALOSS: a value that does not parse or contradicts its key (nothing was
+ * changed; the loop says so and does not serve: guessing here would lose acknowledged objects). */
 int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err);
 
 /* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
@@ -112,8 +111,8 @@ enum mr_command_kind {
 
 /*
  * A definition goes to the store in parts, before the command that makes the dataset exist: one STORE_PART for each
- * MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET naming @blob and @parts, all in one turn of the
- * loop. Nothing needs to be stored (parts = 0) if mr_core_has_definition() says so just before.
+ * MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET naming @blob and @parts, all in one turn
+ * of the loop. Nothing needs to be stored (parts = 0) if mr_core_has_definition() says so just before.
  */
 struct mr_part_store {
     const char *blob; /* 32 hex digits, drawn by the caller */
@@ -183,7 +182,8 @@ struct mr_change {
 
 enum mr_effect_kind {
     MR_EFFECT_REPLY,          /* answer to the call with `token`; to a watch: its first update */
-    MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for every stream that watches iteration `topic`; replaces one still held */
+    MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for every stream that watches iteration `topic`; replaces one still held
+                               */
     MR_EFFECT_PUSH_WORKER,    /* WorkerUpdate for the stream of worker incarnation `topic`; replaces one still held */
     MR_EFFECT_END_CLIENT,     /* end the stream of client `topic` with `error` */
     MR_EFFECT_END_WORKER,     /* end the stream of worker incarnation `topic` with `error` */
@@ -196,7 +196,7 @@ struct mr_effect {
     char topic[80];            /* PUSH_*: iteration id or incarnation; END_*: client or incarnation */
     mr_error error;            /* REPLY, END_*: code 0 is success */
     ProtobufCMessage *message; /* REPLY (never NULL), PUSH_*; its `header` is NULL: the loop's to fill in */
-    const char *blob;          /* REPLY to GET_DATASET: where the definition is ("blobs/<blob>/<index>"), until the next step */
+    const char *blob; /* REPLY to GET_DATASET: where the definition is ("blobs/<blob>/<index>"), until the next step */
     uint32_t parts;
 };
 
@@ -209,13 +209,14 @@ struct mr_outcome {
     size_t cap_effects;
 };
 
-/* Free what a step put into @out; it may be stepped into again. NULL-safe for a zeroed outcome. Messages that the loop keeps
- * are to be taken out first (set `message` to NULL; free with protobuf_c_message_free_unpacked(msg, NULL)). */
+/* Free what a step put into @out; it may be stepped into again. NULL-safe for a zeroed outcome. Messages that the loop
+ * keeps are to be taken out first (set `message` to NULL; free with protobuf_c_message_free_unpacked(msg, NULL)). */
 void mr_outcome_clear(struct mr_outcome *out);
 
 /*
- * Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an error), which is MR_OK here; < 0
- * means that the core cannot go on (out of memory, a broken invariant): free it and load again. @out must be zeroed or cleared.
+ * Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an error), which is MR_OK
+ * here; < 0 means that the core cannot go on (out of memory, a broken invariant): free it and load again. @out must be
+ * zeroed or cleared.
  */
 int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *out, mr_error *err);
 
@@ -225,7 +226,8 @@ int64_t mr_core_next_timer(const mr_core *core);
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
 
-/* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For tests and slow assertions. */
+/* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For tests and slow
+ * assertions. */
 int mr_core_check(const mr_core *core, mr_error *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Datasets: content-addressed (the id is made from the fingerprint) or named.
  *
- * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is shared by all datasets
- * of one fingerprint. Parts are keyed by an id of their own and not by fingerprint: otherwise deleting one dataset could take
- * the parts that a registration of the same content has just put.
+ * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is shared by all
+ * datasets of one fingerprint. Parts are keyed by an id of their own and not by fingerprint: otherwise deleting one
+ * dataset could take the parts that a registration of the same content has just put.
  */
 #include "dispatcher/core/internal.h"
 
@@ -228,10 +228,11 @@ static int check_registration(const mr_core *core, const struct mr_dataset_regis
 static int compare_registration(const Millrace__DatasetRecord *rec, const struct mr_dataset_register *in, mr_error *err)
 {
     if (strcmp(rec->fingerprint, in->fingerprint) != 0) {
-        return mr_error_set(err, MR_EINVAL,
-                            "dataset '%s' is registered with another definition: existing %s (fingerprint %s), requested "
-                            "fingerprint %s",
-                            rec->id, rec->summary, rec->fingerprint, in->fingerprint);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "dataset '%s' is registered with another definition: existing %s (fingerprint %s), requested "
+            "fingerprint %s",
+            rec->id, rec->summary, rec->fingerprint, in->fingerprint);
     }
     if (strcmp(rec->compression, in->compression) != 0) {
         return mr_error_set(err, MR_EINVAL, "dataset '%s' is registered with compression %s; requested %s", rec->id,

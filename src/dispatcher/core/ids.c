@@ -61,7 +61,8 @@ bool mr_id_is_valid(const char *s)
     return strlen(s) == MR_ID_HEX && strspn(s, "0123456789abcdef") == MR_ID_HEX;
 }
 
-/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF); 0 if there is none. */
+/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF); 0 if there is
+ * none. */
 static size_t utf8_sequence(const unsigned char *p)
 {
     unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */

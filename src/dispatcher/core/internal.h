@@ -1,9 +1,9 @@
 /*
  * Inside the core: the objects, and what its files offer each other.
  *
- * An object owns its record (the message that is its value in the store) and adds what is derived or soft. A decision changes
- * the record and puts it; nothing is put before everything that can refuse the command was asked. Running out of memory
- * is sticky (mr_core_fail()): the step goes on with what it has and is thrown away at its end, core and all.
+ * An object owns its record (the message that is its value in the store) and adds what is derived or soft. A decision
+ * changes the record and puts it; nothing is put before everything that can refuse the command was asked. Running out
+ * of memory is sticky (mr_core_fail()): the step goes on with what it has and is thrown away at its end, core and all.
  */
 #ifndef MR_DISPATCHER_CORE_INTERNAL_H
 #define MR_DISPATCHER_CORE_INTERNAL_H
@@ -18,12 +18,12 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <sys/queue.h>
 
-#define MR_ID_HEX 32             /* digits of ids that callers draw: clients, worker incarnations, blobs */
-#define MR_STAMP_SIZE 42         /* "<epoch>.<counter>" and its NUL */
-#define MR_WORKER_REF_SIZE 48    /* "<incarnation>.<life>" */
+#define MR_ID_HEX 32          /* digits of ids that callers draw: clients, worker incarnations, blobs */
+#define MR_STAMP_SIZE 42      /* "<epoch>.<counter>" and its NUL */
+#define MR_WORKER_REF_SIZE 48 /* "<incarnation>.<life>" */
 #define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE)
-#define MR_KEY_SIZE 1024         /* longest key: a name with every byte escaped */
-#define MR_UNREACHABLE_MAX 64    /* workers that one client may report */
+#define MR_KEY_SIZE 1024      /* longest key: a name with every byte escaped */
+#define MR_UNREACHABLE_MAX 64 /* workers that one client may report */
 #define MR_JOB_ITERATIONS_MAX 1024
 #define MR_RELEASED_LISTED_MAX 4096 /* of one worker: further ones are learned when the iteration ends */
 
@@ -86,8 +86,8 @@ struct mr_cursor {
 };
 
 struct mr_iteration {
-    TAILQ_ENTRY(mr_iteration) link;    /* of the core */
-    TAILQ_ENTRY(mr_iteration) in_job;  /* of its job */
+    TAILQ_ENTRY(mr_iteration) link;   /* of the core */
+    TAILQ_ENTRY(mr_iteration) in_job; /* of its job */
     TAILQ_ENTRY(mr_iteration) touched;
     TAILQ_ENTRY(mr_iteration) unsettled; /* waiting for mr_iteration_settle() */
     Millrace__IterationRecord *rec;
@@ -101,10 +101,10 @@ struct mr_iteration {
     uint32_t open_tasks;
     uint32_t ended_tasks;
     uint32_t live_clients;
-    int64_t collect_at;  /* nobody reads it: when it goes; MR_NEVER while somebody does */
-    int64_t forget_at;   /* finished: when its record goes */
+    int64_t collect_at; /* nobody reads it: when it goes; MR_NEVER while somebody does */
+    int64_t forget_at;  /* finished: when its record goes */
     bool is_unsettled;
-    bool is_touched;     /* push to its clients at the end of the step */
+    bool is_touched; /* push to its clients at the end of the step */
 };
 
 enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
@@ -116,10 +116,10 @@ struct mr_task {
     struct mr_worker *worker;
     char id[MR_TASK_ID_SIZE];
     enum mr_task_state state;
-    bool counted; /* LOST: in the iteration's losses */
-    Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
+    bool counted;                   /* LOST: in the iteration's losses */
+    Millrace__TaskRecord *rec;      /* NULL: nothing differs from what is derived */
     Millrace__GrantRecord **grants; /* one a provider, each NULL until the first answer */
-    uint64_t produced, delivered; /* soft */
+    uint64_t produced, delivered;   /* soft */
 };
 
 struct mr_worker {
@@ -131,10 +131,10 @@ struct mr_worker {
     struct mr_stamp lost; /* {0, 0}: alive */
     TAILQ_HEAD(, mr_task) tasks;
     uint64_t version;
-    int64_t seen;      /* last sign of life */
-    int64_t lost_at;   /* when the core saw it lost (or loaded it so) */
+    int64_t seen;    /* last sign of life */
+    int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     int64_t deadline;
-    bool graced;       /* the brake on mass expiry has given it one more grace */
+    bool graced; /* the brake on mass expiry has given it one more grace */
     bool is_touched;
 };
 
@@ -169,19 +169,19 @@ struct mr_core {
     uint64_t versions; /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
-    int64_t now;      /* the core's clock: now_ms without the time the loop stood still */
-    int64_t late;     /* all of that time */
+    int64_t now;  /* the core's clock: now_ms without the time the loop stood still */
+    int64_t late; /* all of that time */
     int64_t wall_ms;
     int64_t next_scan;
-    bool scan_again;  /* the last scan ran out of room in its transaction */
+    bool scan_again; /* the last scan ran out of room in its transaction */
 
-    struct mr_map blobs;            /* by fingerprint */
-    struct mr_map datasets;         /* by id */
-    struct mr_map jobs;             /* by slot */
+    struct mr_map blobs;    /* by fingerprint */
+    struct mr_map datasets; /* by id */
+    struct mr_map jobs;     /* by slot */
     struct mr_map jobs_by_id;
-    struct mr_map iterations;       /* by id */
+    struct mr_map iterations; /* by id */
     struct mr_map tasks_by_id;
-    struct mr_map workers;          /* by incarnation: its newest life */
+    struct mr_map workers;            /* by incarnation: its newest life */
     struct mr_map workers_by_address; /* alive */
     struct mr_map workers_by_ref;
     struct mr_map clients;
@@ -251,7 +251,8 @@ void mr_core_delete(mr_core *core, const char *key);
 /* Delete @key in some later step. */
 void mr_core_leave_over(mr_core *core, const char *key);
 
-/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL if the core has failed. */
+/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL if the core has
+ * failed. */
 void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced);
 /* Answer it with an error, which is always fenced. */
 void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error);

@@ -5,9 +5,9 @@
  *      │  ╰─(a task failed)──────────────────────────►╯
  *      ╰─(nobody reads it for long, not DYNAMIC)──► forgotten, and made afresh when somebody comes back
  *
- * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that is
- * gone, by the job's ended_below. A DYNAMIC iteration is therefore not forgotten while its job lives: made afresh, it
- * would hand out everything twice.
+ * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that
+ * is gone, by the job's ended_below. A DYNAMIC iteration is therefore not forgotten while its job lives: made afresh,
+ * it would hand out everything twice.
  *
  * An iteration whose tasks were all lost stays open: the next worker goes on with it.
  */
@@ -143,7 +143,8 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     }
     mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
     mr_iteration_put(core, it);
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         if (mr_worker_is_live(worker) && mr_task_add(core, it, worker) != NULL) {
             mr_worker_touch(core, worker);
         }
@@ -159,7 +160,8 @@ bool mr_job_advance(struct mr_job *job)
 
     do {
         moved = false;
-        TAILQ_FOREACH (it, &job->iterations, in_job) {
+        TAILQ_FOREACH(it, &job->iterations, in_job)
+        {
             if (it->rec->repetition == job->rec->ended_below && it->rec->finished) {
                 job->rec->ended_below++;
                 moved = true;
@@ -192,7 +194,8 @@ static bool count_losses(mr_core *core, struct mr_iteration *it)
     bool changed = false;
     char stamp[MR_STAMP_SIZE];
 
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         if (task->state != MR_TASK_LOST || task->counted) {
             continue;
         }
@@ -255,7 +258,14 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_iteration_touch(core, it);
     mr_iteration_touch_workers(core, it);
     drop_tasks(core, it);
-    mr_core_trace(core, "iteration %s: finished%s%s", it->rec->id, code < 0 ? ", " : "", why);
+    if (code < 0) {
+        mr_core_trace(core, "iteration %s: failed, %s", it->rec->id, why);
+    } else if (end->lost_workers > 0) {
+        mr_core_trace(core, "iteration %s: finished, %u workers and %" PRIu64 " splits lost", it->rec->id,
+                      end->lost_workers, end->lost_splits);
+    } else {
+        mr_core_trace(core, "iteration %s: finished", it->rec->id);
+    }
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)

@@ -1,6 +1,6 @@
 /*
- * Jobs: by name, or one client's own. Open is one command: it joins or creates the job, joins or creates the iteration of
- * the repetition asked for, and attaches the client, so that nothing can be collected in between.
+ * Jobs: by name, or one client's own. Open is one command: it joins or creates the job, joins or creates the iteration
+ * of the repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
 #include "dispatcher/core/internal.h"
 
@@ -27,7 +27,8 @@ bool mr_job_is_idle(const struct mr_job *job)
 {
     const struct mr_iteration *it;
 
-    TAILQ_FOREACH (it, &job->iterations, in_job) {
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
         if (it->live_clients > 0) {
             return false;
         }
@@ -84,8 +85,8 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
     job->rec = rec;
     job->dataset = mr_dataset_find(core, rec->dataset_id);
     if (job->dataset == NULL || !mr_stamp_parse(rec->id, &job->id.at)) {
-        mr_error_set(err, MR_EDATALOSS, "job '%s' has id '%s' and dataset '%s', which does not exist", rec->name, rec->id,
-                     rec->dataset_id);
+        mr_error_set(err, MR_EDATALOSS, "job '%s' has id '%s' and dataset '%s', which does not exist", rec->name,
+                     rec->id, rec->dataset_id);
         mr_job_free(job);
         return NULL;
     }
@@ -184,10 +185,11 @@ static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_er
     } else {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL,
-                        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
-                        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers, rec->dataset_id,
-                        mode_name(wish->mode), wish->target, wish->dataset_id);
+    return mr_error_set(
+        err, MR_EINVAL,
+        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
+        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers, rec->dataset_id, mode_name(wish->mode),
+        wish->target, wish->dataset_id);
 }
 
 static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const struct wish *wish, struct mr_job **ret,
@@ -245,7 +247,8 @@ static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t r
 {
     struct mr_iteration *it;
 
-    TAILQ_FOREACH (it, &job->iterations, in_job) {
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
         if (it->rec->repetition == repetition) {
             return it;
         }

@@ -1,7 +1,7 @@
 /*
  * Takeover: the records of the store become a core again. They come in any order, so they are parsed and kept, and put
- * together when all are there: first what others refer to, then what is derived, then what differs from it. What refers to
- * something that is gone was on its way out when the last leader stopped, and is left over.
+ * together when all are there: first what others refer to, then what is derived, then what differs from it. What refers
+ * to something that is gone was on its way out when the last leader stopped, and is left over.
  */
 #include "dispatcher/core/internal.h"
 
@@ -20,7 +20,8 @@ STAILQ_HEAD(staged_list, staged_record);
 /* Takes @rec. MR_EDATALOSS: the record contradicts its key or what is there. */
 typedef int adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 
-static adopt_fn adopt_dataset, adopt_job, adopt_worker, adopt_iteration, adopt_task, adopt_cursor, adopt_grant, adopt_client;
+static adopt_fn adopt_dataset, adopt_job, adopt_worker, adopt_iteration, adopt_task, adopt_cursor, adopt_grant,
+    adopt_client;
 
 /* In the order of adoption. */
 static const struct {
@@ -46,7 +47,7 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {"datasets/", "jobs/",    "workers/", "iterations/", "tasks/",
+    static const char *const prefixes[] = {"datasets/", "jobs/",   "workers/", "iterations/", "tasks/",
                                            "cursors/",  "grants/", "clients/", NULL};
 
     _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
@@ -216,7 +217,8 @@ static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *
         return MR_OK;
     }
     /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         if (mr_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0) {
             mr_task_add(core, it, worker);
         }
@@ -288,7 +290,8 @@ static int adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     struct mr_task *candidate;
 
     if (it != NULL) {
-        TAILQ_FOREACH (candidate, &it->tasks, in_iteration) {
+        TAILQ_FOREACH(candidate, &it->tasks, in_iteration)
+        {
             if (strcmp(candidate->worker->ref, rest) == 0) {
                 task = candidate;
                 break;
@@ -357,13 +360,15 @@ static int sweep_blobs(mr_core *core, mr_error *err)
     struct mr_map used = {0};
     int rc = MR_OK;
 
-    TAILQ_FOREACH (dataset, &core->dataset_list, link) {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link)
+    {
         rc = mr_map_put(&used, dataset->blob->id, dataset->blob, err);
         if (rc < 0) {
             goto out;
         }
     }
-    STAILQ_FOREACH (staged, &core->staged->blobs, link) {
+    STAILQ_FOREACH(staged, &core->staged->blobs, link)
+    {
         const char *id = staged->key + strlen("blobs/");
         const char *slash = strchr(id, '/');
         char blob[MR_ID_HEX + 1] = "";
@@ -388,7 +393,8 @@ static void derive_losses(mr_core *core, struct mr_worker *worker)
     if (mr_worker_is_live(worker)) {
         return;
     }
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         if (task->state == MR_TASK_OPEN) {
             task->counted = mr_stamp_compare(worker->lost, task->iteration->losses_counted_to) <= 0;
             mr_task_move(core, task, MR_TASK_LOST);
@@ -405,12 +411,14 @@ static int64_t at_least(int64_t ms, int64_t floor)
 static void arm(mr_core *core)
 {
     int64_t grace = core->config.takeover_grace_ms;
-    int64_t gc = at_least(at_least(core->config.job_gc_timeout_ms, core->config.client_timeout_ms), MR_RESTART_GRACE_MS);
+    int64_t gc =
+        at_least(at_least(core->config.job_gc_timeout_ms, core->config.client_timeout_ms), MR_RESTART_GRACE_MS);
     struct mr_iteration *it;
     struct mr_worker *worker;
     struct mr_client *client;
 
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         derive_losses(core, worker);
         worker->seen = core->now;
         worker->lost_at = core->now;
@@ -418,11 +426,13 @@ static void arm(mr_core *core)
             worker->deadline = mr_time_add(core->now, at_least(core->config.worker_timeout_ms, grace));
         }
     }
-    TAILQ_FOREACH (client, &core->client_list, link) {
-        client->deadline = mr_time_add(core->now, client->rec->released ? MR_RELEASED_KEEP_MS
-                                                                       : at_least(core->config.client_timeout_ms, grace));
+    TAILQ_FOREACH(client, &core->client_list, link)
+    {
+        client->deadline = mr_time_add(
+            core->now, client->rec->released ? MR_RELEASED_KEEP_MS : at_least(core->config.client_timeout_ms, grace));
     }
-    TAILQ_FOREACH (it, &core->iteration_list, link) {
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
         if (it->rec->finished) {
             it->forget_at = mr_time_add(core->now, at_least(MR_FINISHED_KEEP_MS, gc));
         } else {

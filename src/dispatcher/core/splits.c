@@ -1,6 +1,7 @@
 /*
- * Handing out splits. Of each provider (source) of a DYNAMIC iteration one cursor is kept, {repetition, next}, and of each
- * task the last answer it got, so that it can be given again; both are written in the transaction that the answer waits for.
+ * Handing out splits. Of each provider (source) of a DYNAMIC iteration one cursor is kept, {repetition, next}, and of
+ * each task the last answer it got, so that it can be given again; both are written in the transaction that the answer
+ * waits for.
  *
  *  seq = stored       the stored answer, again: it was lost on its way
  *  seq = stored + 1   the receipt for the stored one; decide, write, answer
@@ -41,8 +42,8 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 }
 
 /*
- * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and little
- * at first, since a split may be a whole file.
+ * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and
+ * little at first, since a split may be a whole file.
  */
 static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want)
 {
@@ -53,7 +54,8 @@ static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_
     return n > 0 ? n : 1;
 }
 
-/* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in between is dropped. */
+/* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in between is dropped.
+ */
 static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetition)
 {
     Millrace__CursorRecord *cursor = it->cursors[provider].rec;
@@ -218,8 +220,9 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
     bool again = grant != NULL && in->seq == stored;
 
     if (!again && in->seq != stored + 1) {
-        return mr_error_set(err, MR_ERANGE, "task %s asks for grant %" PRIu64 " of provider %u; the last one was %" PRIu64,
-                            task->id, in->seq, in->provider, stored);
+        return mr_error_set(err, MR_ERANGE,
+                            "task %s asks for grant %" PRIu64 " of provider %u; the last one was %" PRIu64, task->id,
+                            in->seq, in->provider, stored);
     }
     *ret = task;
     return MR_OK;

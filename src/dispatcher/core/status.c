@@ -53,7 +53,8 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_work
     set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
     status->lost = !mr_worker_is_live(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         status->tasks += task->state == MR_TASK_OPEN ? 1 : 0;
     }
     return status;
@@ -82,7 +83,8 @@ static void list_reporters(mr_core *core, const struct mr_task *task, Millrace__
     if (status->unreachable_by == NULL) {
         return;
     }
-    TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+    TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
+    {
         for (size_t i = 0; !client->rec->released && i < client->nunreachable; i++) {
             if (strcmp(client->unreachable[i].incarnation, task->worker->rec->incarnation) == 0) {
                 char **slot = &status->unreachable_by[status->n_unreachable_by++];
@@ -159,7 +161,8 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
         status->end->error_code = it->rec->end != NULL ? it->rec->end->error_code : 0;
         mr_core_set(core, &status->end->error, it->rec->end != NULL ? it->rec->end->error : "");
     }
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         n++;
     }
     status->tasks = array(core, n);
@@ -167,7 +170,8 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
     if (core->failed != 0) {
         return status;
     }
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         Millrace__TaskStatus *one = task_status(core, task);
 
         if (one != NULL) {
@@ -202,7 +206,8 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     if (status->iterations == NULL) {
         return status;
     }
-    TAILQ_FOREACH (it, &job->iterations, in_job) {
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
         Millrace__IterationStatus *one = iteration_status(core, it);
 
         if (one != NULL) {
@@ -224,21 +229,24 @@ static void list_objects(mr_core *core, Millrace__Status *status)
     if (core->failed != 0) {
         return;
     }
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         Millrace__WorkerStatus *one = worker_status(core, worker);
 
         if (one != NULL) {
             status->workers[status->n_workers++] = one;
         }
     }
-    TAILQ_FOREACH (dataset, &core->dataset_list, link) {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link)
+    {
         Millrace__DatasetStatus *one = dataset_status(core, dataset);
 
         if (one != NULL) {
             status->datasets[status->n_datasets++] = one;
         }
     }
-    TAILQ_FOREACH (job, &core->job_list, link) {
+    TAILQ_FOREACH(job, &core->job_list, link)
+    {
         Millrace__JobStatus *one = job_status(core, job);
 
         if (one != NULL) {

@@ -1,7 +1,8 @@
 /*
- * What time does: workers and clients that fell silent, iterations nobody reads, records nobody needs, and the work that
- * earlier steps left for later. Each step stays within one transaction; what does not fit comes in the next, which is due at
- * once. Objects are looked at in turn a few times in the shortest timeout, which costs nothing beside the requests they send.
+ * What time does: workers and clients that fell silent, iterations nobody reads, records nobody needs, and the work
+ * that earlier steps left for later. Each step stays within one transaction; what does not fit comes in the next, which
+ * is due at once. Objects are looked at in turn a few times in the shortest timeout, which costs nothing beside the
+ * requests they send.
  */
 #include "dispatcher/core/internal.h"
 
@@ -28,8 +29,8 @@ static bool is_silent(const mr_core *core, const struct mr_worker *worker)
 }
 
 /*
- * A brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it was paused, or cut off). Then
- * all of them get one more full grace, once.
+ * A brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it was paused, or cut
+ * off). Then all of them get one more full grace, once.
  */
 static void brake(mr_core *core)
 {
@@ -37,13 +38,15 @@ static void brake(mr_core *core)
     struct mr_worker *worker;
     size_t silent = 0, graced = 0;
 
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         silent += is_silent(core, worker) ? 1 : 0;
     }
     if (silent <= limit) {
         return;
     }
-    TAILQ_FOREACH (worker, &core->worker_list, link) {
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
         if (is_silent(core, worker) && !worker->graced) {
             worker->graced = true;
             worker->deadline = mr_time_add(core->now, core->config.worker_timeout_ms);
@@ -51,7 +54,8 @@ static void brake(mr_core *core)
         }
     }
     if (graced > 0) {
-        mr_core_trace(core, "%zu of %zu workers are silent: one more grace for %zu", silent, core->live_workers, graced);
+        mr_core_trace(core, "%zu of %zu workers are silent: one more grace for %zu", silent, core->live_workers,
+                      graced);
     }
 }
 
@@ -63,7 +67,8 @@ static bool is_forgettable(const mr_core *core, const struct mr_worker *worker)
     if (mr_worker_is_live(worker) || mr_time_add(worker->lost_at, MR_LOST_KEEP_MS) > core->now) {
         return false;
     }
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         if (task->state == MR_TASK_ENDED || !task->counted) {
             return false;
         }
@@ -97,7 +102,8 @@ static bool is_unreachable(const mr_core *core, const struct mr_iteration *it, c
 {
     const struct mr_client *client;
 
-    TAILQ_FOREACH (client, &it->clients, in_iteration) {
+    TAILQ_FOREACH(client, &it->clients, in_iteration)
+    {
         bool reported = false;
 
         if (client->rec->released) {
@@ -120,7 +126,8 @@ static bool has_reports(const struct mr_iteration *it)
 {
     const struct mr_client *client;
 
-    TAILQ_FOREACH (client, &it->clients, in_iteration) {
+    TAILQ_FOREACH(client, &it->clients, in_iteration)
+    {
         if (client->nunreachable > 0) {
             return true;
         }
@@ -208,7 +215,8 @@ static bool scan_iterations(mr_core *core)
     return true;
 }
 
-/* Retention goes by wall time, since timers start anew with each leader and a daily roll-out must not keep things for ever. */
+/* Retention goes by wall time, since timers start anew with each leader and a daily roll-out must not keep things for
+ * ever. */
 static bool is_older(const mr_core *core, uint64_t since_ms, int64_t retention_ms)
 {
     return core->wall_ms > 0 && since_ms < (uint64_t)core->wall_ms &&
@@ -226,7 +234,8 @@ static bool is_job_past_use(const mr_core *core, const struct mr_job *job)
     if (!mr_job_is_anonymous(job)) {
         return job->rec->released_ms != 0 && is_older(core, job->rec->released_ms, core->config.job_retention_ms);
     }
-    TAILQ_FOREACH (it, &job->iterations, in_job) {
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
         read_lately = read_lately || (it->rec->finished ? it->forget_at : it->collect_at) > core->now;
     }
     return !read_lately;
@@ -305,8 +314,8 @@ void mr_core_do_timer(mr_core *core)
 {
     settle(core);
     if (core->scan_again || core->next_scan <= core->now) {
-        bool whole = scan_workers(core) && scan_clients(core) && scan_iterations(core) && scan_jobs(core) &&
-                     scan_datasets(core);
+        bool whole =
+            scan_workers(core) && scan_clients(core) && scan_iterations(core) && scan_jobs(core) && scan_datasets(core);
 
         core->scan_again = !whole;
         core->next_scan = mr_time_add(core->now, mr_core_scan_interval(core));

@@ -42,7 +42,8 @@ void mr_iteration_touch_workers(mr_core *core, struct mr_iteration *it)
 {
     struct mr_task *task;
 
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         mr_worker_touch(core, task->worker);
     }
 }
@@ -87,7 +88,8 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
     if (it->rec->finished && it->rec->end != NULL) {
         update->end = copy_end(core, it->rec->end);
     }
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         n++;
     }
     update->tasks = mr_calloc(n, sizeof *update->tasks);
@@ -95,7 +97,8 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
         mr_core_nomem(core);
         return;
     }
-    TAILQ_FOREACH (task, &it->tasks, in_iteration) {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
         Millrace__TaskInfo *info = task_info(core, task);
 
         if (info == NULL) {
@@ -157,8 +160,10 @@ static void list_released(mr_core *core, const struct mr_worker *worker, Millrac
     const struct mr_task *task;
     size_t n = 0;
 
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
-        TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
+        TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
+        {
             n += client->rec->released ? 1 : 0;
         }
     }
@@ -168,8 +173,10 @@ static void list_released(mr_core *core, const struct mr_worker *worker, Millrac
         mr_core_nomem(core);
         return;
     }
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
-        TAILQ_FOREACH (client, &task->iteration->clients, in_iteration) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
+        TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
+        {
             if (client->rec->released && update->n_released_clients < n) {
                 char **slot = &update->released_clients[update->n_released_clients++];
 
@@ -186,7 +193,8 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
     size_t n = 0;
 
     update->version = worker->version;
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         n += task->state == MR_TASK_OPEN ? 1 : 0;
     }
     update->tasks = mr_calloc(n, sizeof *update->tasks);
@@ -194,7 +202,8 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
         mr_core_nomem(core);
         return;
     }
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         if (task->state != MR_TASK_OPEN) {
             continue;
         }

@@ -1,7 +1,7 @@
 /*
- * Workers, by life: from the registration of a process until it is silent for too long or superseded by another process at
- * its address. One record a life, written at both ends and never by a heartbeat. A process that was lost and comes back begins
- * another life under the same incarnation, with fresh tasks, since its old ones were given up.
+ * Workers, by life: from the registration of a process until it is silent for too long or superseded by another process
+ * at its address. One record a life, written at both ends and never by a heartbeat. A process that was lost and comes
+ * back begins another life under the same incarnation, with fresh tasks, since its old ones were given up.
  *
  * The end of a life is one put, whatever the number of its tasks: that they are lost is a comparison of stamps.
  */
@@ -104,7 +104,8 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded)
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
     mr_core_trace(core, "worker %s at %s: %s", worker->ref, worker->rec->address, superseded ? "superseded" : "lost");
-    TAILQ_FOREACH (task, &worker->tasks, in_worker) {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
         if (task->state == MR_TASK_OPEN) {
             mr_task_move(core, task, MR_TASK_LOST);
         }
@@ -172,13 +173,13 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
 static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
                           const struct mr_worker *there, mr_error *err)
 {
-    if (last != NULL && (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
+    if (last != NULL &&
+        (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
         return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
     }
-    if (core->lives >= MR_CORE_WORKERS_MAX ||
-        core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served",
-                            core->lives, core->tasks);
+    if (core->lives >= MR_CORE_WORKERS_MAX || core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served", core->lives,
+                            core->tasks);
     }
     return MR_OK;
 }
@@ -227,7 +228,8 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
     mr_core_trace(core, "worker %s at %s: registered", worker->ref, rec->address);
     mr_worker_seen(core, worker);
     put_worker(core, worker);
-    TAILQ_FOREACH (it, &core->iteration_list, link) {
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
         if (!it->rec->finished) {
             mr_task_add(core, it, worker);
         }
@@ -246,8 +248,8 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
     }
     if (rc == MR_OK && last != NULL && mr_worker_is_live(last)) {
         if (strcmp(last->rec->address, in->address) != 0) {
-            rc = mr_error_set(&err, MR_EINVAL, "worker %.8s is registered at %.80s and cannot move to %.80s", in->incarnation,
-                              last->rec->address, in->address);
+            rc = mr_error_set(&err, MR_EINVAL, "worker %.8s is registered at %.80s and cannot move to %.80s",
+                              in->incarnation, last->rec->address, in->address);
         } else {
             mr_worker_seen(core, last); /* A repeated call, or a new leader: nothing to write. */
         }

@@ -1,0 +1,217 @@
+/*
+ * Named cases in virtual time, told by the transcript: the core's own lines and what befell the cluster. No chance
+ * plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second.
+ */
+#include "sim.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static size_t told; /* of the transcript */
+
+static int setup(void **state)
+{
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+
+    sim_init(sim, 0);
+    sim->record = true;
+    told = 0;
+    *state = sim;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_free(sim);
+    mr_free(sim);
+    return 0;
+}
+
+/* What was said since the last time. */
+static void expect(struct sim *sim, const char *lines)
+{
+    const char *said = sim->transcript != NULL ? sim->transcript + told : "";
+
+    if (strcmp(said, lines) != 0) {
+        print_message("--- said:\n%s--- expected:\n%s", said, lines);
+    }
+    assert_string_equal(said, lines);
+    assert_string_equal(sim->violation, "");
+    told = sim->transcript_len;
+}
+
+static void forget_said(struct sim *sim)
+{
+    told = sim->transcript_len;
+}
+
+static void give_plan(struct sim *sim, int client, const char *job, int dataset, bool dynamic)
+{
+    struct sim_plan *plan = &sim->clients[client].plan;
+
+    snprintf(plan->job, sizeof plan->job, "%s", job);
+    plan->dataset = dataset;
+    plan->dynamic = dynamic;
+    plan->repetitions = 1;
+}
+
+/* Until a key that begins with @prefix is in the store. */
+static void run_until_stored(struct sim *sim, const char *prefix)
+{
+    for (;;) {
+        for (size_t i = 0; i < sim->store.count; i++) {
+            if (strncmp(sim->store.kvs[i].key, prefix, strlen(prefix)) == 0) {
+                return;
+            }
+        }
+        assert_true(sim_step(sim));
+        assert_true(sim->now < 100000);
+    }
+}
+
+static void a_reader_and_a_worker(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 3 /* few */, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    sim_run_until(sim, 2000);
+    assert_true(sim_all_done(sim));
+    expect(sim, "[      0] worker 0: starts at host0:1\n"
+                "[      1] dispatcher 0: leads\n"
+                "[     73] worker w0.1 at host0:1: registered\n"
+                "[    100] client 0: starts\n"
+                "[    101] dataset few: registered, few\n"
+                "[    105] job digits: created, DYNAMIC\n"
+                "[    105] iteration 1.3: repetition 0 of job digits\n"
+                "[    105] client c0: attached to iteration 1.3\n"
+                "[    109] task 1.3/w0.1: provider 0, repetition 0, splits 0..1\n"
+                "[    315] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
+                "[    419] task 1.3/w0.1: end of provider 0, repetition 0\n"
+                "[    423] task 1.3/w0.1: ended\n"
+                "[    423] iteration 1.3: finished\n"
+                "[    426] client 0: end of repetition 0\n"
+                "[    427] client c0: left iteration 1.3\n"
+                "[    430] client 0: has read everything\n");
+}
+
+/* The answer is lost with its leader, after it was committed: the next leader has it, and gives it again. */
+static void the_next_leader_gives_the_same_answer(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 3 /* few */, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "grants/");
+    forget_said(sim);
+    sim_kill_replica(sim, 0, 60000);
+    sim_run_until(sim, 10000);
+    assert_true(sim_all_done(sim));
+    /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on them. */
+    expect(sim, "[    112] dispatcher 0: killed\n"
+                "[   2111] dispatcher 1: leads\n"
+                "[   3227] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
+                "[   3331] task 1.3/w0.1: end of provider 0, repetition 0\n"
+                "[   3335] task 1.3/w0.1: ended\n"
+                "[   3335] iteration 1.3: finished\n"
+                "[   3338] client 0: end of repetition 0\n"
+                "[   3339] client c0: left iteration 1.3\n"
+                "[   3342] client 0: has read everything\n");
+    assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
+}
+
+/*
+ * A worker that was frozen past its timeout wakes up still believing in its task. The task is lost, whatever it says of
+ * it; it registers again and lives on.
+ */
+static void a_late_report_is_refused(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 2);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 0 /* numbers */, false);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "clients/");
+    sim_run_until(sim, sim->now + 100);
+    forget_said(sim);
+    sim->workers[0].process.frozen_until = 8000;
+    sim_run_until(sim, 10000);
+    assert_true(sim_all_done(sim));
+    expect(sim, "[   1109] task 1.4/w1.1: ended\n"
+                "[   5100] worker w0.1 at host0:1: lost\n"
+                "[   5100] task 1.4/w0.1: lost\n"
+                "[   5100] iteration 1.4: finished, 1 workers and 0 splits lost\n"
+                "[   5103] client 0: end of repetition 0\n"
+                "[   5104] client c0: left iteration 1.4\n"
+                "[   5107] client 0: has read everything\n"
+                "[   8005] worker w0.2 at host0:1: registered\n");
+}
+
+/* The leader stands still until another one leads; then it wakes and finds a call in its queue, from a process that
+ * knows neither: about a dataset that was registered meanwhile. It must not say that there is none. */
+static unsigned denials_of_a_paused_leader(struct sim *sim)
+{
+    Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 2);
+    give_plan(sim, 0, "digits", 3 /* few */, true);
+    give_plan(sim, 1, "others", 1 /* pairs */, true);
+    sim_run_until(sim, 500);
+    sim_client_start(sim, &sim->clients[1]);
+    assert_int_equal(sim_leader(sim), 0);
+    sim->replicas[0].process.frozen_until = 6000;
+    sim_run_until(sim, 4000);
+    assert_int_equal(sim_leader(sim), 1);
+    sim->clients[0].leader = 1; /* a call of its own in that queue would register the dataset there, too */
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "datasets/few");
+    request.dataset_id = (char *)(uintptr_t) "few";
+    sim_probe(sim, 1, 0, MR_COMMAND_GET_DATASET, &request.base);
+    sim_run_until(sim, 8000);
+    return sim->probe_answers;
+}
+
+static void a_paused_leader_denies_nothing(void **state)
+{
+    assert_int_equal(denials_of_a_paused_leader(*state), 0);
+}
+
+static void a_paused_leader_that_answers_from_memory_would(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_SOFT_DENIALS;
+    assert_int_equal(denials_of_a_paused_leader(sim), 1);
+    assert_int_equal(sim->probe_code, MR_ENOTFOUND);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_reader_and_a_worker),
+        T(the_next_leader_gives_the_same_answer),
+        T(a_late_report_is_refused),
+        T(a_paused_leader_denies_nothing),
+        T(a_paused_leader_that_answers_from_memory_would),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
