@@ -124,8 +124,11 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
     if (it == NULL) {
         return;
     }
-    snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
-    note_once(sim, &sim->committed, name, it->id, "one repetition, two iterations");
+    /* Only an OFF iteration that nobody reads may be forgotten before its end, and made again. */
+    if (sim->job_gc_ms == 0 || it->n_providers > 0) {
+        snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
+        note_once(sim, &sim->committed, name, it->id, "one repetition, two iterations");
+    }
     snprintf(name, sizeof name, "finished %s", it->id);
     if (it->finished) {
         note(sim, &sim->committed, name, "yes");

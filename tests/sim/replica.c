@@ -69,6 +69,7 @@ static mr_core *load_core(struct sim *sim, struct sim_replica *replica, uint64_t
         .epoch = epoch,
         .worker_timeout_ms = SIM_WORKER_TIMEOUT_MS,
         .client_timeout_ms = SIM_CLIENT_TIMEOUT_MS,
+        .job_gc_timeout_ms = sim->job_gc_ms,
         .takeover_grace_ms = SIM_WORKER_TIMEOUT_MS + SIM_LEASE_MS,
         .heartbeat_ms = SIM_HEARTBEAT_MS,
         .trace = trace,

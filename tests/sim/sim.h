@@ -267,6 +267,7 @@ struct sim {
     char *transcript;
     size_t transcript_len, transcript_cap;
     bool workers_lost; /* a worker's life has ended */
+    int64_t job_gc_ms; /* 0: the core's default */
 
     /* the checker's model */
     struct mr_map committed; /* "<kind> <what>" -> text */

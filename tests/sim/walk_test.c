@@ -46,6 +46,28 @@ static void plan(struct sim *sim)
     }
 }
 
+/* Long after everybody has read everything: whatever is left in the store is meant to stay. */
+static void check_nothing_is_left(struct sim *sim)
+{
+    static const char *const gone[] = {"clients/", "iterations/", "tasks/", "cursors/", "grants/", "jobs/~"};
+    size_t lives = 0;
+
+    sim_run_until(sim, sim->now + 1500 * 1000);
+    for (size_t i = 0; i < sim->store.count; i++) {
+        const char *key = sim->store.kvs[i].key;
+
+        lives += strncmp(key, "workers/", 8) == 0 ? 1 : 0;
+        for (size_t k = 0; k < sizeof gone / sizeof gone[0]; k++) {
+            if (strncmp(key, gone[k], strlen(gone[k])) == 0) {
+                sim_violation(sim, "'%s' stays for ever", key);
+            }
+        }
+    }
+    if (lives != (size_t)sim->nworkers) {
+        sim_violation(sim, "%zu records of %d workers stay", lives, sim->nworkers);
+    }
+}
+
 static void run(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
 {
     sim_init(sim, seed);
@@ -56,6 +78,7 @@ static void run(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     sim->faults.kill_workers = sim_chance(sim, 50);
     sim->faults.freeze_workers = sim_chance(sim, 30);
     sim->faults.kill_clients = sim_chance(sim, 50);
+    sim->job_gc_ms = sim_chance(sim, 50) ? 0 : 1500;
     sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
     sim_add_clients(sim, 1 + (int)sim_draw(sim, 5));
     plan(sim);
@@ -66,6 +89,9 @@ static void run(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     }
     if (sim->violation[0] == '\0' && !sim_all_done(sim)) {
         sim_violation(sim, "after %d s somebody still reads", PATIENCE_MS / 1000);
+    }
+    if (sim->violation[0] == '\0' && bug == SIM_BUG_NONE && seed % 10 == 0) {
+        check_nothing_is_left(sim);
     }
 }
 
