@@ -223,6 +223,12 @@ uint32_t mr_book_demand(const mr_book *book)
     return allowed > book->ready_rows ? (uint32_t)(allowed - book->ready_rows) : 0;
 }
 
+bool mr_book_low(const mr_book *book)
+{
+    /* Not at the first byte that leaves: waking a thread costs more than a small row does. */
+    return book->ready_bytes < AHEAD_MESSAGES * book->limits.message_bytes / 2 && mr_book_demand(book) > 0;
+}
+
 /* ---- sessions ---- */
 
 mr_book_session *mr_book_find(const mr_book *book, const char *client)

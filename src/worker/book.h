@@ -37,6 +37,8 @@ int mr_book_add(mr_book *book, mr_block *block, mr_error *err);
 void mr_book_finish(mr_book *book, int code, const char *message);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is ready. */
 uint32_t mr_book_demand(const mr_book *book);
+/* There is demand, and so little is ready that a producer that rests should go on. */
+bool mr_book_low(const mr_book *book);
 
 /* ---- sessions ---- */
 

@@ -241,7 +241,7 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     c->session = s;
     /* The first message may bring credit along. What it acknowledges was said by resume_from. */
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, 0, err);
-    (void)pthread_cond_broadcast(&t->changed);
+    mr_task_changed_locked(t);
     return rc;
 }
 
@@ -390,7 +390,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
             mr_book_disconnect(s);
         }
     }
-    (void)pthread_cond_broadcast(&t->changed);
+    mr_task_changed_locked(t);
     mr_mutex_unlock(&t->lock);
 
     if (rc < 0) {
@@ -460,7 +460,6 @@ static void on_sent(void *ctx, mr_rpc_stream *s)
     if (c->session != NULL) {
         mr_book_sent(c->session);
     }
-    (void)pthread_cond_broadcast(&c->task->changed);
     mr_mutex_unlock(&c->task->lock);
     mr_task_pump(c->task);
 }
@@ -484,7 +483,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
             mr_book_disconnect(c->session);
             c->session = NULL;
         }
-        (void)pthread_cond_broadcast(&t->changed);
+        mr_task_changed_locked(t);
         mr_mutex_unlock(&t->lock);
     }
     mr_conn_unref(c);

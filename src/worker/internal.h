@@ -90,6 +90,8 @@ int mr_task_start(struct mr_worker *w, const Millrace__TaskAssignment *a, mr_err
 void mr_task_drop(struct mr_task *t);
 struct mr_task *mr_task_ref(struct mr_task *t);
 void mr_task_unref(struct mr_task *t);
+/* The book has changed: wake the task's thread if there is something for it to do. t->lock is held. */
+void mr_task_changed_locked(struct mr_task *t);
 /* Send what can be sent. No lock is held. */
 void mr_task_pump(struct mr_task *t);
 /* The dispatcher says that @client is gone. */

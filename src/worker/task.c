@@ -60,6 +60,13 @@ void mr_task_unref(struct mr_task *t)
     (void)pthread_cond_broadcast(&w->changed);
 }
 
+void mr_task_changed_locked(struct mr_task *t)
+{
+    if (t->cancelled || mr_book_low(t->book) || mr_book_settled(t->book)) {
+        (void)pthread_cond_broadcast(&t->changed);
+    }
+}
+
 /* ---- sending ---- */
 
 void mr_task_pump(struct mr_task *t)
@@ -80,7 +87,7 @@ void mr_task_pump(struct mr_task *t)
             c->session = NULL;
             mr_book_disconnect(m.session);
         }
-        (void)pthread_cond_broadcast(&t->changed);
+        mr_task_changed_locked(t);
         mr_mutex_unlock(&t->lock);
         if (rc == MR_OK) {
             mr_conn_send(c, &m);
@@ -116,7 +123,7 @@ void mr_task_release_client(struct mr_task *t, const char *client)
     if (s != NULL) {
         stream = detach_locked(s);
         mr_book_close(t->book, s);
-        (void)pthread_cond_broadcast(&t->changed);
+        mr_task_changed_locked(t);
     }
     mr_mutex_unlock(&t->lock);
     if (stream != NULL) {
@@ -274,13 +281,13 @@ static void close_engine(struct mr_task *t)
 /* Wait until rows are wanted; 0: cancelled. */
 static uint32_t wait_demand(struct mr_task *t)
 {
-    uint32_t rows = 0;
-
     MR_LOCK(&t->lock);
-    while (!t->cancelled && (rows = mr_book_demand(t->book)) == 0) {
-        mr_cond_wait(&t->changed, &t->lock);
+    if (mr_book_demand(t->book) == 0) {
+        while (!t->cancelled && !mr_book_low(t->book)) {
+            mr_cond_wait(&t->changed, &t->lock);
+        }
     }
-    return t->cancelled ? 0 : rows;
+    return t->cancelled ? 0 : mr_book_demand(t->book);
 }
 
 static int check_rows(const mr_block *block, mr_error *err)
