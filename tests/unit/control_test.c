@@ -1,0 +1,421 @@
+/* Finding the leader and following it, against dispatchers that do as the test says. */
+#include "base/clock.h"
+#include "base/sync.h"
+#include "control/control.h"
+#include "fake_service.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONG_MS 20000
+
+struct fixture {
+    mr_rpc_runtime *rt;
+    struct fake_dispatcher a;
+    struct fake_dispatcher b;
+    mr_control *c;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned updates;
+    uint64_t epoch; /* of the last update */
+    int refused;
+    atomic_bool cancel;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    mr_mutex_init(&f->lock);
+    mr_cond_init(&f->changed);
+    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
+    fake_dispatcher_start(&f->a, f->rt, 0);
+    fake_dispatcher_start(&f->b, f->rt, 0);
+    f->b.role = FAKE_FOLLOWS;
+    (void)snprintf(f->b.leader, sizeof f->b.leader, "%s", f->a.address);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    mr_control_free(f->c);
+    fake_dispatcher_stop(&f->a);
+    fake_dispatcher_stop(&f->b);
+    mr_rpc_release(f->rt);
+    free(f);
+    return 0;
+}
+
+static void connect_to(struct fixture *f, const char *service, const char *cluster)
+{
+    struct mr_control_options opts = {.service = service, .cluster = cluster, .attempt_timeout_ms = 200};
+
+    assert_int_equal(mr_control_new(f->rt, &opts, &f->c, NULL), MR_OK);
+}
+
+static void connect_both(struct fixture *f)
+{
+    char service[160];
+
+    (void)snprintf(service, sizeof service, "grpc://%s,%s", f->b.address, f->a.address);
+    connect_to(f, service, NULL);
+}
+
+static int open_job(struct fixture *f, int64_t timeout_ms, const atomic_bool *cancel, mr_error *err)
+{
+    Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    int rc = mr_control_call(f->c, "Open", &req.base, &millrace__open_reply__descriptor, timeout_ms, cancel, &reply, err);
+
+    if (rc == MR_OK) {
+        assert_string_equal(((Millrace__OpenReply *)reply)->job_id, "job-1");
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+    assert_null(req.header); /* was only borrowed */
+    return rc;
+}
+
+/* ---- addresses ---- */
+
+static void bad_addresses_are_named(void **state)
+{
+    static const char *const bad[] = {"",       "host",          "host:",        ":1",         "host:0", "host:70000",
+                                      "a:1,,b:2", "http://a:1", "a b:1", "::1:5050", "a:1,b:x"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct mr_control_options opts = {.service = bad[i]};
+        mr_control *c = NULL;
+        mr_error err;
+
+        assert_int_equal(mr_control_new(f->rt, &opts, &c, &err), MR_EINVAL);
+        assert_non_null(strstr(err.message, "host:port is wanted"));
+    }
+}
+
+static void good_addresses_are_taken(void **state)
+{
+    static const char *const good[] = {"a:1", "grpc://a:1,b:2", "a:1, b:2", "[::1]:5050", "grpc://a:1,grpc://b:2/"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        struct mr_control_options opts = {.service = good[i]};
+        mr_control *c = NULL;
+
+        assert_int_equal(mr_control_new(f->rt, &opts, &c, NULL), MR_OK);
+        mr_control_free(c);
+    }
+}
+
+/* ---- calls ---- */
+
+static void the_leader_answers(void **state)
+{
+    struct fixture *f = *state;
+    char cluster[MR_NAME_BYTES_MAX + 1];
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
+
+    connect_to(f, f->a.address, NULL);
+    assert_int_equal(mr_control_learned(f->c, NULL, NULL), 0);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_string_equal(f->a.last_cluster, "");
+    assert_int_equal(mr_control_learned(f->c, cluster, incarnation), 7);
+    assert_string_equal(cluster, "default");
+    assert_string_equal(incarnation, "first-life");
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_string_equal(f->a.last_cluster, "default");
+    assert_int_equal(f->a.last_epoch, 7);
+}
+
+static void redirects_are_followed(void **state)
+{
+    struct fixture *f = *state;
+
+    connect_to(f, f->b.address, NULL); /* does not even know the leader's address */
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_int_equal(f->b.calls, 1);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_int_equal(f->b.calls, 1); /* and remembered */
+    assert_int_equal(f->a.calls, 2);
+}
+
+static void definite_errors_come_at_once(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_both(f);
+    f->a.refuse = MR_ENOTFOUND;
+    assert_int_equal(open_job(f, -1, NULL, &err), MR_ENOTFOUND);
+    assert_string_equal(err.message, "as the test says");
+    assert_int_equal(f->a.calls, 1);
+}
+
+static void uncertain_errors_are_tried_again_until_the_deadline(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_to(f, f->a.address, NULL);
+    f->a.refuse = MR_EUNAVAIL;
+    f->a.refuse_traits = MR_RETRYABLE | MR_MAYBE_APPLIED;
+    assert_int_equal(open_job(f, 500, NULL, &err), MR_EUNAVAIL);
+    assert_true((err.traits & MR_MAYBE_APPLIED) != 0);
+    assert_non_null(strstr(err.message, f->a.address));
+    assert_true(f->a.calls > 1);
+    mr_mutex_lock(&f->a.lock);
+    f->a.refuse = 0;
+    mr_mutex_unlock(&f->a.lock);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+}
+
+static void nobody_answers(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_to(f, "127.0.0.1:1,127.0.0.1:2", NULL);
+    assert_int_equal(open_job(f, 300, NULL, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, "no dispatcher answers at 127.0.0.1:1,127.0.0.1:2"));
+    assert_true((err.traits & MR_MAYBE_APPLIED) == 0);
+}
+
+static void a_leader_that_hangs_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+
+    connect_both(f);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    mr_mutex_lock(&f->a.lock);
+    f->a.role = FAKE_HANGS;
+    mr_mutex_unlock(&f->a.lock);
+    mr_mutex_lock(&f->b.lock);
+    f->b.role = FAKE_LEADS;
+    f->b.epoch = 9;
+    mr_mutex_unlock(&f->b.lock);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_int_equal(mr_control_learned(f->c, NULL, NULL), 9);
+}
+
+static void a_deposed_leader_is_not_believed(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_to(f, f->a.address, NULL);
+    f->a.epoch = 12;
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    mr_mutex_lock(&f->a.lock);
+    f->a.epoch = 11;
+    mr_mutex_unlock(&f->a.lock);
+    assert_int_equal(open_job(f, 300, NULL, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, "deposed"));
+    /* Another incarnation counts anew. */
+    mr_mutex_lock(&f->a.lock);
+    (void)snprintf(f->a.incarnation, sizeof f->a.incarnation, "second-life");
+    f->a.epoch = 3;
+    mr_mutex_unlock(&f->a.lock);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_int_equal(mr_control_learned(f->c, NULL, NULL), 3);
+}
+
+static void redirects_in_a_circle_end(void **state)
+{
+    struct fixture *f = *state;
+
+    connect_both(f);
+    f->a.role = FAKE_FOLLOWS;
+    (void)snprintf(f->a.leader, sizeof f->a.leader, "%s", f->b.address);
+    assert_int_equal(open_job(f, 300, NULL, NULL), MR_EUNAVAIL);
+    assert_true(f->a.calls + f->b.calls < 60); /* there were pauses */
+}
+
+static void another_cluster_is_an_error_that_names_both(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_to(f, f->a.address, "blue");
+    assert_int_equal(open_job(f, -1, NULL, &err), MR_EPRECOND);
+    assert_non_null(strstr(err.message, "'default'"));
+    assert_non_null(strstr(err.message, "'blue'"));
+}
+
+static void *cancel_soon(void *arg)
+{
+    struct fixture *f = arg;
+
+    mr_mutex_lock(&f->a.lock);
+    while (f->a.calls == 0) {
+        mr_cond_wait(&f->a.changed, &f->a.lock);
+    }
+    mr_mutex_unlock(&f->a.lock);
+    atomic_store(&f->cancel, true);
+    mr_control_wake(f->c);
+    return NULL;
+}
+
+static void a_waiting_call_can_be_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+
+    connect_to(f, f->a.address, NULL);
+    f->a.role = FAKE_HANGS;
+    assert_int_equal(mr_thread_start(&thread, "cancel", cancel_soon, f, NULL), MR_OK);
+    assert_int_equal(open_job(f, -1, &f->cancel, NULL), MR_ECANCELED);
+    (void)pthread_join(thread, NULL);
+}
+
+static void tell_does_not_insist(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+
+    connect_to(f, f->a.address, NULL);
+    mr_control_tell(f->c, "ReleaseClient", &req.base, 1000); /* no leader is known */
+    assert_int_equal(f->a.calls, 0);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    mr_control_tell(f->c, "ReleaseClient", &req.base, 1000);
+    assert_int_equal(f->a.releases, 1);
+    f->a.role = FAKE_HANGS;
+    mr_control_tell(f->c, "ReleaseClient", &req.base, 50);
+}
+
+/* ---- watches ---- */
+
+static void on_update(void *ctx, const ProtobufCMessage *update)
+{
+    struct fixture *f = ctx;
+
+    MR_LOCK(&f->lock);
+    f->updates++;
+    f->epoch = ((const Millrace__ClientUpdate *)update)->header->epoch;
+    (void)pthread_cond_broadcast(&f->changed);
+}
+
+static void on_refused(void *ctx, const mr_error *err, bool *again)
+{
+    struct fixture *f = ctx;
+
+    MR_LOCK(&f->lock);
+    f->refused = err->code;
+    (void)pthread_cond_broadcast(&f->changed);
+}
+
+static const struct mr_control_watch_ops watch_ops = {on_update, on_refused};
+
+static bool wait_for(struct fixture *f, unsigned updates, uint64_t epoch)
+{
+    MR_LOCK(&f->lock);
+    while (f->updates < updates || f->epoch < epoch) {
+        if (!mr_cond_wait_ms(&f->changed, &f->lock, LONG_MS)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void a_watch_follows_the_leader(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__WatchClientRequest req = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    mr_control_watch *w = NULL;
+
+    connect_both(f);
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
+                                          &watch_ops, f, &w, NULL),
+                     MR_OK);
+    assert_true(wait_for(f, 1, 7));
+    fake_dispatcher_push(&f->a);
+    assert_true(wait_for(f, 2, 7));
+    /* The leader dies, the other one leads. */
+    mr_mutex_lock(&f->b.lock);
+    f->b.role = FAKE_LEADS;
+    f->b.epoch = 8;
+    mr_mutex_unlock(&f->b.lock);
+    fake_dispatcher_stop(&f->a);
+    assert_true(wait_for(f, 3, 8));
+    mr_control_watch_free(w);
+}
+
+static void a_watch_leaves_a_leader_that_hangs(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__WatchClientRequest req = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    mr_control_watch *w = NULL;
+
+    connect_both(f);
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
+                                          &watch_ops, f, &w, NULL),
+                     MR_OK);
+    assert_true(wait_for(f, 1, 7));
+    mr_mutex_lock(&f->a.lock);
+    f->a.role = FAKE_HANGS; /* its stream stays open and silent */
+    mr_mutex_unlock(&f->a.lock);
+    mr_mutex_lock(&f->b.lock);
+    f->b.role = FAKE_LEADS;
+    f->b.epoch = 8;
+    mr_mutex_unlock(&f->b.lock);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK); /* hears of epoch 8 */
+    assert_true(wait_for(f, 2, 8));
+    mr_control_watch_free(w);
+}
+
+static void a_refused_watch_rests(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__WatchClientRequest req = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    mr_control_watch *w = NULL;
+
+    connect_both(f);
+    f->a.refuse = MR_ENOTFOUND;
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
+                                          &watch_ops, f, &w, NULL),
+                     MR_OK);
+    mr_mutex_lock(&f->lock);
+    while (f->refused == 0) {
+        assert_true(mr_cond_wait_ms(&f->changed, &f->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->lock);
+    assert_int_equal(f->refused, MR_ENOTFOUND);
+    mr_control_watch_free(w);
+    assert_int_equal(f->a.watches, 1);
+    assert_int_equal(f->updates, 0);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(bad_addresses_are_named),
+        TEST(good_addresses_are_taken),
+        TEST(the_leader_answers),
+        TEST(redirects_are_followed),
+        TEST(definite_errors_come_at_once),
+        TEST(uncertain_errors_are_tried_again_until_the_deadline),
+        TEST(nobody_answers),
+        TEST(a_leader_that_hangs_is_passed_over),
+        TEST(a_deposed_leader_is_not_believed),
+        TEST(redirects_in_a_circle_end),
+        TEST(another_cluster_is_an_error_that_names_both),
+        TEST(a_waiting_call_can_be_cancelled),
+        TEST(tell_does_not_insist),
+        TEST(a_watch_follows_the_leader),
+        TEST(a_watch_leaves_a_leader_that_hangs),
+        TEST(a_refused_watch_rests),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,519 @@
+#include "fake_service.h"
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "base/sync.h"
+#include "element/frame.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- dispatcher ---- */
+
+static void fill_header(struct fake_dispatcher *d, Millrace__ReplyHeader *h)
+{
+    millrace__reply_header__init(h);
+    h->cluster = d->cluster;
+    h->incarnation = d->incarnation;
+    if (d->role == FAKE_FOLLOWS) {
+        h->not_leader = true;
+        h->leader = d->leader;
+    } else {
+        h->epoch = d->epoch;
+        h->code = d->refuse;
+        h->traits = d->refuse_traits;
+        h->message = d->refuse < 0 ? (char *)(uintptr_t) "as the test says" : h->message;
+    }
+}
+
+static void answer(mr_rpc_request *req, const ProtobufCMessage *reply)
+{
+    uint8_t bytes[4096];
+    size_t n = protobuf_c_message_get_packed_size(reply);
+
+    assert_true(n <= sizeof bytes);
+    (void)protobuf_c_message_pack(reply, bytes);
+    mr_rpc_reply(req, MR_OK, NULL, bytes, n);
+}
+
+/* true: the call is held and will get no answer. */
+static bool begin(struct fake_dispatcher *d, mr_rpc_request *req, const Millrace__RequestHeader *h)
+{
+    d->calls++;
+    d->last_epoch = h->epoch;
+    (void)snprintf(d->last_cluster, sizeof d->last_cluster, "%s", h->cluster);
+    (void)pthread_cond_broadcast(&d->changed);
+    if (d->role != FAKE_HANGS) {
+        return false;
+    }
+    assert_true(d->nheld < FAKE_HELD_MAX);
+    d->held[d->nheld++] = req;
+    return true;
+}
+
+static void on_register(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    struct fake_dispatcher *d = ctx;
+    Millrace__RegisterDatasetRequest *r = millrace__register_dataset_request__unpack(NULL, size, bytes);
+    Millrace__RegisterDatasetReply reply = MILLRACE__REGISTER_DATASET_REPLY__INIT;
+    Millrace__ReplyHeader header;
+
+    mr_mutex_lock(&d->lock);
+    bool held = begin(d, req, r->header);
+    d->registers++;
+    fill_header(d, &header);
+    mr_mutex_unlock(&d->lock);
+    reply.header = &header;
+    reply.dataset_id = (char *)(uintptr_t) "the-dataset";
+    if (!held) {
+        answer(req, &reply.base);
+    }
+    millrace__register_dataset_request__free_unpacked(r, NULL);
+}
+
+static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    struct fake_dispatcher *d = ctx;
+    Millrace__OpenRequest *r = millrace__open_request__unpack(NULL, size, bytes);
+    Millrace__OpenReply reply = MILLRACE__OPEN_REPLY__INIT;
+    Millrace__ReplyHeader header;
+
+    mr_mutex_lock(&d->lock);
+    bool held = begin(d, req, r->header);
+    d->opens++;
+    d->reopens += r->job_id[0] != '\0';
+    fill_header(d, &header);
+    reply.finished = d->job_finished;
+    mr_mutex_unlock(&d->lock);
+    reply.header = &header;
+    reply.job_id = (char *)(uintptr_t) "job-1";
+    reply.iteration_id = (char *)(uintptr_t) "iteration-1";
+    if (!held) {
+        answer(req, &reply.base);
+    }
+    millrace__open_request__free_unpacked(r, NULL);
+}
+
+static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    struct fake_dispatcher *d = ctx;
+    Millrace__ClientHeartbeatRequest *r = millrace__client_heartbeat_request__unpack(NULL, size, bytes);
+    Millrace__ClientHeartbeatReply reply = MILLRACE__CLIENT_HEARTBEAT_REPLY__INIT;
+    Millrace__ReplyHeader header;
+
+    mr_mutex_lock(&d->lock);
+    bool held = begin(d, req, r->header);
+    d->heartbeats++;
+    fill_header(d, &header);
+    if (d->refuse_heartbeat < 0) {
+        header.code = d->refuse_heartbeat;
+        d->refuse_heartbeat = 0;
+    }
+    mr_mutex_unlock(&d->lock);
+    reply.header = &header;
+    if (!held) {
+        answer(req, &reply.base);
+    }
+    millrace__client_heartbeat_request__free_unpacked(r, NULL);
+}
+
+static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    struct fake_dispatcher *d = ctx;
+    Millrace__ReleaseClientRequest *r = millrace__release_client_request__unpack(NULL, size, bytes);
+    Millrace__ReleaseClientReply reply = MILLRACE__RELEASE_CLIENT_REPLY__INIT;
+    Millrace__ReplyHeader header;
+
+    mr_mutex_lock(&d->lock);
+    bool held = begin(d, req, r->header);
+    d->releases++;
+    fill_header(d, &header);
+    mr_mutex_unlock(&d->lock);
+    reply.header = &header;
+    if (!held) {
+        answer(req, &reply.base);
+    }
+    millrace__release_client_request__free_unpacked(r, NULL);
+}
+
+static void push_locked(struct fake_dispatcher *d, size_t i)
+{
+    Millrace__ClientUpdate u = MILLRACE__CLIENT_UPDATE__INIT;
+    Millrace__IterationEnd end = MILLRACE__ITERATION_END__INIT;
+    Millrace__TaskInfo infos[FAKE_TASKS_MAX];
+    Millrace__TaskInfo *list[FAKE_TASKS_MAX];
+    Millrace__ReplyHeader header;
+    uint8_t bytes[8192];
+
+    if (d->role == FAKE_HANGS) {
+        return;
+    }
+    if (d->watcher_busy[i]) {
+        d->watcher_stale[i] = true;
+        return;
+    }
+    fill_header(d, &header);
+    u.header = &header;
+    for (size_t k = 0; k < d->ntasks; k++) {
+        millrace__task_info__init(&infos[k]);
+        infos[k].task_id = (char *)(uintptr_t)d->tasks[k].id;
+        infos[k].worker_address = (char *)(uintptr_t)d->tasks[k].address;
+        infos[k].worker_incarnation = (char *)(uintptr_t)d->tasks[k].incarnation;
+        infos[k].ended = d->tasks[k].ended;
+        infos[k].lost = d->tasks[k].lost;
+        list[k] = &infos[k];
+    }
+    u.n_tasks = d->ntasks;
+    u.tasks = list;
+    u.finished = d->finished;
+    if (d->finished) {
+        end.error_code = d->error_code;
+        end.error = (char *)(uintptr_t)(d->error_code < 0 ? "the iteration failed" : "");
+        u.end = &end;
+    }
+    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__client_update__pack(&u, bytes)};
+    if (mr_rpc_stream_send(d->watchers[i], &slice, 1, false, NULL) == MR_OK) {
+        d->watcher_busy[i] = true;
+    }
+}
+
+void fake_dispatcher_push(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
+        if (d->watchers[i] != NULL) {
+            push_locked(d, i);
+        }
+    }
+}
+
+static size_t watcher_locked(struct fake_dispatcher *d, const mr_rpc_stream *s)
+{
+    for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
+        if (d->watchers[i] == s) {
+            return i;
+        }
+    }
+    return FAKE_WATCHERS_MAX;
+}
+
+static void watch_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    struct fake_dispatcher *d = ctx;
+
+    mr_rpc_message_free(m);
+    MR_LOCK(&d->lock);
+    d->watches++;
+    size_t i = watcher_locked(d, s);
+    if (i < FAKE_WATCHERS_MAX) {
+        push_locked(d, i);
+    }
+    (void)pthread_cond_broadcast(&d->changed);
+}
+
+static void watch_sent(void *ctx, mr_rpc_stream *s)
+{
+    struct fake_dispatcher *d = ctx;
+
+    MR_LOCK(&d->lock);
+    size_t i = watcher_locked(d, s);
+    if (i < FAKE_WATCHERS_MAX) {
+        d->watcher_busy[i] = false;
+        if (d->watcher_stale[i]) {
+            d->watcher_stale[i] = false;
+            push_locked(d, i);
+        }
+    }
+}
+
+static void watch_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct fake_dispatcher *d = ctx;
+
+    MR_LOCK(&d->lock);
+    size_t i = watcher_locked(d, s);
+    if (i < FAKE_WATCHERS_MAX) {
+        d->watchers[i] = NULL;
+        d->watcher_busy[i] = false;
+        d->watcher_stale[i] = false;
+    }
+    mr_rpc_stream_unref(s);
+}
+
+static const struct mr_rpc_stream_ops watch_ops = {watch_message, watch_sent, watch_ended};
+
+static void watch_accept(void *ctx, mr_rpc_stream *s)
+{
+    struct fake_dispatcher *d = ctx;
+
+    mr_mutex_lock(&d->lock);
+    for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
+        if (d->watchers[i] == NULL) {
+            d->watchers[i] = s;
+            break;
+        }
+    }
+    mr_mutex_unlock(&d->lock);
+    mr_rpc_stream_accept(s, &watch_ops, d);
+    mr_rpc_stream_receive(s);
+}
+
+void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int port)
+{
+    char where[64];
+    int bound = 0;
+
+    memset(d, 0, sizeof *d);
+    d->rt = rt;
+    d->epoch = 7;
+    (void)snprintf(d->cluster, sizeof d->cluster, "default");
+    (void)snprintf(d->incarnation, sizeof d->incarnation, "first-life");
+    mr_mutex_init(&d->lock);
+    mr_cond_init(&d->changed);
+    (void)snprintf(where, sizeof where, "127.0.0.1:%d", port);
+    assert_int_equal(mr_rpc_server_new(rt, &d->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/RegisterDataset", on_register, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/Open", on_open, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ClientHeartbeat", on_heartbeat, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ReleaseClient", on_release, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(d->srv, "/millrace.Dispatcher/WatchClient", watch_accept, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_listen(d->srv, where, NULL, &bound, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_start(d->srv, NULL), MR_OK);
+    (void)snprintf(d->address, sizeof d->address, "127.0.0.1:%d", bound);
+}
+
+void fake_dispatcher_stop(struct fake_dispatcher *d)
+{
+    mr_rpc_server_free(d->srv);
+    d->srv = NULL;
+    for (size_t i = 0; i < d->nheld; i++) {
+        mr_rpc_reply(d->held[i], MR_EUNAVAIL, "the test is over", NULL, 0);
+    }
+    d->nheld = 0;
+}
+
+/* ---- worker ---- */
+
+static mr_block *make_rows(const struct fake_worker *w, uint64_t element, uint32_t n)
+{
+    mr_block *block = NULL;
+
+    if (w->strings) {
+        uint64_t offsets[2] = {0, 3};
+        struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abc"};
+
+        assert_int_equal(mr_block_new(1, &c, 1, &block, NULL), MR_OK);
+        return block;
+    }
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    assert_int_equal(mr_block_alloc(n, &leaf, 1, &block, NULL), MR_OK);
+    int64_t *data = mr_block_data(block, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        data[i] = w->first + (int64_t)element + i;
+    }
+    return block;
+}
+
+static void send_header(struct fake_worker *w, Millrace__ReadHeader *h, mr_block *block)
+{
+    struct mr_rpc_slice slices[16];
+    mr_frame *frame = NULL;
+    size_t n = 0;
+
+    h->worker_incarnation = w->incarnation;
+    h->task_id = (char *)(uintptr_t)w->task;
+    h->session = w->number;
+    assert_int_equal(mr_frame_build(h, &block, block != NULL ? 1 : 0, 0, true, &frame, NULL), MR_OK);
+    const struct iovec *iov = mr_frame_iov(frame, &n);
+    assert_true(n <= 16);
+    for (size_t i = 0; i < n; i++) {
+        slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
+                                          .size = iov[i].iov_len,
+                                          .release = mr_frame_unref,
+                                          .ctx = mr_frame_ref(frame)};
+    }
+    w->sending = mr_rpc_stream_send(w->stream, slices, n, false, NULL) == MR_OK;
+    mr_frame_unref(frame);
+    mr_block_unref(block);
+}
+
+/* Send what may be sent now, or the end. */
+static void pump_locked(struct fake_worker *w)
+{
+    Millrace__ReadHeader h = MILLRACE__READ_HEADER__INIT;
+    uint64_t element = w->base + w->cursor;
+
+    if (w->stream == NULL || w->sending || !w->opened || w->end_sent || w->done) {
+        return;
+    }
+    if (w->break_at > 0 && element >= w->break_at) {
+        w->break_at = 0;
+        mr_rpc_stream_cancel(w->stream);
+        return;
+    }
+    h.first_element = w->cursor;
+    if (element >= w->total) {
+        h.end = true;
+        h.code = w->fail_code;
+        h.task_failed = w->fail_code < 0;
+        h.message = (char *)(uintptr_t)(w->fail_code < 0 ? "map (step 1): division by zero" : "");
+        w->end_sent = true;
+        send_header(w, &h, NULL);
+        return;
+    }
+    if (w->silent || w->cursor >= w->limit) {
+        return;
+    }
+    uint64_t n = w->limit - w->cursor;
+    n = n < w->rows ? n : w->rows;
+    n = n < w->total - element ? n : w->total - element;
+    if (w->break_at > 0 && n > w->break_at - element) {
+        n = w->break_at - element;
+    }
+    n = w->strings ? 1 : n;
+    h.elements = (uint32_t)n;
+    w->cursor += n;
+    send_header(w, &h, make_rows(w, element, (uint32_t)n));
+}
+
+static bool open_locked(struct fake_worker *w, const Millrace__ReadOpen *open)
+{
+    Millrace__ReadHeader h = MILLRACE__READ_HEADER__INIT;
+
+    w->opens++;
+    w->opened = true;
+    w->end_sent = false;
+    if (w->refuse_open < 0) {
+        h.code = w->refuse_open;
+    } else if (open->session == w->number && w->forget) {
+        h.code = MR_EABORTED;
+        w->forget = false;
+    }
+    if (h.code < 0) {
+        h.message = (char *)(uintptr_t) "refused as the test says";
+        send_header(w, &h, NULL);
+        mr_rpc_stream_finish(w->stream, MR_OK, NULL);
+        w->opened = false;
+        return false;
+    }
+    if (open->session != w->number) {
+        w->base += w->received; /* what did not arrive is sent again */
+        w->number = open->session;
+        w->received = 0;
+        w->returned = 0;
+    }
+    w->cursor = open->resume_from;
+    w->received = open->resume_from;
+    w->limit = 0;
+    return true;
+}
+
+static void read_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    struct fake_worker *w = ctx;
+    uint8_t bytes[4096];
+    size_t n = mr_rpc_message_size(m);
+
+    assert_true(n <= sizeof bytes);
+    mr_rpc_message_copy(m, 0, n, bytes);
+    mr_rpc_message_free(m);
+    Millrace__ReadRequest *r = millrace__read_request__unpack(NULL, n, bytes);
+
+    mr_mutex_lock(&w->lock);
+    bool mine = s == w->stream && (r->open == NULL || open_locked(w, r->open));
+    if (mine) {
+        w->lowered += r->limit_elements < w->limit;
+        w->limit = r->limit_elements;
+        w->received = r->received_elements > w->received ? r->received_elements : w->received;
+        w->returned = r->returned_elements;
+        uint64_t outstanding = w->limit - w->returned;
+        w->limit_max = outstanding > w->limit_max ? outstanding : w->limit_max;
+        if (w->lose_goodbye && w->end_sent) {
+            w->lose_goodbye = false;
+            mr_rpc_stream_cancel(s);
+        } else if (r->done) {
+            w->done = true;
+            mr_rpc_stream_finish(s, MR_OK, NULL);
+        } else {
+            mr_rpc_stream_receive(s);
+            pump_locked(w);
+        }
+    }
+    (void)pthread_cond_broadcast(&w->changed);
+    mr_mutex_unlock(&w->lock);
+    millrace__read_request__free_unpacked(r, NULL);
+}
+
+static void read_sent(void *ctx, mr_rpc_stream *s)
+{
+    struct fake_worker *w = ctx;
+
+    MR_LOCK(&w->lock);
+    if (s == w->stream) {
+        w->sending = false;
+        pump_locked(w);
+    }
+}
+
+static void read_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct fake_worker *w = ctx;
+
+    MR_LOCK(&w->lock);
+    if (s == w->stream) {
+        w->stream = NULL;
+        w->sending = false;
+        w->opened = false;
+    }
+    mr_rpc_stream_unref(s);
+    (void)pthread_cond_broadcast(&w->changed);
+}
+
+static const struct mr_rpc_stream_ops read_ops = {read_message, read_sent, read_ended};
+
+static void read_accept(void *ctx, mr_rpc_stream *s)
+{
+    struct fake_worker *w = ctx;
+
+    mr_mutex_lock(&w->lock);
+    w->stream = s;
+    w->sending = false;
+    w->opened = false;
+    mr_mutex_unlock(&w->lock);
+    mr_rpc_stream_accept(s, &read_ops, w);
+    mr_rpc_stream_receive(s);
+}
+
+void fake_worker_go(struct fake_worker *w)
+{
+    MR_LOCK(&w->lock);
+    pump_locked(w);
+}
+
+void fake_worker_start(struct fake_worker *w, mr_rpc_runtime *rt, const char *task)
+{
+    int port = 0;
+
+    memset(w, 0, sizeof *w);
+    w->rt = rt;
+    w->task = task;
+    w->rows = 4;
+    mr_random_id(w->incarnation);
+    mr_mutex_init(&w->lock);
+    mr_cond_init(&w->changed);
+    assert_int_equal(mr_rpc_server_new(rt, &w->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(w->srv, "/millrace.Worker/Read", read_accept, w, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_listen(w->srv, "127.0.0.1:0", NULL, &port, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_start(w->srv, NULL), MR_OK);
+    (void)snprintf(w->address, sizeof w->address, "127.0.0.1:%d", port);
+}
+
+void fake_worker_stop(struct fake_worker *w)
+{
+    mr_rpc_server_free(w->srv);
+    w->srv = NULL;
+}

@@ -1,0 +1,117 @@
+/*
+ * Dispatchers and workers that do as a test says, in the test's own process, over real connections. They keep to the
+ * messages of proto/millrace/service.proto and know nothing else.
+ *
+ * Threads: the test sets fields under `lock`; rpc's thread serves.
+ */
+#ifndef MR_TESTS_FAKE_SERVICE_H
+#define MR_TESTS_FAKE_SERVICE_H
+
+#include "millrace/service.pb-c.h"
+#include "rpc/rpc.h"
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#define FAKE_TASKS_MAX 8
+#define FAKE_WATCHERS_MAX 8
+#define FAKE_HELD_MAX 64
+
+enum fake_role {
+    FAKE_LEADS,
+    FAKE_FOLLOWS, /* names `leader` */
+    FAKE_HANGS,   /* takes calls and says nothing */
+};
+
+struct fake_dispatcher {
+    mr_rpc_runtime *rt;
+    mr_rpc_server *srv;
+    char address[64];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum fake_role role;
+    char leader[64];
+    char cluster[64];
+    char incarnation[64];
+    uint64_t epoch;
+    int refuse; /* code of all answers, if negative */
+    uint32_t refuse_traits;
+    int refuse_heartbeat; /* only of heartbeats, once */
+    bool job_finished;    /* what Open says */
+    /* the task list */
+    struct {
+        const char *id;
+        const char *address;
+        const char *incarnation;
+        bool ended;
+        bool lost;
+    } tasks[FAKE_TASKS_MAX];
+    size_t ntasks;
+    bool finished;
+    int error_code;
+    mr_rpc_stream *watchers[FAKE_WATCHERS_MAX];
+    bool watcher_busy[FAKE_WATCHERS_MAX];
+    bool watcher_stale[FAKE_WATCHERS_MAX];
+    mr_rpc_request *held[FAKE_HELD_MAX];
+    size_t nheld;
+    /* what came */
+    unsigned calls;
+    unsigned registers;
+    unsigned opens;
+    unsigned reopens; /* with a job id */
+    unsigned heartbeats;
+    unsigned releases;
+    unsigned watches;
+    uint64_t last_epoch; /* of a request's header */
+    char last_cluster[64];
+};
+
+/* @port 0: any. */
+void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int port);
+void fake_dispatcher_stop(struct fake_dispatcher *d);
+/* Send the task list as it is now to all who watch. */
+void fake_dispatcher_push(struct fake_dispatcher *d);
+
+struct fake_worker {
+    mr_rpc_runtime *rt;
+    mr_rpc_server *srv;
+    char address[64];
+    char incarnation[64];
+    const char *task;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* what to do */
+    int64_t first;           /* value of its first element */
+    uint64_t total;          /* elements */
+    uint32_t rows;           /* a message has at most so many */
+    bool silent;             /* sends no elements */
+    uint64_t break_at;       /* break the stream off once, after so many elements; 0: never */
+    bool forget;             /* ... and do not know the session afterwards: ABORTED */
+    bool lose_goodbye;       /* break the stream off when END was sent, once */
+    int fail_code;           /* at the end */
+    bool strings;            /* elements of another spec */
+    int refuse_open;         /* code */
+    /* the session */
+    mr_rpc_stream *stream;
+    bool sending;
+    bool opened;
+    bool end_sent;
+    uint64_t number;
+    uint64_t cursor;         /* next to send, of the session */
+    uint64_t base;           /* element of the task at which the session began */
+    uint64_t limit;
+    uint64_t received;
+    uint64_t returned;
+    bool done;
+    /* what came */
+    unsigned opens;
+    uint64_t limit_max;      /* most that was outstanding at once */
+    unsigned lowered;
+};
+
+void fake_worker_start(struct fake_worker *w, mr_rpc_runtime *rt, const char *task);
+void fake_worker_stop(struct fake_worker *w);
+/* After the test changed what to do. */
+void fake_worker_go(struct fake_worker *w);
+
+#endif
