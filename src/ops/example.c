@@ -263,7 +263,7 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
     for (size_t i = 0; i < config->n; i++) {
         const struct feature *f = &config->features[i];
         char text[FEATURE_TEXT];
-        int batch = in->rank;
+        int batch = (int)in->rank;
 
         if (batch == 1 && f->sequence) {
             return mr_error_set(err, MR_EUNIMPL, "%s: of any length, in a batch of records",

@@ -109,7 +109,7 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
         if (rc < 0) {
             return rc;
         }
-        for (int d = in[0].rank; d > axis; d--) {
+        for (int d = (int)in[0].rank; d > axis; d--) {
             result.dims[d] = result.dims[d - 1];
         }
         result.dims[axis] = depth;

@@ -108,7 +108,7 @@ static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct 
     if (rc < 0) {
         return rc;
     }
-    for (int d = result.rank; d > axis; d--) {
+    for (int d = (int)result.rank; d > axis; d--) {
         result.dims[d] = result.dims[d - 1];
     }
     result.dims[axis] = (int64_t)nin;

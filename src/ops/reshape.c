@@ -38,7 +38,7 @@ static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs, const s
         return rc;
     }
     out[0].rank++;
-    for (int d = in[0].rank; d > axis; d--) {
+    for (int d = (int)in[0].rank; d > axis; d--) {
         out[0].dims[d] = in[0].dims[d - 1];
     }
     out[0].dims[axis] = 1;

@@ -39,7 +39,7 @@ static const char *parse_input(const char *p, struct test_input *ret)
     ret->high = ret->spec.dtype == MR_BOOL ? 1 : 5;
     p += len + 1;
     while (*p != ']') {
-        int d = ret->spec.rank++;
+        int d = (int)ret->spec.rank++;
 
         if (isalpha((unsigned char)*p)) {
             ret->letters[d] = *p++;

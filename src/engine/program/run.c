@@ -255,7 +255,7 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
 static int check_column(const char *what, uint32_t i, const struct mr_column *c, const struct mr_leaf_spec *spec,
                         mr_error *err)
 {
-    if (c->dtype == spec->dtype && (spec->rank < 0 || c->rank == spec->rank)) {
+    if (c->dtype == spec->dtype && (spec->rank < 0 || (int)c->rank == (int)spec->rank)) {
         return MR_OK;
     }
     return mr_error_set(err, MR_EINVAL, "%s %u is %s of rank %d; the function wants %s of rank %d", what, i,
