@@ -28,6 +28,8 @@
 #define TASK_WAIT_MS 3000
 /* A request is ids and numbers. */
 #define REQUEST_BYTES_MAX (64u * 1024)
+/* A client's id is 32 hex digits; others may name theirs otherwise, but not at any length. */
+#define CLIENT_BYTES_MAX 64u
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
 
@@ -180,6 +182,11 @@ void mr_conn_refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char 
 /* What stands in `open` against what we are; worker->lock is held. MR_EUNAVAIL "moved": the client looks again. */
 static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *open, mr_error *err)
 {
+    size_t client = strlen(open->client);
+
+    if (client == 0 || client > CLIENT_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a client's id has 1 to %u bytes, not %zu", CLIENT_BYTES_MAX, client);
+    }
     if (strcmp(open->worker_incarnation, w->incarnation) != 0) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: %s is another worker process by now",
                                    w->address);

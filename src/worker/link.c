@@ -23,6 +23,8 @@
 
 /* One try to register: then the failure is logged. */
 #define REGISTER_CALL_MS 5000
+/* Of failures in a row so many are one line in the log. */
+#define REGISTER_LOG_EVERY 15u
 #define HEARTBEAT_CALL_MS 2000
 #define HEARTBEAT_DEFAULT_MS 1000u
 #define HEARTBEAT_MIN_MS 10u
@@ -344,9 +346,11 @@ static bool join(struct mr_link *link)
         if (rc == MR_OK) {
             break;
         }
-        int64_t wait = mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64());
-        mr_log(MR_LOG_WARN, "registering with the dispatcher, retrying", "dispatchers", "%s", link->worker->dispatchers,
-               "error", "%s", err.message, "retry_ms", "%lld", (long long)wait, NULL);
+        int64_t wait = mr_backoff_ms(attempt, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64());
+        if (attempt++ % REGISTER_LOG_EVERY == 0) {
+            mr_log(MR_LOG_WARN, "registering with the dispatcher, retrying", "dispatchers", "%s",
+                   link->worker->dispatchers, "error", "%s", err.message, "retry_ms", "%lld", (long long)wait, NULL);
+        }
         call_pause(link, &link->cancel, wait);
     }
     MR_LOCK(&link->lock);
