@@ -72,7 +72,6 @@ void mr_op_close(struct mr_op_iter *it)
     }
     it->op->run->close(it);
     mr_bound_unref(it->bound);
-    mr_free(it->deferred_err);
     atomic_fetch_sub(&it->env->open_nodes, 1);
     mr_free(it);
 }
@@ -85,11 +84,7 @@ static int give_deferred(struct mr_op_iter *it, mr_error *err)
 
     it->deferred = MR_OK;
     if (err != NULL) {
-        if (it->deferred_err != NULL) {
-            *err = *it->deferred_err;
-        } else {
-            (void)mr_error_nomem(err);
-        }
+        *err = it->deferred_err;
     }
     return rc;
 }
@@ -115,12 +110,7 @@ int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err)
         return MR_OK;
     }
     it->deferred = rc;
-    if (it->deferred_err == NULL) {
-        it->deferred_err = mr_malloc(sizeof *it->deferred_err);
-    }
-    if (it->deferred_err != NULL) {
-        *it->deferred_err = *err;
-    }
+    it->deferred_err = *err;
     return MR_OK;
 }
 
@@ -170,14 +160,11 @@ int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
 
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err)
 {
-    mr_error lost;
-
-    (void)mr_error_nomem(&lost);
     mr_state_put_u64(out, it->path);
     mr_state_put_u64(out, it->op->version);
     size_t begin = mr_state_begin(out);
     mr_state_put_u64(out, it->delivered);
-    mr_state_put_error(out, it->deferred, it->deferred_err != NULL ? it->deferred_err : &lost);
+    mr_state_put_error(out, it->deferred, &it->deferred_err);
     int rc = it->op->run->save(it, out, err);
     mr_state_end(out, begin);
     if (rc == MR_OK && out->buf.failed) {

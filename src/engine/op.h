@@ -60,7 +60,7 @@ struct mr_op_iter {
     uint64_t stream;
     uint64_t delivered; /* rows so far */
     int deferred;       /* error to give before anything else, or MR_OK */
-    mr_error *deferred_err;
+    mr_error deferred_err;
 };
 
 struct mr_op_run {
