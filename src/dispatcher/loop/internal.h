@@ -57,7 +57,6 @@ struct mr_loop {
     struct mr_call *waiting; /* for a leader; oldest first */
     struct mr_call **waiting_tail;
     size_t nwaiting;
-    size_t ncalls; /* that the loop has taken and not given away, as a check at the end */
 
     int64_t now_ms; /* of this turn */
     int64_t late_ms; /* by which this turn was late; told to the core once */

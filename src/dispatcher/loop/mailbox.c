@@ -9,7 +9,9 @@
 
 void mr_mailbox_init(struct mr_mailbox *m)
 {
-    *m = (struct mr_mailbox){.head = NULL};
+    m->head = NULL;
+    m->calls = 0;
+    atomic_init(&m->call_bytes, 0);
     m->tail = &m->head;
     mr_mutex_init(&m->lock);
     mr_cond_init(&m->wake);
@@ -18,6 +20,7 @@ void mr_mailbox_init(struct mr_mailbox *m)
 void mr_mailbox_destroy(struct mr_mailbox *m)
 {
     MR_ASSERT(m->head == NULL);
+    MR_ASSERT(atomic_load(&m->call_bytes) == 0); /* Every call was answered and freed. */
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
 }
@@ -41,8 +44,15 @@ void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item)
 
 int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *err)
 {
-    struct mr_item *item = mr_calloc(1, sizeof *item);
+    struct mr_item *item;
 
+    if (atomic_fetch_add(&m->call_bytes, call->size) + call->size > MR_CALL_BYTES_MAX) {
+        (void)atomic_fetch_sub(&m->call_bytes, call->size);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "the dispatcher has %llu bytes of requests waiting",
+                                   MR_CALL_BYTES_MAX);
+    }
+    call->account = &m->call_bytes;
+    item = mr_calloc(1, sizeof *item);
     if (item == NULL) {
         return mr_error_nomem(err);
     }

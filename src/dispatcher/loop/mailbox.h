@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #define MR_MAILBOX_CALLS_MAX 16384
+#define MR_CALL_BYTES_MAX (256 * MR_MIB) /* requests of all calls that were not answered yet */
 
 struct mr_member_event;
 struct mr_follow;
@@ -45,6 +46,7 @@ struct mr_mailbox {
     struct mr_item *head; /* lock */
     struct mr_item **tail;
     size_t calls;
+    atomic_size_t call_bytes; /* of all live calls, wherever they wait */
 };
 
 void mr_mailbox_init(struct mr_mailbox *m);

@@ -59,6 +59,7 @@ struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, s
         return NULL;
     }
     call->method = method;
+    call->size = size;
     call->request = protobuf_c_message_unpack(method->request, NULL, size, bytes);
     if (call->request == NULL) {
         (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes that is not a %s", method->path, size,
@@ -76,6 +77,9 @@ void mr_call_free(struct mr_call *call)
     }
     MR_ASSERT(call->rpc == NULL);
     MR_ASSERT(call->definition == NULL);
+    if (call->account != NULL) {
+        (void)atomic_fetch_sub(call->account, call->size);
+    }
     protobuf_c_message_free_unpacked(call->request, NULL);
     if (call->reply != NULL) {
         protobuf_c_message_free_unpacked(call->reply, NULL);

@@ -10,6 +10,8 @@
 #include "dispatcher/core/core.h"
 #include "rpc/rpc.h"
 
+#include <stdatomic.h>
+
 struct mr_dstream;
 struct mr_definition;
 
@@ -34,6 +36,8 @@ struct mr_call {
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ms;
+    size_t size;            /* of the request */
+    atomic_size_t *account; /* where `size` is counted while the call lives; NULL: nowhere yet */
     mr_error error;                   /* on its way to the side thread and back */
     ProtobufCMessage *reply;          /* GetDataset: waiting for its definition */
     char blob[80];

@@ -174,6 +174,7 @@ static int on_load_end(void *ctx, mr_error *err)
         return rc;
     }
     l->serving = true;
+    l->late_ms = 0; /* Its timers have just been started. */
     if (l->ndispatchers == 0) {
         /* The list is on its way; until then there is one to tell of. */
         l->dispatchers[0] = mr_strdup(l->address);
