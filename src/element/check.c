@@ -129,7 +129,7 @@ static int check_leaf(const struct mr_column *c, uint32_t rows, const struct mr_
     for (uint32_t r = 0; r < n; r++) {
         const int64_t *dims = mr_column_dims(c, r);
 
-        if (c->rank != leaf->rank || !dims_fit(leaf, dims)) {
+        if ((int)c->rank != (int)leaf->rank || !dims_fit(leaf, dims)) {
             return mr_error_set(err, MR_EINVAL, "row %u has shape %s, not %s", r,
                                 mr_dims_format(dims, c->rank, have, sizeof have),
                                 mr_dims_format(leaf->dims, leaf->rank, want, sizeof want));
