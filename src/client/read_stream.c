@@ -194,6 +194,9 @@ void mr_read_grant_locked(mr_reader *r)
         send_locked(t, false);
         used++;
     }
+    if (hungriest_locked(r) != NULL) {
+        (void)pthread_cond_broadcast(&r->due); /* The timer sees to it that the credits go round. */
+    }
 }
 
 int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms)

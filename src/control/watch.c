@@ -203,8 +203,8 @@ static enum mr_verdict one_round(struct mr_control_watch *w, struct mr_search *s
         verdict = follow(w, s, m, stream, err);
         close_stream(w, stream);
     }
-    /* When another leader was heard of, that one is believed already. */
-    if (verdict == MR_VERDICT_AGAIN && !w->moved) {
+    /* When another leader was heard of, that one is believed already; when we stop, nobody failed. */
+    if (verdict == MR_VERDICT_AGAIN && !w->moved && !w->stop) {
         mr_member_failed_locked(c, m);
     }
     mr_member_put_locked(c, m);

@@ -366,6 +366,10 @@ static void pump_locked(struct fake_worker *w)
         return;
     }
     if (w->silent || w->cursor >= w->limit) {
+        if (w->answer_owed) {
+            w->answer_owed = false;
+            send_header(w, &h, NULL);
+        }
         return;
     }
     uint64_t n = w->limit - w->cursor;
@@ -426,7 +430,10 @@ static void read_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_mutex_lock(&w->lock);
     bool mine = s == w->stream && (r->open == NULL || open_locked(w, r->open));
     if (mine) {
-        w->lowered += r->limit_elements < w->limit;
+        if (r->limit_elements < w->limit) {
+            w->lowered++;
+            w->answer_owed = true; /* "this is how far I came" */
+        }
         w->limit = r->limit_elements;
         w->received = r->received_elements > w->received ? r->received_elements : w->received;
         w->returned = r->returned_elements;

@@ -95,6 +95,7 @@ struct fake_worker {
     mr_rpc_stream *stream;
     bool sending;
     bool opened;
+    bool answer_owed;
     bool end_sent;
     uint64_t number;
     uint64_t cursor;         /* next to send, of the session */

@@ -1,0 +1,538 @@
+/* Reading from the service: readers against dispatchers and workers that do as the test says. */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/sync.h"
+#include "client/reader.h"
+#include "fake_service.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONG_MS 20000
+#define WORKERS 3
+
+struct fixture {
+    mr_rpc_runtime *rt;
+    struct fake_dispatcher d;
+    struct fake_worker w[WORKERS];
+    size_t nworkers;
+    mr_reader *r;
+    unsigned seen[1024]; /* how often each value came */
+    size_t count;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
+    fake_dispatcher_start(&f->d, f->rt, 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    if (f->r != NULL) {
+        mr_reader_close(f->r);
+    }
+    if (f->d.srv != NULL) {
+        fake_dispatcher_stop(&f->d);
+    }
+    for (size_t i = 0; i < f->nworkers; i++) {
+        if (f->w[i].srv != NULL) {
+            fake_worker_stop(&f->w[i]);
+        }
+    }
+    mr_rpc_release(f->rt);
+    free(f);
+    return 0;
+}
+
+/* @n workers with one task each, of @total elements: 100 * i, 100 * i + 1, ... */
+static void add_workers(struct fixture *f, size_t n, uint64_t total)
+{
+    static const char *const tasks[WORKERS] = {"task-0", "task-1", "task-2"};
+
+    for (size_t i = 0; i < n; i++) {
+        struct fake_worker *w = &f->w[i];
+
+        fake_worker_start(w, f->rt, tasks[i]);
+        w->first = (int64_t)(100 * i);
+        w->total = total;
+        f->d.tasks[i].id = tasks[i];
+        f->d.tasks[i].address = w->address;
+        f->d.tasks[i].incarnation = w->incarnation;
+    }
+    f->nworkers = n;
+    f->d.ntasks = n;
+}
+
+static void open_reader(struct fixture *f, uint64_t max_outstanding)
+{
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    struct mr_read_options opts = {
+        .service = mr_strdup(f->d.address),
+        .mode = MILLRACE__PROCESSING_MODE__PROCESSING_OFF,
+        .job_name = mr_strdup(""),
+        .compression = mr_strdup("NONE"),
+        .target_workers = mr_strdup("AUTO"),
+        .max_outstanding = max_outstanding,
+        .connect_timeout_ms = 500,
+        .heartbeat_ms = 20,
+        .dataset_id = mr_strdup("digits"),
+    };
+
+    assert_int_equal(mr_spec_new(&leaf, 1, NULL, &opts.spec, NULL), MR_OK);
+    assert_int_equal(mr_reader_open(&opts, &f->r, NULL), MR_OK);
+    assert_null(opts.service); /* taken */
+}
+
+/* The next block's values are counted. */
+static int pull(struct fixture *f, uint32_t rows, int timeout_ms, mr_error *err)
+{
+    struct mr_want want = {.rows_max = rows};
+    mr_block *block = NULL;
+    int rc = mr_reader_pull(f->r, want, timeout_ms, &block, err);
+
+    if (rc == MR_OK) {
+        const int64_t *data = mr_block_column(block, 0)->data;
+        uint32_t n = mr_block_rows(block);
+
+        assert_in_range(n, 1, rows);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_in_range(data[i], 0, 1023);
+            f->seen[data[i]]++;
+            f->count++;
+        }
+        mr_block_unref(block);
+    }
+    return rc;
+}
+
+static void pull_n(struct fixture *f, size_t n)
+{
+    while (f->count < n) {
+        assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    }
+}
+
+static void expect_each_once(const struct fixture *f, size_t workers, uint64_t total)
+{
+    for (size_t i = 0; i < workers; i++) {
+        for (uint64_t k = 0; k < total; k++) {
+            assert_int_equal(f->seen[100 * i + k], 1);
+        }
+    }
+    assert_int_equal(f->count, workers * total);
+}
+
+/* What a dispatcher does when all workers have reported their ends. */
+static void *finish_when_done(void *arg)
+{
+    struct fixture *f = arg;
+
+    for (size_t i = 0; i < f->nworkers; i++) {
+        struct fake_worker *w = &f->w[i];
+
+        mr_mutex_lock(&w->lock);
+        while (!w->done) {
+            mr_cond_wait(&w->changed, &w->lock);
+        }
+        mr_mutex_unlock(&w->lock);
+    }
+    mr_mutex_lock(&f->d.lock);
+    for (size_t i = 0; i < f->nworkers; i++) {
+        f->d.tasks[i].ended = true;
+    }
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    return NULL;
+}
+
+static void pull_to_the_end(struct fixture *f)
+{
+    pthread_t thread;
+
+    assert_int_equal(mr_thread_start(&thread, "finish", finish_when_done, f, NULL), MR_OK);
+    int rc;
+    while ((rc = pull(f, 1000, LONG_MS, NULL)) == MR_OK) {
+    }
+    assert_int_equal(rc, MR_END);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    (void)pthread_join(thread, NULL);
+}
+
+static void everything_arrives_once(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 3, 50);
+    open_reader(f, 0);
+    pull_to_the_end(f);
+    expect_each_once(f, 3, 50);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_int_equal(f->d.opens, 1);
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->d.registers, 0);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(f->w[i].received, 50);
+        assert_int_equal(f->w[i].opens, 1);
+    }
+}
+
+static void a_job_that_is_over_has_no_element(void **state)
+{
+    struct fixture *f = *state;
+
+    f->d.job_finished = true;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+}
+
+static void tasks_may_come_later(void **state)
+{
+    struct fixture *f = *state;
+
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, 50, NULL), MR_TIMEOUT);
+    add_workers(f, 2, 10);
+    fake_dispatcher_push(&f->d);
+    pull_to_the_end(f);
+    expect_each_once(f, 2, 10);
+}
+
+static void one_credit_starves_nobody(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 3, 10);
+    f->w[0].silent = true; /* it would keep the only credit */
+    open_reader(f, 1);
+    pull_n(f, 20);
+    assert_int_equal(f->w[1].cursor, 10);
+    assert_int_equal(f->w[2].cursor, 10);
+    mr_mutex_lock(&f->w[0].lock);
+    f->w[0].silent = false;
+    mr_mutex_unlock(&f->w[0].lock);
+    fake_worker_go(&f->w[0]);
+    pull_to_the_end(f);
+    expect_each_once(f, 3, 10);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(f->w[i].limit_max <= 1);
+    }
+    assert_true(f->w[0].lowered > 0);
+}
+
+static void the_bound_of_outstanding_elements_holds(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 100);
+    open_reader(f, 10);
+    pull_to_the_end(f);
+    expect_each_once(f, 2, 100);
+    assert_true(f->w[0].limit_max <= 10); /* shared while both have something, all of it for the last */
+    assert_true(f->w[1].limit_max <= 10);
+}
+
+static void a_broken_stream_resumes(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 60);
+    f->w[0].break_at = 17;
+    f->w[1].break_at = 1;
+    open_reader(f, 0);
+    pull_to_the_end(f);
+    expect_each_once(f, 2, 60);
+    assert_int_equal(f->w[0].opens, 2);
+    assert_int_equal(f->w[0].number, 1);
+}
+
+static void a_session_that_was_forgotten_begins_anew(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 60);
+    f->w[0].number = 1;
+    f->w[0].break_at = 20;
+    open_reader(f, 0);
+    pull_n(f, 5);
+    mr_mutex_lock(&f->w[0].lock);
+    f->w[0].forget = true;
+    mr_mutex_unlock(&f->w[0].lock);
+    pull_to_the_end(f);
+    assert_int_equal(f->w[0].number, 2);
+    for (unsigned i = 0; i < 60; i++) {
+        assert_true(f->seen[i] >= 1);
+    }
+}
+
+static void a_lost_goodbye_is_said_again(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 10);
+    f->w[0].lose_goodbye = true;
+    open_reader(f, 0);
+    pull_to_the_end(f); /* only a worker that has our last acknowledgement ends its task */
+    expect_each_once(f, 1, 10);
+    assert_int_equal(f->w[0].opens, 2);
+}
+
+static void what_a_pipeline_fails_with_comes_after_its_elements(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+    int rc;
+
+    add_workers(f, 1, 5);
+    f->w[0].fail_code = MR_EINVAL;
+    open_reader(f, 0);
+    while ((rc = pull(f, 2, LONG_MS, &err)) == MR_OK) {
+    }
+    assert_int_equal(rc, MR_EINVAL);
+    assert_non_null(strstr(err.message, "division by zero"));
+    assert_non_null(strstr(err.message, f->w[0].address));
+    assert_int_equal(f->count, 5);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EINVAL); /* it stays */
+}
+
+static void what_an_iteration_fails_with_is_told(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    f->d.finished = true;
+    f->d.error_code = MR_EDATALOSS;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "the iteration failed"));
+}
+
+static void elements_of_another_spec_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    add_workers(f, 1, 5);
+    f->w[0].strings = true;
+    open_reader(f, 0);
+    assert_true(pull(f, 2, LONG_MS, &err) < 0);
+    assert_non_null(strstr(err.message, "not what the dataset's spec says"));
+}
+
+static void a_worker_that_moved_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 20);
+    f->w[0].refuse_open = MR_EUNAVAIL;
+    open_reader(f, 0);
+    mr_mutex_lock(&f->w[0].lock);
+    while (f->w[0].opens < 2) {
+        assert_true(mr_cond_wait_ms(&f->w[0].changed, &f->w[0].lock, LONG_MS));
+    }
+    f->w[0].refuse_open = 0;
+    mr_mutex_unlock(&f->w[0].lock);
+    pull_to_the_end(f);
+    expect_each_once(f, 1, 20);
+}
+
+static void a_lost_worker_does_not_hold_up_the_end(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 10);
+    f->w[1].silent = true;
+    open_reader(f, 0);
+    pull_n(f, 10);
+    fake_worker_stop(&f->w[1]);
+    assert_int_equal(pull(f, 1, 100, NULL), MR_TIMEOUT); /* until the dispatcher says so */
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].ended = true;
+    f->d.tasks[1].lost = true;
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    expect_each_once(f, 1, 10);
+}
+
+static void reading_goes_on_while_no_dispatcher_leads(void **state)
+{
+    struct fixture *f = *state;
+    int port = atoi(strrchr(f->d.address, ':') + 1);
+
+    add_workers(f, 2, 90);
+    open_reader(f, 0);
+    pull_n(f, 1);
+    while (f->w[0].opens == 0 || f->w[1].opens == 0) {
+        usleep(1000);
+    }
+    fake_dispatcher_stop(&f->d);
+    pull_n(f, 180); /* all there is */
+    assert_int_equal(pull(f, 1, 50, NULL), MR_TIMEOUT); /* but nobody says that it is over */
+    fake_dispatcher_start(&f->d, f->rt, port);
+    f->d.epoch = 8;
+    f->d.finished = true;
+    fake_dispatcher_push(&f->d);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    expect_each_once(f, 2, 90);
+}
+
+static void a_forgotten_client_attaches_again(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 50);
+    open_reader(f, 0);
+    pull_n(f, 5);
+    mr_mutex_lock(&f->d.lock);
+    f->d.refuse_heartbeat = MR_ENOTFOUND;
+    while (f->d.reopens == 0) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->d.lock);
+    pull_to_the_end(f);
+    expect_each_once(f, 1, 50);
+}
+
+static void a_dead_job_is_an_error(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    f->d.refuse = MR_ENOTFOUND;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_ENOTFOUND);
+    assert_string_equal(err.message, "as the test says");
+}
+
+static void nobody_answers(void **state)
+{
+    struct fixture *f = *state;
+    char where[64];
+    mr_error err;
+
+    memcpy(where, f->d.address, sizeof where);
+    fake_dispatcher_stop(&f->d);
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, where));
+}
+
+static void *cancel_soon(void *arg)
+{
+    struct fixture *f = arg;
+
+    mr_mutex_lock(&f->d.lock);
+    while (f->d.heartbeats == 0) {
+        mr_cond_wait(&f->d.changed, &f->d.lock);
+    }
+    mr_mutex_unlock(&f->d.lock);
+    mr_reader_cancel(f->r);
+    return NULL;
+}
+
+static void a_blocked_pull_can_be_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+
+    open_reader(f, 0);
+    assert_int_equal(mr_thread_start(&thread, "cancel", cancel_soon, f, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, -1, NULL), MR_ECANCELED);
+    assert_int_equal(pull(f, 1, 0, NULL), MR_ECANCELED);
+    (void)pthread_join(thread, NULL);
+}
+
+static void closing_early_says_goodbye(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 1000);
+    open_reader(f, 0);
+    pull_n(f, 10);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_true(f->w[0].done);
+    assert_true(f->w[1].done);
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->w[0].returned + f->w[1].returned, 10);
+}
+
+static void what_was_returned_is_reported(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 100);
+    open_reader(f, 50);
+    pull_n(f, 1);
+    mr_mutex_lock(&f->w[0].lock);
+    while (f->w[0].returned < 1) {
+        assert_true(mr_cond_wait_ms(&f->w[0].changed, &f->w[0].lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->w[0].lock);
+}
+
+static void the_queue_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 1000);
+    open_reader(f, 0);
+    pull_n(f, 1);
+    /* Nobody takes more: the worker comes to a stop at the window. */
+    mr_mutex_lock(&f->w[0].lock);
+    while (f->w[0].cursor < f->w[0].limit) {
+        (void)mr_cond_wait_ms(&f->w[0].changed, &f->w[0].lock, 10);
+    }
+    assert_true(f->w[0].cursor < 100);
+    mr_mutex_unlock(&f->w[0].lock);
+    f->count = 0;
+    memset(f->seen, 0, sizeof f->seen);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(everything_arrives_once),
+        TEST(a_job_that_is_over_has_no_element),
+        TEST(tasks_may_come_later),
+        TEST(one_credit_starves_nobody),
+        TEST(the_bound_of_outstanding_elements_holds),
+        TEST(a_broken_stream_resumes),
+        TEST(a_session_that_was_forgotten_begins_anew),
+        TEST(a_lost_goodbye_is_said_again),
+        TEST(what_a_pipeline_fails_with_comes_after_its_elements),
+        TEST(what_an_iteration_fails_with_is_told),
+        TEST(elements_of_another_spec_are_refused),
+        TEST(a_worker_that_moved_is_asked_again),
+        TEST(a_lost_worker_does_not_hold_up_the_end),
+        TEST(reading_goes_on_while_no_dispatcher_leads),
+        TEST(a_forgotten_client_attaches_again),
+        TEST(a_dead_job_is_an_error),
+        TEST(nobody_answers),
+        TEST(a_blocked_pull_can_be_cancelled),
+        TEST(closing_early_says_goodbye),
+        TEST(what_was_returned_is_reported),
+        TEST(the_queue_is_bounded),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
