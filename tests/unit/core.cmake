@@ -1,4 +1,6 @@
 mr_test(core_test LABEL unit SOURCES ${MR_TEST_DIR}/core_test.c ${MR_TEST_DIR}/core_support.c LIBRARIES mr_dispatcher_core)
+mr_test(core_random_test LABEL unit SOURCES ${MR_TEST_DIR}/core_random_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
 mr_test(map_test LABEL unit SOURCES ${MR_TEST_DIR}/map_test.c LIBRARIES mr_base)
 add_test(NAME core_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_core> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)

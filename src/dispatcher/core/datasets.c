@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SUMMARY_BYTES_MAX 4096
+#define PLAIN_BYTES_MAX 4096
 
 struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id)
 {
@@ -263,17 +263,17 @@ static Millrace__ProviderInfo **copy_providers(mr_core *core, const int64_t *spl
     return providers;
 }
 
-/* A summary is decoration: what does not fit or is not text is cut off. */
-static void set_summary(mr_core *core, Millrace__DatasetRecord *rec, const char *summary)
+/* For people: what does not fit is cut off, and what is not plain text shows as '?', since a record must be UTF-8. */
+static void set_plain(mr_core *core, char **slot, const char *from)
 {
-    char text[SUMMARY_BYTES_MAX];
+    char text[PLAIN_BYTES_MAX];
     size_t n = 0;
 
-    for (; summary[n] != '\0' && n < sizeof text - 1; n++) {
-        text[n] = summary[n] >= 0x20 && summary[n] < 0x7f ? summary[n] : '?';
+    for (; from[n] != '\0' && n < sizeof text - 1; n++) {
+        text[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
     }
     text[n] = '\0';
-    mr_core_set(core, &rec->summary, text);
+    mr_core_set(core, slot, text);
 }
 
 static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const struct mr_dataset_register *in)
@@ -287,8 +287,8 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const
     mr_core_set(core, &rec->id, id);
     mr_core_set(core, &rec->fingerprint, in->fingerprint);
     mr_core_set(core, &rec->compression, in->compression);
-    mr_core_set(core, &rec->unsplittable, in->unsplittable != NULL ? in->unsplittable : "");
-    set_summary(core, rec, in->summary != NULL ? in->summary : "");
+    set_plain(core, &rec->unsplittable, in->unsplittable != NULL ? in->unsplittable : "");
+    set_plain(core, &rec->summary, in->summary != NULL ? in->summary : "");
     mr_core_set(core, &rec->blob, stored != NULL ? stored->id : in->blob);
     rec->parts = stored != NULL ? stored->parts : in->parts;
     rec->cardinality = in->cardinality;
