@@ -1,3 +1,5 @@
+cmake_minimum_required(VERSION 3.25)
+
 # The core is pure: what its archive asks of others is on this list, on which there is no clock, thread, socket or rand.
 set(allowed
   # of ours, what is pure as well; the generated messages
