@@ -92,7 +92,7 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
         return mr_op_fail_at_open(head, rc, err);
     }
     /* The count belongs to the dataset object: each iterator over it is a repetition of the job. */
-    uint64_t ordinal = atomic_fetch_add((atomic_uint_least64_t *)(uintptr_t)&ds->opened, 1);
+    uint64_t ordinal = atomic_fetch_add((atomic_uint_least64_t *)(uintptr_t)&ds->reads, 1);
     int rc = opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal, &it->ext, err);
     if (rc != MR_OK) {
         return rc;

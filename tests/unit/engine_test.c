@@ -1,0 +1,489 @@
+/*
+ * What the harness does not see: how much is asked of a source, what an error says, memory budgets, epochs, waiting and
+ * cancelling, reads from elsewhere.
+ */
+#include "engine_support.h"
+
+#include "base/sync.h"
+#include "engine/env.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- a source from elsewhere: 0, 1, 2, ... ---- */
+
+struct outside {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t rows;  /* how many there are */
+    int64_t next;
+    int64_t blocks_at; /* from this element on it waits until cancelled; -1: never */
+    uint32_t largest;  /* rows asked for at once */
+    uint64_t ordinal;  /* of the last open */
+    int opened;
+    int closed;
+    bool waiting;
+    bool cancelled;
+};
+
+static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    struct outside *o = ctx;
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    uint32_t n = want.rows_max;
+
+    MR_LOCK(&o->lock);
+    o->largest = n > o->largest ? n : o->largest;
+    if (o->next == o->rows) {
+        return MR_END;
+    }
+    if (o->next == o->blocks_at) {
+        o->waiting = true;
+        (void)pthread_cond_broadcast(&o->changed);
+        while (!o->cancelled) {
+            if (!mr_cond_wait_ms(&o->changed, &o->lock, timeout_ms)) {
+                return MR_TIMEOUT;
+            }
+        }
+        return MR_ECANCELED;
+    }
+    if ((int64_t)n > o->rows - o->next) {
+        n = (uint32_t)(o->rows - o->next);
+    }
+    if (o->blocks_at >= 0 && (int64_t)n > o->blocks_at - o->next) {
+        n = (uint32_t)(o->blocks_at - o->next);
+    }
+    int rc = mr_block_alloc(n, &leaf, 1, ret, err);
+    for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
+        ((int64_t *)mr_block_data(*ret, 0))[i] = o->next++;
+    }
+    return rc;
+}
+
+static void outside_cancel(void *ctx)
+{
+    struct outside *o = ctx;
+
+    MR_LOCK(&o->lock);
+    o->cancelled = true;
+    (void)pthread_cond_broadcast(&o->changed);
+}
+
+static void outside_close(void *ctx)
+{
+    ((struct outside *)ctx)->closed++;
+}
+
+static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
+                        uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+{
+    struct outside *o = ctx;
+
+    (void)err;
+    assert_string_equal(op, "distribute");
+    assert_non_null(input);
+    assert_int_equal(nattrs, 2);
+    assert_string_equal(attrs[0].name, "processing_mode");
+    o->ordinal = ordinal;
+    o->opened++;
+    o->next = 0;
+    *ret = (struct mr_external_iter){.ctx = o, .pull = outside_pull, .cancel = outside_cancel, .close = outside_close};
+    return MR_OK;
+}
+
+static struct outside *outside_new(int64_t rows, int64_t blocks_at)
+{
+    struct outside *o = calloc(1, sizeof *o);
+
+    mr_mutex_init(&o->lock);
+    mr_cond_init(&o->changed);
+    o->rows = rows;
+    o->blocks_at = blocks_at;
+    return o;
+}
+
+static mr_dataset *make_outside(void)
+{
+    return make("distribute", make_range(0, 100, 1), NULL,
+                ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
+}
+
+static mr_dataset *map_affine(mr_dataset *ds, int64_t calls)
+{
+    mr_function *fn = fn_affine(ds);
+
+    return make_with_function("map", ds, fn, ATTRS(INT_ATTR("num_parallel_calls", calls)));
+}
+
+/* ---- demand ---- */
+
+static void nothing_is_made_that_nobody_wants(void **state)
+{
+    struct outside *o = outside_new(1000, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_one("take", map_affine(make_outside(), 0), "count", 5);
+    struct read_options options = {.external = &opener};
+    struct lines l = read_all(ds, &options);
+
+    (void)state;
+    lines_expect_text(&l, "1 4 7 10 13");
+    assert_int_equal(o->next, 5);
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+static void demand_grows_from_one(void **state)
+{
+    struct outside *o = outside_new(1 << 20, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_outside();
+    struct read_options options = {.external = &opener};
+    mr_engine_iter *it = open_with(ds, &options);
+    uint32_t before = 0;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        mr_block *block = NULL;
+
+        CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1u << 20}, -1, &block, e));
+        uint32_t rows = mr_block_rows(block);
+        assert_true(i > 0 || rows == 1);
+        assert_true(rows <= 2 * before || i == 0);
+        assert_true(rows <= 8192); /* 64 KiB */
+        before = rows;
+        mr_block_unref(block);
+    }
+    mr_engine_close(it);
+    assert_int_equal(o->closed, 1);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+/* The repetition of a service's job counts the reads of a node, whether it is what is iterated over or below that. */
+static void reads_of_a_service_are_counted_from_zero(void **state)
+{
+    struct outside *o = outside_new(3, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_outside();
+    mr_dataset *above = make_one("take", mr_dataset_ref(ds), "count", -1);
+    struct read_options options = {.external = &opener};
+
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++) {
+        mr_engine_iter *it = open_with(i % 2 == 0 ? ds : above, &options);
+
+        assert_int_equal(o->ordinal, i);
+        mr_engine_close(it);
+    }
+    mr_dataset_unref(above);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+static void batches_ask_for_what_they_hold(void **state)
+{
+    struct outside *o = outside_new(1000, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_one("take", make_one("batch", make_outside(), "batch_size", 10), "count", 3);
+    struct read_options options = {.external = &opener};
+    struct lines l = read_all(ds, &options);
+
+    (void)state;
+    assert_int_equal(l.n, 3);
+    assert_int_equal(o->next, 30);
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+/* ---- errors ---- */
+
+static void errors_name_operator_and_element(void **state)
+{
+    mr_dataset *range = make_range(0, 8, 1);
+    mr_function *fn = fn_divide(range, 5);
+    mr_dataset *ds = make_with_function("map", range, fn, NULL, 0);
+    struct read_options options = {.errors_max = 100};
+    struct lines l = read_all(ds, &options);
+
+    (void)state;
+    assert_int_equal(l.n, 8);
+    assert_string_equal(l.text[4], "-100");
+    assert_non_null(strstr(l.text[5], "!-3 map (step 2), element 5: "));
+    assert_non_null(strstr(l.text[5], "floor_div"));
+    assert_string_equal(l.text[6], "100");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+static void bound_arguments_are_checked(void **state)
+{
+    mr_dataset *ds = make_ints((const int64_t[]){2, 0, 1}, 3);
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner = make_range(0, 3, 1);
+
+    (void)state;
+    inner = make("batch", inner, NULL, ATTRS(VALUE_ATTR("batch_size", 0)), b);
+    ds = make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
+    struct read_options options = {.errors_max = 100};
+    struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, 2 + 1 + 3);
+    assert_string_equal(l.text[0], "<2>0,1");
+    assert_non_null(strstr(l.text[2], "flat_map (step 2), element 1: batch (step 2): argument 'batch_size' is 0"));
+    assert_string_equal(l.text[5], "<1>2");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+static void budgets_name_what_is_too_large(void **state)
+{
+    mr_dataset *ds = make_one("shuffle", make_range(0, 1 << 20, 1), "buffer_size", 1 << 20);
+    struct read_options options = {.budget_bytes = 1 << 20, .most = 1};
+    struct lines l = read_all(ds, &options);
+
+    (void)state;
+    assert_non_null(strstr(l.text[0], "!-8 shuffle (step 2)"));
+    assert_non_null(strstr(l.text[0], "the memory budget is 1048576"));
+    lines_free(&l);
+    mr_dataset_unref(ds);
+
+    ds = make_one("batch", make_range(0, 1 << 20, 1), "batch_size", 1 << 20);
+    l = read_all(ds, &options);
+    assert_non_null(strstr(l.text[0], "!-8 batch (step 2)"));
+    assert_non_null(strstr(l.text[0], "the memory budget is 1048576"));
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+/* ---- order ---- */
+
+static struct lines epochs(mr_dataset *ds, int n)
+{
+    struct lines all = {0};
+
+    for (int i = 0; i < n; i++) {
+        struct read_options options = {.epoch = (uint64_t)i, .seed = 7};
+        mr_engine_iter *it = open_with(ds, &options);
+
+        (void)read_on(it, &options, &all);
+        mr_engine_close(it);
+    }
+    return all;
+}
+
+static void an_epoch_is_a_pass(void **state)
+{
+    mr_dataset *once = make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    mr_dataset *twice = make_one("repeat", mr_dataset_ref(once), "count", 2);
+    struct lines apart = epochs(once, 2);
+    struct lines together = epochs(twice, 1);
+    struct lines first = {.text = apart.text, .n = 30};
+    struct lines second = {.text = apart.text + 30, .n = 30};
+
+    (void)state;
+    lines_expect(&together, &apart, "two epochs and one of two passes");
+    size_t same = 0;
+    for (size_t i = 0; i < 30; i++) {
+        same += strcmp(first.text[i], second.text[i]) == 0;
+    }
+    assert_true(same < 15); /* another order */
+    lines_sort(&first);
+    lines_sort(&second);
+    lines_expect(&second, &first, "the elements of two epochs");
+    lines_free(&apart);
+    lines_free(&together);
+    mr_dataset_unref(once);
+    mr_dataset_unref(twice);
+}
+
+static void loops_over_a_dataset_are_epochs(void **state)
+{
+    mr_dataset *ds = make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    struct lines want = epochs(ds, 3);
+    struct lines got = {0};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct mr_engine_options opts = {.seed = 1, .count_epochs = true};
+        struct read_options options = {.rows = 0};
+        mr_engine_iter *it = NULL;
+
+        CHECK_OK(mr_engine_open(ds, &opts, &it, e));
+        (void)read_on(it, &options, &got);
+        mr_engine_close(it);
+    }
+    lines_expect(&got, &want, "three loops");
+    lines_free(&got);
+    lines_free(&want);
+    mr_dataset_unref(ds);
+}
+
+static void seeds_make_orders(void **state)
+{
+    mr_dataset *ds = make_one("shuffle", make_range(0, 30, 1), "buffer_size", 30);
+    struct read_options one = {.seed = 1};
+    struct read_options two = {.seed = 2};
+    struct lines a = read_all(ds, &one);
+    struct lines b = read_all(ds, &one);
+    struct lines c = read_all(ds, &two);
+    size_t same = 0;
+
+    (void)state;
+    lines_expect(&b, &a, "one seed twice");
+    for (size_t i = 0; i < 30; i++) {
+        same += strcmp(a.text[i], c.text[i]) == 0;
+    }
+    assert_true(same < 15);
+    lines_free(&a);
+    lines_free(&b);
+    lines_free(&c);
+    mr_dataset_unref(ds);
+}
+
+/* ---- waiting ---- */
+
+static void *cancel_when_waiting(void *arg)
+{
+    void **both = arg;
+    struct outside *o = both[0];
+
+    mr_mutex_lock(&o->lock);
+    while (!o->waiting) {
+        mr_cond_wait(&o->changed, &o->lock);
+    }
+    mr_mutex_unlock(&o->lock);
+    mr_engine_cancel(both[1]);
+    return NULL;
+}
+
+static void cancel_ends_waiting(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        struct outside *o = outside_new(1000, 3);
+        struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+        mr_dataset *ds = make_outside();
+        struct read_options options = {.external = &opener, .threads = 4};
+        struct lines l = {0};
+        pthread_t thread;
+
+        if (kind == 1) {
+            ds = make_one("prefetch", ds, "buffer_size", -1);
+        } else if (kind == 2) {
+            ds = map_affine(ds, 3);
+        } else if (kind == 3) {
+            ds = make_one("batch", make_one("shuffle", ds, "buffer_size", 100), "batch_size", 10);
+        }
+        mr_engine_iter *it = open_with(ds, &options);
+        void *both[2] = {o, it};
+        CHECK_OK(mr_thread_start(&thread, "cancel", cancel_when_waiting, both, e));
+        assert_int_equal(read_on(it, &options, &l), MR_ECANCELED);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        mr_engine_close(it);
+        lines_free(&l);
+        mr_dataset_unref(ds);
+        free(o);
+    }
+}
+
+static void time_outs_lose_nothing(void **state)
+{
+    struct outside *o = outside_new(6, 3);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_one("batch", make_one("prefetch", map_affine(make_outside(), 0), "buffer_size", 2), "batch_size", 2);
+    struct read_options options = {.external = &opener};
+    mr_engine_iter *it = open_with(ds, &options);
+    struct lines l = {0};
+    mr_block *block = NULL;
+    mr_error err;
+
+    (void)state;
+    options.most = 1;
+    (void)read_on(it, &options, &l);
+    lines_expect_text(&l, "<2>1,4");
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, 20, &block, &err), MR_TIMEOUT);
+    mr_mutex_lock(&o->lock);
+    o->blocks_at = -1; /* it goes on */
+    (void)pthread_cond_broadcast(&o->changed);
+    mr_mutex_unlock(&o->lock);
+    mr_engine_cancel(it);
+    mr_engine_close(it);
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+/* ---- reads from elsewhere ---- */
+
+static void iterators_count_repetitions(void **state)
+{
+    struct outside *o = outside_new(4, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *one = make_outside();
+    mr_dataset *ds = make_one("repeat", mr_dataset_ref(one), "count", 3);
+    struct read_options options = {.external = &opener};
+    struct lines l = read_all(ds, &options);
+
+    (void)state;
+    lines_expect_text(&l, "0 1 2 3 0 1 2 3 0 1 2 3");
+    assert_int_equal(o->ordinal, 2);
+    lines_free(&l);
+    l = read_all(one, &options);
+    assert_int_equal(o->ordinal, 3);
+    assert_int_equal(o->opened, 4);
+    assert_int_equal(o->closed, 4);
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    mr_dataset_unref(one);
+    free(o);
+}
+
+static void outside_cannot_be_saved(void **state)
+{
+    struct outside *o = outside_new(4, -1);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = map_affine(make_outside(), 0);
+    struct read_options options = {.external = &opener};
+    mr_engine_iter *it = open_with(ds, &options);
+    void *saved = NULL;
+    size_t size;
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_engine_save(it, &saved, &size, &err), MR_EPRECOND);
+    assert_non_null(strstr(err.message, "distribute (step 2)"));
+    mr_engine_close(it);
+
+    options.external = NULL;
+    struct mr_engine_options opts = {0};
+    assert_int_equal(mr_engine_open(ds, &opts, &it, &err), MR_EUNIMPL);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
+static void the_machine_has_something(void **state)
+{
+    (void)state;
+    assert_true(mr_machine_cores() >= 1);
+    assert_true(mr_machine_memory_bytes() >= 16u << 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_made_that_nobody_wants), cmocka_unit_test(demand_grows_from_one),
+        cmocka_unit_test(batches_ask_for_what_they_hold),    cmocka_unit_test(errors_name_operator_and_element),
+        cmocka_unit_test(bound_arguments_are_checked),       cmocka_unit_test(budgets_name_what_is_too_large),
+        cmocka_unit_test(an_epoch_is_a_pass),                cmocka_unit_test(loops_over_a_dataset_are_epochs),
+        cmocka_unit_test(seeds_make_orders),                 cmocka_unit_test(cancel_ends_waiting),
+        cmocka_unit_test(time_outs_lose_nothing),            cmocka_unit_test(iterators_count_repetitions),
+        cmocka_unit_test(outside_cannot_be_saved),           cmocka_unit_test(the_machine_has_something),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
