@@ -311,6 +311,7 @@ int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs, 
     }
     atomic_init(&ds->refs, 1);
     atomic_init(&ds->opened, 0);
+    atomic_init(&ds->reads, 0);
     ds->op = found;
     ds->ninputs = ninputs;
     ds->nfunctions = nfunctions;

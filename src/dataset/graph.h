@@ -9,7 +9,7 @@
  * captures, constants and results in the order in which they were added. Captures of an inner function and MR_ATTR_VALUE
  * attributes of the dataset nodes inside a function are numbers in the table of the *enclosing* function.
  *
- * Threads: finished objects may be read from any thread; `opened` is atomic; a mr_builder belongs to one thread.
+ * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a mr_builder belongs to one thread.
  */
 #ifndef MR_DATASET_GRAPH_H
 #define MR_DATASET_GRAPH_H
@@ -41,8 +41,10 @@ struct mr_dataset {
     uint32_t height; /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is bounded */
     uint32_t depth;  /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
     uint8_t fingerprint[16];
-    /* Iterators opened over this node so far, in any engine iterator: the next one's ordinal. */
+    /* Engine iterators whose root this node was: the next one's epoch. */
     atomic_uint_least64_t opened;
+    /* Reads of the service opened over this node, as a root or below one: the next one's repetition of its job. */
+    atomic_uint_least64_t reads;
 };
 
 enum mr_fn_value_kind {

@@ -477,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_made_that_nobody_wants), cmocka_unit_test(demand_grows_from_one),
+        cmocka_unit_test(reads_of_a_service_are_counted_from_zero),
         cmocka_unit_test(batches_ask_for_what_they_hold),    cmocka_unit_test(errors_name_operator_and_element),
         cmocka_unit_test(bound_arguments_are_checked),       cmocka_unit_test(budgets_name_what_is_too_large),
         cmocka_unit_test(an_epoch_is_a_pass),                cmocka_unit_test(loops_over_a_dataset_are_epochs),
