@@ -1,0 +1,81 @@
+/*
+ * Dataset definitions: what is accepted comes back from its own bytes with the same fingerprint, can be opened and read
+ * for a few elements, and its state can be restored; a state made of the same bytes is refused or read, never believed.
+ */
+#include "base/error.h"
+#include "engine/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
+                        uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+{
+    (void)ctx;
+    (void)op;
+    (void)attrs;
+    (void)nattrs;
+    (void)input;
+    (void)ordinal;
+    (void)ret;
+    return mr_error_set(err, MR_EUNAVAIL, "nothing outside");
+}
+
+static void read_some(mr_dataset *ds, const uint8_t *data, size_t size)
+{
+    struct mr_external_opener opener = {.open = outside_open};
+    struct mr_engine_options opts = {.seed = 1, .threads = 1, .memory_budget_bytes = 8u << 20, .external = &opener};
+    mr_engine_iter *it = NULL;
+    void *state = NULL;
+    size_t state_size = 0;
+
+    if (mr_engine_open(ds, &opts, &it, NULL) < 0) {
+        return;
+    }
+    (void)mr_engine_restore(it, data, size, NULL);
+    for (int i = 0; i < 8; i++) {
+        mr_block *block = NULL;
+
+        if (mr_engine_pull(it, (struct mr_want){.rows_max = 4, .bytes_hint = 1024}, 10, &block, NULL) == MR_END) {
+            break;
+        }
+        mr_block_unref(block);
+    }
+    (void)mr_engine_save(it, &state, &state_size, NULL);
+    mr_engine_close(it);
+    if (state == NULL) {
+        return;
+    }
+    if (mr_engine_open(ds, &opts, &it, NULL) == MR_OK) {
+        (void)mr_engine_restore(it, state, state_size, NULL);
+        mr_engine_close(it);
+    }
+    mr_free(state);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    mr_dataset *ds = NULL;
+    mr_dataset *again = NULL;
+    void *bytes = NULL;
+    size_t written = 0;
+    uint8_t x[16];
+    uint8_t y[16];
+
+    if (mr_dataset_parse(data, size, &ds, NULL) < 0) {
+        return 0;
+    }
+    if (mr_dataset_serialize(ds, &bytes, &written, NULL) == MR_OK) {
+        if (mr_dataset_parse(bytes, written, &again, NULL) < 0 || mr_dataset_fingerprint(ds, x, NULL) < 0 ||
+            mr_dataset_fingerprint(again, y, NULL) < 0 || memcmp(x, y, sizeof x) != 0) {
+            abort();
+        }
+    }
+    read_some(ds, data, size);
+    mr_free(bytes);
+    mr_dataset_unref(again);
+    mr_dataset_unref(ds);
+    return 0;
+}

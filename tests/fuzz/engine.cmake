@@ -1,0 +1,1 @@
+mr_fuzz(dataset_fuzz CORPUS ${MR_TEST_DIR}/corpus/dataset SOURCES ${MR_TEST_DIR}/dataset_fuzz.c LIBRARIES mr_engine)
