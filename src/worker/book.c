@@ -16,8 +16,8 @@
 #define BLOCK_OVERHEAD_BYTES 192u
 /* Blocks below this are joined with their neighbours: in a message of many tiny blocks the headers would prevail. */
 #define SMALL_BLOCK_BYTES (8u * 1024)
-/* Messages' worth of bytes that may be ready before production pauses. */
-#define AHEAD_MESSAGES 2u
+/* Messages' worth of bytes that may be ready before production pauses; it goes on when half of them have left. */
+#define AHEAD_MESSAGES 4u
 
 /* Rows in a row: ready for whoever comes, or sent to a session. */
 struct piece {
@@ -207,19 +207,28 @@ uint32_t mr_book_demand(const mr_book *book)
 {
     const mr_book_session *s;
     uint64_t credit = 0;
+    uint64_t ahead = 0;
 
     if (book->finished || book->ready_bytes >= AHEAD_MESSAGES * book->limits.message_bytes) {
         return 0;
     }
     TAILQ_FOREACH(s, &book->sessions, link)
     {
-        uint64_t one = open_credit(s);
+        if (s->owner != NULL) {
+            uint64_t window = s->limit_elements > s->received ? s->limit_elements - s->received : 0;
+            uint64_t open = open_credit(s);
 
-        credit += one < AHEAD_ROWS_MAX ? one : AHEAD_ROWS_MAX;
+            credit += open < AHEAD_ROWS_MAX ? open : AHEAD_ROWS_MAX;
+            ahead += window < AHEAD_ROWS_MAX ? window : AHEAD_ROWS_MAX;
+        }
     }
+    /*
+     * Beside what is asked for now, as much as clients keep asking for: when the next credit comes, a whole message is
+     * ready for it, instead of rows that trickle out one by one as they are made.
+     */
     credit = credit < AHEAD_ROWS_MAX ? credit : AHEAD_ROWS_MAX;
-    /* As much again as is asked for, so that the next message is ready when this one has left. */
-    uint64_t allowed = credit + (credit < AHEAD_ROWS_MIN ? AHEAD_ROWS_MIN : credit);
+    ahead = ahead < AHEAD_ROWS_MAX ? ahead : AHEAD_ROWS_MAX;
+    uint64_t allowed = credit + (ahead < AHEAD_ROWS_MIN ? AHEAD_ROWS_MIN : ahead);
     return allowed > book->ready_rows ? (uint32_t)(allowed - book->ready_rows) : 0;
 }
 

@@ -305,7 +305,7 @@ static void demand_follows_credit(void **state)
     assert_int_equal(mr_book_demand(book), 0);
     mr_book_session *a = open_session(book, "a", 1, 0, 10);
     assert_int_equal(mr_book_demand(book), 18);
-    add_rows(book, 2, 250); /* two messages' worth of bytes */
+    add_rows(book, 2, 450); /* four messages' worth of bytes */
     assert_int_equal(mr_book_demand(book), 0);
     mr_book_disconnect(a);
     mr_book_free(book);
