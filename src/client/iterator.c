@@ -1,13 +1,11 @@
 /*
- * Public iterators: the engine's, plus a cursor for those who take one element at a time, a demand that grows while the
- * consumer keeps coming, and the rule that an iterator lives in the process that opened it.
+ * Public iterators: the engine's, plus a cursor for those who take one element at a time, and the rule that an iterator
+ * lives in the process that opened it.
  */
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "client/opener.h"
-#include "base/limits.h"
 #include "element/block.h"
 #include "engine/engine.h"
 
@@ -15,11 +13,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A block is large enough for a consumer at 64 KiB, or when making it took a millisecond. */
-#define BLOCK_BYTES_TARGET (64 * MR_KIB)
-#define BLOCK_ROWS_CAP 65536u
-#define PULL_NS_TARGET MR_NS_PER_MS
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's state. */
 #define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */
@@ -29,7 +22,6 @@ struct mr_iterator {
     mr_engine_iter *engine;
     mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
     uint32_t row;    /* the next one of `block` to hand out */
-    uint32_t demand; /* rows to ask for when the caller leaves it to us */
     bool started;
 };
 
@@ -62,7 +54,6 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         return mr_error_nomem(err);
     }
     it->pid = getpid();
-    it->demand = 1;
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
@@ -97,32 +88,12 @@ void mr_iterator_cancel(mr_iterator *it)
     }
 }
 
-/* Double while blocks come full, quickly and small; shrink when they became too large. */
-static void adapt_demand(mr_iterator *it, const mr_block *block, int64_t took_ns)
-{
-    uint32_t rows = mr_block_rows(block);
-
-    if (rows < it->demand) {
-        return; /* All that was ready. */
-    }
-    size_t bytes = mr_block_row_bytes(block, 0, rows);
-    if (bytes >= 2 * BLOCK_BYTES_TARGET && it->demand > 1) {
-        it->demand /= 2;
-    } else if (bytes * 2 <= BLOCK_BYTES_TARGET && took_ns * 2 <= PULL_NS_TARGET && it->demand < BLOCK_ROWS_CAP) {
-        it->demand *= 2;
-    }
-}
-
+/* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
-    struct mr_want want = {.rows_max = rows_max == 0 ? it->demand : rows_max, .bytes_hint = BLOCK_BYTES_TARGET};
-    int64_t start = mr_now_ns();
-    int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
+    struct mr_want want = {.rows_max = rows_max};
 
-    if (rc == MR_OK && rows_max == 0) {
-        adapt_demand(it, *ret, mr_now_ns() - start);
-    }
-    return rc;
+    return mr_engine_pull(it->engine, want, timeout_ms, ret, err);
 }
 
 /* The element lent last is given back; what is behind it in the block stays. */

@@ -137,6 +137,6 @@ uint32_t mr_driver_next_demand(uint32_t demand, uint32_t got, size_t bytes, int6
     if (ns > SLOW_NS && got > 1) {
         return got / 2;
     }
-    bool room = got == demand && bytes < MR_BLOCK_BYTES_HINT && demand < MR_BLOCK_ROWS_MAX;
+    bool room = got >= demand / 2 && bytes < MR_BLOCK_BYTES_HINT && demand < MR_BLOCK_ROWS_MAX;
     return room && ns < FAST_NS ? demand * 2 : demand;
 }

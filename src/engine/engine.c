@@ -99,8 +99,8 @@ static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *blo
         it->demand = rows / 2;
         return;
     }
-    bool took_all = rows == asked && asked == it->demand;
-    if (took_all && ns < FAST_NS && it->demand < MR_BLOCK_ROWS_MAX && mr_block_row_bytes(block, 0, rows) < bytes) {
+    bool keeps_coming = rows >= asked / 2 && asked == it->demand;
+    if (keeps_coming && ns < FAST_NS && it->demand < MR_BLOCK_ROWS_MAX && mr_block_row_bytes(block, 0, rows) < bytes) {
         it->demand *= 2;
     }
 }

@@ -15,7 +15,7 @@ typedef struct mr_engine_iter mr_engine_iter;
 
 /* How much the consumer wants: never more than rows_max rows; bytes_hint is when a block is large enough. */
 struct mr_want {
-    uint32_t rows_max;  /* >= 1 */
+    uint32_t rows_max;  /* 0: as many as are sensible: one at first, more while the consumer keeps coming */
     size_t bytes_hint;  /* 0: 64 KiB */
 };
 

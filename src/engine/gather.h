@@ -6,6 +6,7 @@
 #define MR_ENGINE_GATHER_H
 
 #include "element/block.h"
+#include "engine/state.h"
 
 struct mr_gather_part {
     mr_block *block;
@@ -26,6 +27,9 @@ struct mr_gather {
 int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count, mr_error *err);
 /* The first 1..@rows rows, removed: fewer if the tensors after them have another number of dimensions. */
 int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err);
+/* As part of an iterator's state. @spec: of the rows. */
+int mr_gather_save(const struct mr_gather *g, struct mr_state_out *out, mr_error *err);
+int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in, mr_error *err);
 void mr_gather_clear(struct mr_gather *g);
 void mr_gather_free(struct mr_gather *g);
 

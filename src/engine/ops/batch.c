@@ -212,19 +212,10 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
-    int rc = MR_OK;
+    int rc;
 
     mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->rows.n - it->rows.head);
-    for (size_t i = it->rows.head; i < it->rows.n && rc == MR_OK; i++) {
-        mr_block *part = NULL;
-
-        rc = mr_block_slice(it->rows.parts[i].block, it->rows.parts[i].first, it->rows.parts[i].count, &part, err);
-        if (rc == MR_OK) {
-            rc = mr_state_put_block(out, part, err);
-        }
-        mr_block_unref(part);
-    }
+    rc = mr_gather_save(&it->rows, out, err);
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
 }
 
@@ -232,24 +223,11 @@ static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
 {
     struct batch_iter *it = (struct batch_iter *)head;
     uint64_t ended = 0;
-    uint64_t parts = 0;
     int rc = mr_state_get_bounded(in, 1, &ended, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, in->left, &parts, err);
-    }
     it->ended = ended != 0;
-    for (uint64_t i = 0; i < parts && rc == MR_OK; i++) {
-        mr_block *part = NULL;
-
-        rc = mr_state_get_block(in, head->ds->inputs[0]->spec, &part, err);
-        if (rc == MR_OK && part == NULL) {
-            rc = mr_state_damaged(err);
-        }
-        if (rc == MR_OK) {
-            rc = mr_gather_add(&it->rows, part, 0, mr_block_rows(part), err);
-        }
-        mr_block_unref(part);
+    if (rc == MR_OK) {
+        rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
     }
     if (rc == MR_OK) {
         rc = recharge(it, err);

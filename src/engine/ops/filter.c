@@ -1,10 +1,20 @@
-/* filter: the elements for which a predicate holds. */
+/*
+ * filter: the elements for which a predicate holds.
+ *
+ * A block that lost rows is filled up again from the input, so that blocks behind a filter do not stay small; but not
+ * for long, as nobody knows when the next row that passes will come.
+ */
+#include "base/clock.h"
+#include "engine/gather.h"
 #include "engine/ops/apply.h"
+
+#define FILL_NS (MR_NS_PER_MS / 4)
 
 struct filter_iter {
     struct mr_unary_iter base;
     struct mr_apply apply;
     struct mr_apply_input in;
+    struct mr_gather gather; /* passed, not given: only if their ranks differ */
 };
 
 static int filter_infer(struct mr_infer *in, mr_error *err)
@@ -101,28 +111,49 @@ static int filter_block(struct filter_iter *it, const mr_block *in, mr_block **r
     return rc;
 }
 
+/* One block more through the predicate, into the queue. */
+static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    mr_block *in = NULL;
+    mr_block *out = NULL;
+    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+
+    if (rc == MR_OK) {
+        rc = filter_block(it, in, &out, err);
+    }
+    if (rc == MR_OK && out != NULL) {
+        rc = mr_gather_add(&it->gather, out, 0, mr_block_rows(out), err);
+    }
+    mr_block_unref(in);
+    mr_block_unref(out);
+    return rc;
+}
+
 static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
-    mr_block *out = NULL;
+    mr_error failure;
+    int rc = MR_OK;
 
-    while (out == NULL) {
-        mr_block *in = NULL;
-        int rc = mr_op_interrupted(head, pull, err);
-
+    while (rc == MR_OK && it->gather.rows == 0) {
+        rc = mr_op_interrupted(head, pull, err);
         if (rc == MR_OK) {
-            rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
-        }
-        if (rc == MR_OK) {
-            rc = filter_block(it, in, &out, err);
-        }
-        mr_block_unref(in);
-        if (rc != MR_OK) {
-            return rc;
+            rc = filter_more(it, pull, err);
         }
     }
-    *ret = out;
-    return MR_OK;
+    if (rc != MR_OK && it->gather.rows == 0) {
+        return rc;
+    }
+    int64_t until = 2 * it->gather.rows < pull->rows ? mr_now_ns() + FILL_NS : 0;
+    while (rc == MR_OK && head->deferred == MR_OK && 2 * it->gather.rows < pull->rows && mr_now_ns() < until) {
+        struct mr_pull more = mr_pull_more(pull, pull->rows - it->gather.rows);
+
+        rc = filter_more(it, &more, &failure);
+    }
+    if (rc < 0 && it->gather.rows > 0) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return mr_gather_take(&it->gather, pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows, ret, err);
 }
 
 static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -130,6 +161,9 @@ static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
     struct filter_iter *it = (struct filter_iter *)head;
     int rc = mr_apply_save(&it->in, out, err);
 
+    if (rc == MR_OK) {
+        rc = mr_gather_save(&it->gather, out, err);
+    }
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
 }
 
@@ -138,6 +172,9 @@ static int filter_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
     struct filter_iter *it = (struct filter_iter *)head;
     int rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
 
+    if (rc == MR_OK) {
+        rc = mr_gather_restore(&it->gather, head->ds->spec, in, err);
+    }
     return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
 }
 
@@ -146,6 +183,7 @@ static void filter_close(struct mr_op_iter *head)
     struct filter_iter *it = (struct filter_iter *)head;
 
     mr_apply_free(&it->apply);
+    mr_gather_free(&it->gather);
     mr_block_unref(it->in.rest);
     mr_unary_close(head);
 }

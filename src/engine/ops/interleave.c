@@ -458,11 +458,8 @@ static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr
     mr_state_put_u64(out, it->left);
     mr_state_put_u64(out, it->input_ended);
     mr_state_put_u64(out, it->opened);
-    mr_state_put_u64(out, it->gather.n - it->gather.head);
-    for (size_t i = it->gather.head; i < it->gather.n && rc == MR_OK; i++) {
-        const struct mr_gather_part *part = &it->gather.parts[i];
-
-        rc = save_slice(part->block, part->first, part->count, out, err);
+    if (rc == MR_OK) {
+        rc = mr_gather_save(&it->gather, out, err);
     }
     for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
         rc = save_place(&it->places[i], out, err);
@@ -522,26 +519,6 @@ static int restore_place(struct interleave_iter *it, struct place *p, struct mr_
     return rc;
 }
 
-static int restore_gather(struct interleave_iter *it, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t parts = 0;
-    int rc = mr_state_get_bounded(in, in->left, &parts, err);
-
-    for (uint64_t i = 0; i < parts && rc == MR_OK; i++) {
-        mr_block *part = NULL;
-
-        rc = mr_state_get_block(in, it->head.ds->spec, &part, err);
-        if (rc == MR_OK && part == NULL) {
-            rc = mr_state_damaged(err);
-        }
-        if (rc == MR_OK) {
-            rc = mr_gather_add(&it->gather, part, 0, mr_block_rows(part), err);
-        }
-        mr_block_unref(part);
-    }
-    return rc;
-}
-
 static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct interleave_iter *it = (struct interleave_iter *)head;
@@ -566,7 +543,7 @@ static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, m
     it->input_ended = ended != 0;
     it->opened = (uint32_t)opened;
     if (rc == MR_OK) {
-        rc = restore_gather(it, in, err);
+        rc = mr_gather_restore(&it->gather, it->head.ds->spec, in, err);
     }
     for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
         rc = restore_place(it, &it->places[i], in, err);
