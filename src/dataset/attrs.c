@@ -9,11 +9,16 @@
 const char *mr_attr_kind_name(int32_t kind)
 {
     static const char *const names[] = {
-        [MR_ATTR_INT] = "an integer",         [MR_ATTR_FLOAT] = "a float",
-        [MR_ATTR_BOOL] = "a bool",            [MR_ATTR_BYTES] = "bytes",
-        [MR_ATTR_DTYPE] = "a dtype",          [MR_ATTR_SHAPE] = "a shape",
-        [MR_ATTR_INTS] = "a list of ints",    [MR_ATTR_BLOCK] = "tensors",
-        [MR_ATTR_STRINGS] = "a list of strings", [MR_ATTR_VALUE] = "a value of the enclosing function",
+        [MR_ATTR_INT] = "an integer",
+        [MR_ATTR_FLOAT] = "a float",
+        [MR_ATTR_BOOL] = "a bool",
+        [MR_ATTR_BYTES] = "bytes",
+        [MR_ATTR_DTYPE] = "a dtype",
+        [MR_ATTR_SHAPE] = "a shape",
+        [MR_ATTR_INTS] = "a list of ints",
+        [MR_ATTR_BLOCK] = "tensors",
+        [MR_ATTR_STRINGS] = "a list of strings",
+        [MR_ATTR_VALUE] = "a value of the enclosing function",
     };
 
     return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "of no known kind";
@@ -99,7 +104,8 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
 
 static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
 {
-    size_t ints = from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS ? (size_t)(from->count > 0 ? from->count : 0) : 0;
+    size_t ints =
+        from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS ? (size_t)(from->count > 0 ? from->count : 0) : 0;
 
     to->kind = from->kind;
     to->name = mr_strdup(from->name);

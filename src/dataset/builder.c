@@ -305,7 +305,8 @@ int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t
 static int constant_spec(const mr_block *tensor, struct mr_leaf_spec *ret, mr_error *err)
 {
     if (mr_block_rows(tensor) != 1 || mr_block_column_count(tensor) != 1) {
-        return mr_error_set(err, MR_EINVAL, "a constant is a block of one row and one column, not of %u rows and %u columns",
+        return mr_error_set(err, MR_EINVAL,
+                            "a constant is a block of one row and one column, not of %u rows and %u columns",
                             mr_block_rows(tensor), mr_block_column_count(tensor));
     }
     const struct mr_column *c = mr_block_column(tensor, 0);

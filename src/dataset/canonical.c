@@ -240,7 +240,8 @@ int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values,
     return finish(&b, ret, err);
 }
 
-int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value *values, uint8_t ret[16], mr_error *err)
+int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value *values, uint8_t ret[16],
+                         mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
     int rc = MR_OK;

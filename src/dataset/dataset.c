@@ -69,7 +69,8 @@ static const struct mr_arg *find_arg(const struct mr_operator *op, const char *n
 }
 
 /* The spec of the value that @attr names; its number is checked. */
-static int scope_leaf(const mr_builder *scope, const struct mr_attr *attr, const struct mr_leaf_spec **ret, mr_error *err)
+static int scope_leaf(const mr_builder *scope, const struct mr_attr *attr, const struct mr_leaf_spec **ret,
+                      mr_error *err)
 {
     if (scope == NULL) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' is a value of an enclosing function, but there is none",
@@ -97,8 +98,8 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, con
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a constant", attr->name);
     }
     bool scalar = leaf->rank == 0 || leaf->rank == MR_RANK_UNKNOWN;
-    bool fits = arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING
-                                           : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
+    bool fits =
+        arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
     if (!scalar || !fits) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a scalar %s, the value given is %s", attr->name,
                             arg->kind == MR_ATTR_BYTES ? "string" : "integer", mr_leaf_text(leaf, text));
@@ -117,10 +118,9 @@ static int check_attr(const struct mr_operator *op, const struct mr_attr *attr, 
         return check_value(arg, attr, scope, err);
     }
     if (attr->kind != arg->kind || strcmp(arg->name, attr->name) != 0) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name,
-                            mr_attr_kind_name(attr->kind),
-                            strcmp(arg->name, attr->name) == 0 ? mr_attr_kind_name(arg->kind)
-                                                               : "a value of the enclosing function");
+        return mr_error_set(
+            err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name, mr_attr_kind_name(attr->kind),
+            strcmp(arg->name, attr->name) == 0 ? mr_attr_kind_name(arg->kind) : "a value of the enclosing function");
     }
     if (attr->kind == MR_ATTR_INT && (attr->i < arg->min || attr->i > arg->max)) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld%s", attr->name,
@@ -198,7 +198,8 @@ static int join_scope(uint64_t *scope, uint64_t id, const char *what, mr_error *
         return MR_OK;
     }
     if (*scope != 0 && *scope != id) {
-        return mr_error_set(err, MR_EINVAL, "%s uses values of another function than the one around this dataset", what);
+        return mr_error_set(err, MR_EINVAL, "%s uses values of another function than the one around this dataset",
+                            what);
     }
     *scope = id;
     return MR_OK;

@@ -163,7 +163,8 @@ int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, 
 int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret, mr_error *err)
 {
     mr_function *made = NULL;
-    int rc = snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures, fn->ncaptures, &made, err);
+    int rc =
+        snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures, fn->ncaptures, &made, err);
 
     if (rc == MR_OK) {
         made->self = fn->self;

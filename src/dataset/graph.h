@@ -5,11 +5,12 @@
  * Nodes are immutable once they are published, reference-counted, and point downwards only (to inputs, functions and
  * constants), so there are no cycles.
  *
- * Value numbers. A function's values are one table, indexed by the numbers that its builder gave out: inputs first, then
- * captures, constants and results in the order in which they were added. Captures of an inner function and MR_ATTR_VALUE
- * attributes of the dataset nodes inside a function are numbers in the table of the *enclosing* function.
+ * Value numbers. A function's values are one table, indexed by the numbers that its builder gave out: inputs first,
+ * then captures, constants and results in the order in which they were added. Captures of an inner function and
+ * MR_ATTR_VALUE attributes of the dataset nodes inside a function are numbers in the table of the *enclosing* function.
  *
- * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a mr_builder belongs to one thread.
+ * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a mr_builder belongs to one
+ * thread.
  */
 #ifndef MR_DATASET_GRAPH_H
 #define MR_DATASET_GRAPH_H
@@ -72,8 +73,8 @@ struct mr_fn_node {
     size_t nattrs;
     mr_function **functions; /* one reference each */
     size_t nfunctions;
-    uint32_t first_value;            /* value number of the first result; the others follow */
-    struct mr_leaf_spec *out_specs;  /* what infer said */
+    uint32_t first_value;           /* value number of the first result; the others follow */
+    struct mr_leaf_spec *out_specs; /* what infer said */
     size_t nout;
     uint32_t salt; /* tells equal random operators of one function apart */
 };
@@ -87,8 +88,8 @@ struct mr_function {
     size_t nnodes;
     uint32_t *captures; /* value numbers in the enclosing function, one a capture */
     size_t ncaptures;
-    uint64_t scope; /* the builder that `captures` belong to; 0 if there are none */
-    uint64_t self;  /* the builder that this function was finished from */
+    uint64_t scope;  /* the builder that `captures` belong to; 0 if there are none */
+    uint64_t self;   /* the builder that this function was finished from */
     uint32_t depth;  /* 1 + that of the deepest function inside */
     uint32_t height; /* of the highest dataset inside; 0: none */
     uint8_t fingerprint[16];
@@ -125,8 +126,8 @@ int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret, mr_error *err);
 
 /*
- * The value numbers of the enclosing function that @ds needs (attributes and captures of its functions, inputs included),
- * ascending, without repeats. *@ret is freed with mr_free().
+ * The value numbers of the enclosing function that @ds needs (attributes and captures of its functions, inputs
+ * included), ascending, without repeats. *@ret is freed with mr_free().
  */
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err);
 

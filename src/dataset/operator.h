@@ -1,6 +1,6 @@
 /*
- * Dataset operators: what a graph's nodes are. One table entry each (src/engine/ops/), which says how to check and infer
- * a node and how to run it. This header is the half that building graphs needs; src/engine/op.h is the other.
+ * Dataset operators: what a graph's nodes are. One table entry each (src/engine/ops/), which says how to check and
+ * infer a node and how to run it. This header is the half that building graphs needs; src/engine/op.h is the other.
  *
  * Threads: tables are constant; infer functions are pure.
  */
@@ -12,7 +12,8 @@
 enum mr_arg_flag {
     MR_ARG_OPTIONAL = 1u << 0,
     MR_ARG_CONSTANT = 1u << 1, /* INT or BYTES that may not be a value of the enclosing function */
-    MR_ARG_TENSORS = 1u << 2,  /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
+    MR_ARG_TENSORS =
+        1u << 2, /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
 };
 
 /* An attribute of an operator. INT constants are checked against [min, max]; so are values, when they are known. */
@@ -73,7 +74,8 @@ int64_t mr_infer_int(const struct mr_infer *in, const char *name, int64_t fallba
 /* A BYTES constant as a NUL-terminated string (freed with mr_free()); NULL if absent. Zeros inside are MR_EINVAL. */
 int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_error *err);
 /*
- * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are none. MR_EINVAL for a gap.
+ * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are none. MR_EINVAL for a
+ * gap.
  */
 int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t *n, mr_error *err);
 /* The input's spec and cardinality as they are. */

@@ -257,15 +257,16 @@ static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__
     uint32_t value;
     int rc;
 
-    if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 || strcmp(node->attrs[0]->name, "value") != 0 ||
-        node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
+    if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 ||
+        strcmp(node->attrs[0]->name, "value") != 0 || node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
         return mr_error_set(err, MR_EINVAL, "const: has one argument, 'value', and no inputs");
     }
     rc = constant(p, node->attrs[0]->constant, &block, err);
     return rc == MR_OK ? mr_builder_constant(b, block, &value, err) : rc;
 }
 
-static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, uint32_t limit, mr_error *err)
+static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, uint32_t limit,
+                         mr_error *err)
 {
     mr_function **functions = NULL;
     struct mr_attr *attrs = NULL;
@@ -288,7 +289,8 @@ static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__Functi
     return rc;
 }
 
-static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b, mr_error *err)
+static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b,
+                        mr_error *err)
 {
     int rc = MR_OK;
 
@@ -416,8 +418,8 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
     int rc;
 
     if (def->format != MR_CANONICAL_FORMAT) {
-        return mr_error_set(err, MR_EUNIMPL, "a definition of format %u, this version (%s) knows format %d", def->format,
-                            MR_VERSION, MR_CANONICAL_FORMAT);
+        return mr_error_set(err, MR_EUNIMPL, "a definition of format %u, this version (%s) knows format %d",
+                            def->format, MR_VERSION, MR_CANONICAL_FORMAT);
     }
     if (def->graph == NULL || def->n_functions > MR_GRAPH_NODES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a definition without a graph, or with too many functions: %zu",

@@ -84,17 +84,17 @@ static void writer_free(struct writer *w)
 }
 
 /* An array of @n pointers to messages of type T, each initialised. */
-#define NEW_MESSAGES(w, T, init, n, ret, err)                                   \
-    do {                                                                        \
-        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));            \
-        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));       \
-        if ((ret) == NULL || block_ == NULL) {                                  \
-            return MR_EEXHAUSTED;                                               \
-        }                                                                       \
-        for (size_t i_ = 0; i_ < (n); i_++) {                                   \
-            init(&block_[i_]);                                                  \
-            (ret)[i_] = &block_[i_];                                            \
-        }                                                                       \
+#define NEW_MESSAGES(w, T, init, n, ret, err)                                                                          \
+    do {                                                                                                               \
+        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));                                                   \
+        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));                                              \
+        if ((ret) == NULL || block_ == NULL) {                                                                         \
+            return MR_EEXHAUSTED;                                                                                      \
+        }                                                                                                              \
+        for (size_t i_ = 0; i_ < (n); i_++) {                                                                          \
+            init(&block_[i_]);                                                                                         \
+            (ret)[i_] = &block_[i_];                                                                                   \
+        }                                                                                                              \
     } while (0)
 
 static int add_constant(struct writer *w, const mr_block *block, const char *user, uint32_t *ret, mr_error *err)
@@ -207,7 +207,8 @@ static int write_attrs(struct writer *w, const struct mr_attr *attrs, size_t n, 
     return rc;
 }
 
-static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret, mr_error *err);
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret,
+                          mr_error *err);
 
 static int write_functions(struct writer *w, mr_function *const *functions, size_t n, const struct scope *scope,
                            uint32_t **ret, mr_error *err)
@@ -367,7 +368,8 @@ static size_t number_values(const mr_function *fn, const bool *live, uint32_t *m
     return ncaptures;
 }
 
-static int write_constant_node(struct writer *w, const struct mr_fn_node *node, Millrace__FunctionNode *to, mr_error *err)
+static int write_constant_node(struct writer *w, const struct mr_fn_node *node, Millrace__FunctionNode *to,
+                               mr_error *err)
 {
     struct mr_attr value = {.name = "value", .kind = MR_ATTR_BLOCK, .block = node->constant};
 
@@ -466,7 +468,8 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
     return MR_OK;
 }
 
-static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret, mr_error *err)
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret,
+                          mr_error *err)
 {
     const struct scope *scope_key = fn->scope != 0 ? outer : NULL;
     Millrace__FunctionDef **one;
@@ -519,10 +522,11 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "the definition has %zu bytes, the limit is %llu", size,
                             MR_DEFINITION_BYTES_MAX);
     }
-    return mr_error_set(err, MR_EINVAL,
-                        "the definition has %zu bytes, the limit is %llu; its largest array (in %s) has %zu bytes: read "
-                        "it from a file in the pipeline instead",
-                        size, MR_DEFINITION_BYTES_MAX, largest->user, mr_buffer_size(largest->encoded));
+    return mr_error_set(
+        err, MR_EINVAL,
+        "the definition has %zu bytes, the limit is %llu; its largest array (in %s) has %zu bytes: read "
+        "it from a file in the pipeline instead",
+        size, MR_DEFINITION_BYTES_MAX, largest->user, mr_buffer_size(largest->encoded));
 }
 
 static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size, mr_error *err)

@@ -111,7 +111,8 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
 }
 
 /* The column of a scalar: its value's index is that of the only row. */
-static int scalar(const struct mr_bound *b, uint32_t value, const struct mr_column **ret, uint64_t *index, mr_error *err)
+static int scalar(const struct mr_bound *b, uint32_t value, const struct mr_column **ret, uint64_t *index,
+                  mr_error *err)
 {
     uint32_t column = 0;
     int rc = find(b, value, &column, err);

@@ -1,8 +1,8 @@
 /*
  * The engine: runs dataset graphs. Iterators pull blocks bounded by demand; see docs/architecture.md.
  *
- * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per iterator, except for
- * mr_engine_cancel().
+ * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per iterator, except
+ * for mr_engine_cancel().
  */
 #ifndef MR_ENGINE_ENGINE_H
 #define MR_ENGINE_ENGINE_H
@@ -15,8 +15,8 @@ typedef struct mr_engine_iter mr_engine_iter;
 
 /* How much the consumer wants: never more than rows_max rows; bytes_hint is when a block is large enough. */
 struct mr_want {
-    uint32_t rows_max;  /* 0: as many as are sensible: one at first, more while the consumer keeps coming */
-    size_t bytes_hint;  /* 0: 64 KiB */
+    uint32_t rows_max; /* 0: as many as are sensible: one at first, more while the consumer keeps coming */
+    size_t bytes_hint; /* 0: 64 KiB */
 };
 
 struct mr_range {
@@ -25,9 +25,9 @@ struct mr_range {
 };
 
 /*
- * Where the sources of the outermost graph get their splits from, when they do not read everything (DYNAMIC). Split i of
- * a source is its i-th element before any operator. MR_OK, MR_END (of this repetition) or an error. May block; returns
- * MR_ECANCELED once the iterator is cancelled (the implementation is told by `cancel`).
+ * Where the sources of the outermost graph get their splits from, when they do not read everything (DYNAMIC). Split i
+ * of a source is its i-th element before any operator. MR_OK, MR_END (of this repetition) or an error. May block;
+ * returns MR_ECANCELED once the iterator is cancelled (the implementation is told by `cancel`).
  */
 struct mr_split_source {
     void *ctx;
@@ -51,22 +51,23 @@ struct mr_external_opener {
 };
 
 struct mr_engine_options {
-    uint64_t seed;                        /* for operators without a seed; 0: drawn */
-    uint64_t epoch;                       /* ordinal of the pass (repetition of the job on a worker) */
-    uint64_t memory_budget_bytes;         /* 0: default */
-    uint32_t threads;                     /* 0: cores this process may use */
-    const struct mr_split_source *splits; /* NULL: read everything */
+    uint64_t seed;                             /* for operators without a seed; 0: drawn */
+    uint64_t epoch;                            /* ordinal of the pass (repetition of the job on a worker) */
+    uint64_t memory_budget_bytes;              /* 0: default */
+    uint32_t threads;                          /* 0: cores this process may use */
+    const struct mr_split_source *splits;      /* NULL: read everything */
     const struct mr_external_opener *external; /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
-    /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset is a pass each time. */
+    /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset is a pass each time.
+     */
     bool count_epochs;
 };
 
 int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret, mr_error *err);
 /*
- * MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names operator and place. Never waits
- * in order to fill a block. An error is given once; the rows before it were delivered; reading on is allowed.
- * @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing is ready by then (best effort: an operator that computes is not
- * interrupted).
+ * MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names operator and place. Never
+ * waits in order to fill a block. An error is given once; the rows before it were delivered; reading on is allowed.
+ * @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing is ready by then (best effort: an operator that computes is
+ * not interrupted).
  */
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
 /* Any thread: blocked and later pulls return MR_ECANCELED. */
@@ -76,8 +77,8 @@ int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_err
 void mr_engine_close(mr_engine_iter *it); /* waits for its threads; NULL is fine */
 
 /*
- * The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of the provider numbers.
- * zip and concatenate of sources are one provider. MR_EUNIMPL names a source or operator that cannot be split.
+ * The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of the provider
+ * numbers. zip and concatenate of sources are one provider. MR_EUNIMPL names a source or operator that cannot be split.
  */
 int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n, mr_error *err);
 

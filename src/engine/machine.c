@@ -72,7 +72,8 @@ static void look_cpu(const char *dir, void *ctx)
     unsigned long long quota;
     unsigned long long period;
 
-    if (!read_line(dir, "cpu.max", line, sizeof line) || sscanf(line, "%llu %llu", &quota, &period) != 2 || period == 0) {
+    if (!read_line(dir, "cpu.max", line, sizeof line) || sscanf(line, "%llu %llu", &quota, &period) != 2 ||
+        period == 0) {
         return; /* "max", or no such limit here */
     }
     uint64_t share = (quota + period - 1) / period;

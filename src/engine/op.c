@@ -189,8 +189,9 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
         rc = mr_state_get_record(in, &record, err);
     }
     if (rc == MR_OK && (path != it->path || version != it->op->version)) {
-        rc = mr_error_set(err, MR_EINVAL, "the iterator state has another operator, or another version of it, where %s "
-                                          "(step %u) stands",
+        rc = mr_error_set(err, MR_EINVAL,
+                          "the iterator state has another operator, or another version of it, where %s "
+                          "(step %u) stands",
                           it->op->name, it->ds->step);
     }
     if (rc == MR_OK) {
@@ -240,8 +241,8 @@ int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, i
         if (rc != MR_OK) {
             mr_error_wrap(err, "argument '%s'", name);
         } else if (v < arg->min || v > arg->max) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is %" PRId64 ", it must be at least %" PRId64 "%s", name, v,
-                              arg->min, v > arg->max ? " and smaller" : "");
+            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is %" PRId64 ", it must be at least %" PRId64 "%s", name,
+                              v, arg->min, v > arg->max ? " and smaller" : "");
         }
         if (rc != MR_OK) {
             return mr_op_fail_at_open(it, rc, err);

@@ -11,10 +11,10 @@ static struct {
     pthread_mutex_t life; /* held while threads are started and joined; before `lock` */
     pthread_cond_t work;
     bool ready;
-    uint32_t users;     /* guarded by life */
-    uint32_t nthreads;  /* guarded by life */
+    uint32_t users;    /* guarded by life */
+    uint32_t nthreads; /* guarded by life */
     pthread_t threads[THREADS_MAX];
-    bool stop;          /* from here on guarded by lock */
+    bool stop; /* from here on guarded by lock */
     uint32_t waiting;
     struct mr_task *head;
     struct mr_task **tail;

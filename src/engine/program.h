@@ -18,8 +18,8 @@ void mr_program_free(mr_program *p);
  * Run on all rows of @in (columns = the function's input leaves). @captures: one block of one row whose columns are the
  * function's captures in order, or NULL if it has none. *@ret has as many rows as @in.
  *
- * If row k fails: *@ret is the block of the k rows before it (NULL if k = 0), *@bad_row = k, and the code is negative; err
- * names the tensor operator.
+ * If row k fails: *@ret is the block of the k rows before it (NULL if k = 0), *@bad_row = k, and the code is negative;
+ * err names the tensor operator.
  */
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
                    const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row, mr_error *err);

@@ -78,8 +78,9 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
     }
     if (ds->ninputs == 0 || is(ds, "distribute")) {
-        return mr_error_set(err, MR_EUNIMPL, "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
-                                             "range, tensors or file names, or read with sharding OFF",
+        return mr_error_set(err, MR_EUNIMPL,
+                            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
+                            "range, tensors or file names, or read with sharding OFF",
                             ds->op->name, ds->step);
     }
     for (uint32_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {

@@ -33,7 +33,8 @@ struct mr_tfrecord_file {
 
 int mr_tfrecord_compression_parse(const char *s, size_t size, enum mr_tfrecord_compression *ret, mr_error *err)
 {
-    static const char *const names[] = {[MR_TFRECORD_PLAIN] = "", [MR_TFRECORD_GZIP] = "GZIP", [MR_TFRECORD_ZLIB] = "ZLIB"};
+    static const char *const names[] = {
+        [MR_TFRECORD_PLAIN] = "", [MR_TFRECORD_GZIP] = "GZIP", [MR_TFRECORD_ZLIB] = "ZLIB"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == size && memcmp(names[i], s, size) == 0) {
@@ -265,8 +266,8 @@ static int read_header(struct mr_tfrecord_file *f, size_t record_bytes_max, uint
     }
     *length = load_u64(header);
     if (*length > record_bytes_max) {
-        return mr_error_set(err, MR_EEXHAUSTED, "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64
-                                                " bytes, the limit is %zu",
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64 " bytes, the limit is %zu",
                             f->path, begin, f->record, *length, record_bytes_max);
     }
     return MR_OK;

@@ -22,8 +22,8 @@ void mr_tfrecord_file_close(struct mr_tfrecord_file *f); /* NULL is fine */
 
 /*
  * Append the next record's data to @to. MR_END after the last. MR_EDATALOSS names file, offset and record number. A
- * record whose data is damaged is passed over: reading goes on behind it. After a damaged length, or the end of the file
- * in the middle of a record, there is no way to find the next one: MR_END from then on.
+ * record whose data is damaged is passed over: reading goes on behind it. After a damaged length, or the end of the
+ * file in the middle of a record, there is no way to find the next one: MR_END from then on.
  */
 int mr_tfrecord_file_next(struct mr_tfrecord_file *f, size_t record_bytes_max, struct mr_buf *to, mr_error *err);
 

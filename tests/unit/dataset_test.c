@@ -42,19 +42,24 @@ static void errors_name_operator_and_argument(void **state)
     refused("rnage", NULL, NULL, NULL, 0, MR_EUNIMPL, "no dataset operator 'rnage'");
     refused("range", NULL, NULL, NULL, 0, MR_EINVAL, "range: argument 'start' is missing");
     refused("take", range, NULL, ATTRS(INT_ATTR("cuont", 1)), MR_EINVAL, "take: there is no argument 'cuont'");
-    refused("take", range, NULL, ATTRS(TEXT_ATTR("count", "1")), MR_EINVAL, "argument 'count' is bytes, it must be an integer");
-    refused("take", range, NULL, ATTRS(INT_ATTR("count", 1), INT_ATTR("count", 2)), MR_EINVAL, "'count' is given twice");
+    refused("take", range, NULL, ATTRS(TEXT_ATTR("count", "1")), MR_EINVAL,
+            "argument 'count' is bytes, it must be an integer");
+    refused("take", range, NULL, ATTRS(INT_ATTR("count", 1), INT_ATTR("count", 2)), MR_EINVAL,
+            "'count' is given twice");
     refused("take", range, NULL, ATTRS(INT_ATTR("count", -2)), MR_EINVAL, "'count' is -2, it must be at least -1");
     refused("batch", range, NULL, ATTRS(INT_ATTR("batch_size", 0)), MR_EINVAL, "batch: argument 'batch_size' is 0");
-    refused("take", range, NULL, ATTRS(VALUE_ATTR("count", 0)), MR_EINVAL, "value of an enclosing function, but there is none");
+    refused("take", range, NULL, ATTRS(VALUE_ATTR("count", 0)), MR_EINVAL,
+            "value of an enclosing function, but there is none");
     refused("take", NULL, NULL, ATTRS(INT_ATTR("count", 1)), MR_EINVAL, "take: takes 1 input datasets, 0 were given");
     refused("range", range, NULL, NULL, 0, MR_EINVAL, "takes 0 input datasets, 1 were given");
     refused("map", range, NULL, NULL, 0, MR_EINVAL, "map: takes 1 functions, 0 were given");
     refused("filter", range, affine, NULL, 0, MR_EINVAL, "must return one scalar bool, it returns int64[]");
     refused("map", range, many, NULL, 0, MR_EINVAL, "must return tensors");
     refused("flat_map", range, even, NULL, 0, MR_EINVAL, "must return a dataset");
-    refused("map", strings, even, NULL, 0, MR_EINVAL, "tensor 0 of the elements is string[], the function takes int64[]");
-    refused("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", 1), INT_ATTR("step", 0)), MR_EINVAL, "'step' is 0");
+    refused("map", strings, even, NULL, 0, MR_EINVAL,
+            "tensor 0 of the elements is string[], the function takes int64[]");
+    refused("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", 1), INT_ATTR("step", 0)), MR_EINVAL,
+            "'step' is 0");
     mr_function_unref(even);
     mr_function_unref(affine);
     mr_function_unref(many);
@@ -93,12 +98,13 @@ static void zips_take_a_structure(void **state)
     mr_error err;
 
     (void)state;
-    CHECK_OK(mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "{\"a\":\"*\",\"b\":\"*\"}")), NULL, 0, NULL,
-                              &ds, e));
+    CHECK_OK(mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "{\"a\":\"*\",\"b\":\"*\"}")), NULL, 0,
+                              NULL, &ds, e));
     assert_string_equal(mr_spec_structure(mr_dataset_spec(ds)), "{\"a\":[\"*\",\"*\"],\"b\":\"*\"}");
     mr_dataset_unref(ds);
-    assert_int_equal(mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "[\"*\"]")), NULL, 0, NULL, &ds, &err),
-                     MR_EINVAL);
+    assert_int_equal(
+        mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "[\"*\"]")), NULL, 0, NULL, &ds, &err),
+        MR_EINVAL);
     assert_non_null(strstr(err.message, "1 places for 2 inputs"));
     mr_dataset_unref(inputs[0]);
     mr_dataset_unref(inputs[1]);
@@ -227,8 +233,10 @@ static void values_belong_to_their_function(void **state)
     (void)state;
     assert_int_equal(mr_builder_finish_dataset(two, of_one, &fn, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "values of another function"));
-    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(INT_ATTR("count", 1)), NULL, 0, two, &made, &err), MR_EINVAL);
-    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(VALUE_ATTR("count", 7)), NULL, 0, one, &made, &err), MR_EINVAL);
+    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(INT_ATTR("count", 1)), NULL, 0, two, &made, &err),
+                     MR_EINVAL);
+    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(VALUE_ATTR("count", 7)), NULL, 0, one, &made, &err),
+                     MR_EINVAL);
     assert_non_null(strstr(err.message, "has no value 7"));
     assert_int_equal(mr_builder_capture(one, 0, &value, &err), MR_EINVAL);
     assert_int_equal(mr_dataset_serialize(of_one, &bytes, &size, &err), MR_EINVAL);

@@ -175,7 +175,8 @@ static mr_dataset *p_repeat_nothing(void)
 
 static mr_dataset *p_zip(void)
 {
-    return make_zip(make_one("batch", make_range(0, 50, 1), "batch_size", 3), map_of(make_range(0, 11, 1), fn_text, 0, true));
+    return make_zip(make_one("batch", make_range(0, 50, 1), "batch_size", 3),
+                    map_of(make_range(0, 11, 1), fn_text, 0, true));
 }
 
 static mr_dataset *p_concatenate(void)
@@ -255,7 +256,8 @@ static mr_dataset *p_interleave_unordered(void)
     return interleave_of(4, 1, 4, false);
 }
 
-/* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset. */
+/* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset.
+ */
 static mr_dataset *p_nested(void)
 {
     mr_dataset *ds = make_range(0, 9, 1);
@@ -356,7 +358,10 @@ static const struct pipeline pipelines[] = {
 #define PIPELINES (sizeof pipelines / sizeof pipelines[0])
 
 /* Enough errors to get through; the lines they make are compared like any other. */
-#define BASE_OPTIONS(p) {.errors_max = 100, .most = (p)->most}
+#define BASE_OPTIONS(p)                                                                                                \
+    {                                                                                                                  \
+        .errors_max = 100, .most = (p)->most                                                                           \
+    }
 
 static void settle(const struct pipeline *p, struct lines *l)
 {
@@ -504,8 +509,8 @@ static void cut_at(const struct pipeline *p, mr_dataset *ds, const struct lines 
     }
     (void)read_on(other, &o, &second);
     settle(p, &second);
-    (void)snprintf(what, sizeof what, "%s, restored at %zu, blocks of %u, %u then %u threads", p->name, cut, rows, threads,
-                   threads_after);
+    (void)snprintf(what, sizeof what, "%s, restored at %zu, blocks of %u, %u then %u threads", p->name, cut, rows,
+                   threads, threads_after);
     lines_expect(&second, want, what);
     (void)read_on(it, &o, &first);
     settle(p, &first);
@@ -713,10 +718,14 @@ static int remove_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_is_covered),  cmocka_unit_test(any_block_size_and_threads),
-        cmocka_unit_test(cardinality_is_right),       cmocka_unit_test(definitions_come_back),
-        cmocka_unit_test(saved_anywhere),             cmocka_unit_test(damaged_states_are_refused),
-        cmocka_unit_test(cancelled_is_cancelled),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(every_operator_is_covered),
+        cmocka_unit_test(any_block_size_and_threads),
+        cmocka_unit_test(cardinality_is_right),
+        cmocka_unit_test(definitions_come_back),
+        cmocka_unit_test(saved_anywhere),
+        cmocka_unit_test(damaged_states_are_refused),
+        cmocka_unit_test(cancelled_is_cancelled),
+        cmocka_unit_test(no_memory),
     };
 
     return cmocka_run_group_tests(tests, write_records, remove_records);

@@ -211,8 +211,8 @@ static void zips_of_maps_stay_aligned(void **state)
 {
     mr_dataset *right = make_range(0, 30, 1);
     mr_function *fn = fn_affine(right);
-    mr_dataset *ds = make_zip(make_range(0, 30, 1),
-                              make_with_function("map", right, fn, ATTRS(INT_ATTR("num_parallel_calls", 3))));
+    mr_dataset *ds =
+        make_zip(make_range(0, 30, 1), make_with_function("map", right, fn, ATTRS(INT_ATTR("num_parallel_calls", 3))));
     struct lines l = read_shared(ds, 3, 2, 0);
 
     (void)state;
@@ -279,8 +279,9 @@ static void providers_have_numbers(void **state)
     CHECK_OK(mr_dataset_providers(endless, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(splits[0], 3); /* the repeat is the workers' */
 
-    mr_dataset *nested = make("distribute", make_range(0, 3, 1), NULL,
-                              ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
+    mr_dataset *nested =
+        make("distribute", make_range(0, 3, 1), NULL,
+             ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
     assert_int_equal(mr_dataset_providers(nested, splits, PROVIDERS_MAX, &n, &err), MR_EUNIMPL);
     assert_non_null(strstr(err.message, "distribute (step 2) cannot be split"));
     mr_dataset_unref(nested);
@@ -373,16 +374,11 @@ static void a_lone_file_is_one_split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_element_once),
-        cmocka_unit_test(repeated_before_the_split),
-        cmocka_unit_test(shuffled_and_repeated),
-        cmocka_unit_test(endless_repeats_survive_empty_passes),
-        cmocka_unit_test(zips_stay_aligned),
-        cmocka_unit_test(zips_of_maps_stay_aligned),
-        cmocka_unit_test(one_after_the_other),
-        cmocka_unit_test(sources_inside_functions_are_whole),
-        cmocka_unit_test(providers_have_numbers),
-        cmocka_unit_test(file_names_are_shared),
+        cmocka_unit_test(each_element_once),        cmocka_unit_test(repeated_before_the_split),
+        cmocka_unit_test(shuffled_and_repeated),    cmocka_unit_test(endless_repeats_survive_empty_passes),
+        cmocka_unit_test(zips_stay_aligned),        cmocka_unit_test(zips_of_maps_stay_aligned),
+        cmocka_unit_test(one_after_the_other),      cmocka_unit_test(sources_inside_functions_are_whole),
+        cmocka_unit_test(providers_have_numbers),   cmocka_unit_test(file_names_are_shared),
         cmocka_unit_test(a_lone_file_is_one_split),
     };
 

@@ -26,7 +26,8 @@ mr_dataset *make(const char *op, mr_dataset *input, mr_function *fn, const struc
 
 mr_dataset *make_range(int64_t start, int64_t stop, int64_t step)
 {
-    return make("range", NULL, NULL, ATTRS(INT_ATTR("start", start), INT_ATTR("stop", stop), INT_ATTR("step", step)), NULL);
+    return make("range", NULL, NULL, ATTRS(INT_ATTR("start", start), INT_ATTR("stop", stop), INT_ATTR("step", step)),
+                NULL);
 }
 
 mr_dataset *make_ints(const int64_t *values, uint32_t n)
@@ -80,7 +81,8 @@ mr_dataset *make_concatenate(mr_dataset *a, mr_dataset *b)
     return make_two("concatenate", a, b);
 }
 
-mr_dataset *make_with_function(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs, size_t n)
+mr_dataset *make_with_function(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs,
+                               size_t n)
 {
     return make(op, input, fn, attrs, n, NULL);
 }
@@ -92,7 +94,8 @@ mr_dataset *make_one(const char *op, mr_dataset *input, const char *arg, int64_t
 
 /* ---- functions ---- */
 
-uint32_t add_op(mr_builder *b, const char *op, const uint32_t *in, size_t nin, const struct mr_attr *attrs, size_t nattrs)
+uint32_t add_op(mr_builder *b, const char *op, const uint32_t *in, size_t nin, const struct mr_attr *attrs,
+                size_t nattrs)
 {
     uint32_t out = 0;
     size_t n = 0;

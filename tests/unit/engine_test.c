@@ -19,7 +19,7 @@
 struct outside {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t rows;  /* how many there are */
+    int64_t rows; /* how many there are */
     int64_t next;
     int64_t blocks_at; /* from this element on it waits until cancelled; -1: never */
     uint32_t largest;  /* rows asked for at once */
@@ -278,7 +278,8 @@ static struct lines epochs(mr_dataset *ds, int n)
 
 static void an_epoch_is_a_pass(void **state)
 {
-    mr_dataset *once = make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    mr_dataset *once =
+        make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
     mr_dataset *twice = make_one("repeat", mr_dataset_ref(once), "count", 2);
     struct lines apart = epochs(once, 2);
     struct lines together = epochs(twice, 1);
@@ -303,7 +304,8 @@ static void an_epoch_is_a_pass(void **state)
 
 static void loops_over_a_dataset_are_epochs(void **state)
 {
-    mr_dataset *ds = make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    mr_dataset *ds =
+        make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
     struct lines want = epochs(ds, 3);
     struct lines got = {0};
 
@@ -395,7 +397,8 @@ static void time_outs_lose_nothing(void **state)
 {
     struct outside *o = outside_new(6, 3);
     struct mr_external_opener opener = {.ctx = o, .open = outside_open};
-    mr_dataset *ds = make_one("batch", make_one("prefetch", map_affine(make_outside(), 0), "buffer_size", 2), "batch_size", 2);
+    mr_dataset *ds =
+        make_one("batch", make_one("prefetch", map_affine(make_outside(), 0), "buffer_size", 2), "batch_size", 2);
     struct read_options options = {.external = &opener};
     mr_engine_iter *it = open_with(ds, &options);
     struct lines l = {0};
@@ -476,14 +479,21 @@ static void the_machine_has_something(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_made_that_nobody_wants), cmocka_unit_test(demand_grows_from_one),
+        cmocka_unit_test(nothing_is_made_that_nobody_wants),
+        cmocka_unit_test(demand_grows_from_one),
         cmocka_unit_test(reads_of_a_service_are_counted_from_zero),
-        cmocka_unit_test(batches_ask_for_what_they_hold),    cmocka_unit_test(errors_name_operator_and_element),
-        cmocka_unit_test(bound_arguments_are_checked),       cmocka_unit_test(budgets_name_what_is_too_large),
-        cmocka_unit_test(an_epoch_is_a_pass),                cmocka_unit_test(loops_over_a_dataset_are_epochs),
-        cmocka_unit_test(seeds_make_orders),                 cmocka_unit_test(cancel_ends_waiting),
-        cmocka_unit_test(time_outs_lose_nothing),            cmocka_unit_test(iterators_count_repetitions),
-        cmocka_unit_test(outside_cannot_be_saved),           cmocka_unit_test(the_machine_has_something),
+        cmocka_unit_test(batches_ask_for_what_they_hold),
+        cmocka_unit_test(errors_name_operator_and_element),
+        cmocka_unit_test(bound_arguments_are_checked),
+        cmocka_unit_test(budgets_name_what_is_too_large),
+        cmocka_unit_test(an_epoch_is_a_pass),
+        cmocka_unit_test(loops_over_a_dataset_are_epochs),
+        cmocka_unit_test(seeds_make_orders),
+        cmocka_unit_test(cancel_ends_waiting),
+        cmocka_unit_test(time_outs_lose_nothing),
+        cmocka_unit_test(iterators_count_repetitions),
+        cmocka_unit_test(outside_cannot_be_saved),
+        cmocka_unit_test(the_machine_has_something),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,8 @@ static void write_file(const char *compression, int records, bool flush)
 
 static mr_dataset *make_file(const char *compression)
 {
-    return make("tfrecord", NULL, NULL, ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", compression)), NULL);
+    return make("tfrecord", NULL, NULL, ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", compression)),
+                NULL);
 }
 
 static struct lines read_file(const char *compression)

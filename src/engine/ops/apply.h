@@ -11,7 +11,8 @@ struct mr_apply {
     struct mr_kernel_random random;
 };
 
-int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn, mr_program *program, mr_error *err);
+int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn, mr_program *program,
+                  mr_error *err);
 void mr_apply_free(struct mr_apply *a);
 
 /*

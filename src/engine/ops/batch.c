@@ -29,7 +29,8 @@ static int batch_infer(struct mr_infer *in, mr_error *err)
             continue;
         }
         if (leaves[i].rank == MR_RANK_MAX) {
-            rc = mr_error_set(err, MR_EINVAL, "tensor %zu has %d dimensions already, more are not possible", i, MR_RANK_MAX);
+            rc = mr_error_set(err, MR_EINVAL, "tensor %zu has %d dimensions already, more are not possible", i,
+                              MR_RANK_MAX);
             break;
         }
         memmove(leaves[i].dims + 1, leaves[i].dims, (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
@@ -124,7 +125,8 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
         rc = MR_EINVAL;
     }
     if (rc == MR_EINVAL) {
-        rc = mr_error_set(err, MR_EINVAL, "elements with tensors of different numbers of dimensions cannot be one batch");
+        rc = mr_error_set(err, MR_EINVAL,
+                          "elements with tensors of different numbers of dimensions cannot be one batch");
     }
     if (rc == MR_OK) {
         rc = mr_block_batch(rows, size, ret, err);

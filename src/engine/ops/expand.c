@@ -22,7 +22,8 @@ void mr_expander_free(struct mr_expander *e)
     mr_op_close(e->input);
 }
 
-static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t stream, struct mr_op_iter **ret, mr_error *err)
+static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t stream, struct mr_op_iter **ret,
+                      mr_error *err)
 {
     struct mr_op_ctx ctx = {
         .env = e->head->env,

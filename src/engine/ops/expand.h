@@ -1,4 +1,5 @@
-/* Functions that return datasets, run: each element of the input opens an iterator. Shared by flat_map and interleave. */
+/* Functions that return datasets, run: each element of the input opens an iterator. Shared by flat_map and interleave.
+ */
 #ifndef MR_ENGINE_OPS_EXPAND_H
 #define MR_ENGINE_OPS_EXPAND_H
 

@@ -33,7 +33,8 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
         rc = not_empty(in, "processing_mode", err);
     }
     if (rc == MR_OK && in->inputs[0]->scope != 0) {
-        rc = mr_error_set(err, MR_EINVAL, "the input uses values of the enclosing function: it cannot be sent to workers");
+        rc = mr_error_set(err, MR_EINVAL,
+                          "the input uses values of the enclosing function: it cannot be sent to workers");
     }
     if (rc != MR_OK) {
         return rc;
@@ -154,15 +155,20 @@ static const struct mr_op_run external_run = {
     .close = external_close,
 };
 
-#define OPTIONAL_TEXT(n) {.name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT}
-#define OPTIONAL_COUNT(n) \
-    {.name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1, .max = INT64_MAX}
-#define SERVICE_ARGS                                                                            \
-    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                       \
-        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},           \
-        OPTIONAL_TEXT("job_name"), OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), \
-        OPTIONAL_TEXT("guarantee"), OPTIONAL_COUNT("max_outstanding_requests"),                 \
-        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
+#define OPTIONAL_TEXT(n)                                                                                               \
+    {                                                                                                                  \
+        .name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT                                 \
+    }
+#define OPTIONAL_COUNT(n)                                                                                              \
+    {                                                                                                                  \
+        .name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1, .max = INT64_MAX      \
+    }
+#define SERVICE_ARGS                                                                                                   \
+    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                                              \
+        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT}, OPTIONAL_TEXT("job_name"),       \
+        OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), OPTIONAL_TEXT("guarantee"),                     \
+        OPTIONAL_COUNT("max_outstanding_requests"), OPTIONAL_COUNT("connect_timeout_ms"),                              \
+        OPTIONAL_COUNT("heartbeat_ms")
 
 static const struct mr_arg distribute_args[] = {SERVICE_ARGS, {0}};
 
@@ -170,7 +176,11 @@ static const struct mr_arg from_dataset_id_args[] = {
     SERVICE_ARGS,
     {.name = "dataset_id", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
     {.name = "spec", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
-    {.name = "cardinality", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -2, .max = INT64_MAX},
+    {.name = "cardinality",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT,
+     .min = -2,
+     .max = INT64_MAX},
     {0},
 };
 

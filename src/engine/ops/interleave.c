@@ -1,9 +1,9 @@
 /*
  * interleave: a cycle of open datasets, `block_length` elements from each in turn. flat_map is a cycle of one.
  *
- * The rule (tf.data's): look at the place in the cycle. If a dataset is open there, take its next element, and go to the
- * next place after block_length of them; if it has ended, close it and go to the next place. If none is open, open the
- * next element of the input there, or, after the last one, go to the next place.
+ * The rule (tf.data's): look at the place in the cycle. If a dataset is open there, take its next element, and go to
+ * the next place after block_length of them; if it has ended, close it and go to the next place. If none is open, open
+ * the next element of the input there, or, after the last one, go to the next place.
  *
  * With num_parallel_calls threads of its own pull the open datasets ahead, each into a queue; the order stays the same.
  * deterministic=False takes from whichever dataset has something.
@@ -45,11 +45,11 @@ struct interleave_iter {
     struct place *places;
     uint32_t cycle;
     uint64_t block_length;
-    uint32_t at;      /* the place in the cycle */
-    uint64_t left;    /* elements to take here before going on */
-    uint32_t open;    /* places with a dataset */
-    uint32_t opened;  /* places that were opened a first time */
-    uint32_t turn;    /* where a thread looks first; guarded by driver.lock */
+    uint32_t at;     /* the place in the cycle */
+    uint64_t left;   /* elements to take here before going on */
+    uint32_t open;   /* places with a dataset */
+    uint32_t opened; /* places that were opened a first time */
+    uint32_t turn;   /* where a thread looks first; guarded by driver.lock */
     bool input_ended;
     struct mr_gather gather; /* taken, not given: empty between pulls unless ranks differ */
 };
@@ -63,7 +63,8 @@ static int interleave_infer(struct mr_infer *in, mr_error *err)
     if (outer == 0) {
         in->cardinality = 0;
     } else if (inner == MR_CARDINALITY_INFINITE || outer == MR_CARDINALITY_INFINITE) {
-        in->cardinality = inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+        in->cardinality =
+            inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
     } else if (outer > 0 && inner >= 0) {
         in->cardinality = mr_cardinality_mul(inner, outer);
     }

@@ -21,7 +21,7 @@ struct prefetch_iter {
     struct mr_op_iter head;
     struct mr_op_iter *input;
     struct mr_driver driver;
-    bool driven; /* the driver is initialised */
+    bool driven;       /* the driver is initialised */
     uint64_t rows_max; /* 0: automatic */
     /* all below guarded by driver.lock */
     struct entry *first;

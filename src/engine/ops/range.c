@@ -74,20 +74,20 @@ static int range_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 }
 
 /* Wraps as the dtype does. */
-#define FILL(type)                                                      \
-    do {                                                                \
-        type *to_ = to;                                                 \
-        for (uint32_t i_ = 0; i_ < n; i_++) {                           \
-            to_[i_] = (type)(first + (uint64_t)i_ * step);              \
-        }                                                               \
+#define FILL(type)                                                                                                     \
+    do {                                                                                                               \
+        type *to_ = to;                                                                                                \
+        for (uint32_t i_ = 0; i_ < n; i_++) {                                                                          \
+            to_[i_] = (type)(first + (uint64_t)i_ * step);                                                             \
+        }                                                                                                              \
     } while (0)
 
-#define FILL_FLOAT(type)                                                \
-    do {                                                                \
-        type *to_ = to;                                                 \
-        for (uint32_t i_ = 0; i_ < n; i_++) {                           \
-            to_[i_] = (type)(int64_t)(first + (uint64_t)i_ * step);     \
-        }                                                               \
+#define FILL_FLOAT(type)                                                                                               \
+    do {                                                                                                               \
+        type *to_ = to;                                                                                                \
+        for (uint32_t i_ = 0; i_ < n; i_++) {                                                                          \
+            to_[i_] = (type)(int64_t)(first + (uint64_t)i_ * step);                                                    \
+        }                                                                                                              \
     } while (0)
 
 static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t step)

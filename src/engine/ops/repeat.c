@@ -33,7 +33,8 @@ static int repeat_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-/* Are the elements of @ds shared with other readers? @visits bounds the walk: what is larger cannot be opened anyway. */
+/* Are the elements of @ds shared with other readers? @visits bounds the walk: what is larger cannot be opened anyway.
+ */
 static bool is_shared(const mr_dataset *ds, bool splits, uint32_t *visits)
 {
     if (++*visits > MR_GRAPH_NODES_MAX) {

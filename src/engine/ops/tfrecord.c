@@ -70,8 +70,10 @@ static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     if (rc == MR_OK) {
         rc = mr_op_int(head, "buffer_size", 0, &buffer, err);
     }
-    it->buffer_bytes = buffer <= 0 ? BUFFER_DEFAULT : buffer < BUFFER_MIN ? BUFFER_MIN
-                       : buffer > BUFFER_MAX ? BUFFER_MAX : (size_t)buffer;
+    it->buffer_bytes = buffer <= 0           ? BUFFER_DEFAULT
+                       : buffer < BUFFER_MIN ? BUFFER_MIN
+                       : buffer > BUFFER_MAX ? BUFFER_MAX
+                                             : (size_t)buffer;
     return rc;
 }
 
