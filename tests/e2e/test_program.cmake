@@ -1,3 +1,3 @@
-if(COMMAND mr_pytest AND TARGET millrace)
+if(COMMAND mr_pytest AND TARGET millrace AND NOT MR_SANITIZE MATCHES "thread")
   mr_pytest(e2e_program ${MR_TEST_DIR}/test_program.py)
 endif()
