@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "dataset/graph.h"
+#include "engine/pool.h"
 #include "engine/providers.h"
 
 enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
@@ -62,6 +63,9 @@ void mr_env_destroy(struct mr_env *env)
 
         env->cache = e->next;
         entry_free(e);
+    }
+    if (env->pooled) {
+        mr_pool_release();
     }
     mr_free(env->providers);
     (void)pthread_mutex_destroy(&env->lock);
@@ -122,6 +126,18 @@ void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c)
         c->next->link = c->link;
     }
     c->link = NULL;
+}
+
+int mr_env_use_pool(struct mr_env *env, mr_error *err)
+{
+    int rc = MR_OK;
+
+    MR_LOCK(&env->lock);
+    if (!env->pooled) {
+        rc = mr_pool_acquire(err);
+        env->pooled = rc == MR_OK;
+    }
+    return rc;
 }
 
 /* ---- memory ---- */

@@ -61,6 +61,7 @@ struct mr_env {
     pthread_mutex_t lock;
     struct mr_canceller *cancellers; /* guarded by lock */
     struct mr_env_entry *cache;      /* guarded by lock */
+    bool pooled;                     /* guarded by lock: holds the pool until the end */
 };
 
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err);
@@ -72,6 +73,9 @@ int mr_env_canceled_error(mr_error *err);
 /* Calls wake at once if the iterator is cancelled already. */
 void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx);
 void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one that was never added is fine */
+
+/* Have the pool's threads running until the environment ends: stages come and go more often than they. */
+int mr_env_use_pool(struct mr_env *env, mr_error *err);
 
 /* false (and nothing charged) if that would go over the budget. */
 bool mr_env_charge(struct mr_env *env, size_t bytes);

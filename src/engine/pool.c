@@ -61,7 +61,6 @@ static void stop_threads(void)
 
 int mr_pool_acquire(mr_error *err)
 {
-    uint32_t wanted = mr_machine_cores();
     int rc = MR_OK;
 
     MR_LOCK(&pool.life);
@@ -71,7 +70,9 @@ int mr_pool_acquire(mr_error *err)
         pool.ready = true;
     }
     if (pool.users == 0) {
-        wanted = wanted < THREADS_MAX ? wanted : THREADS_MAX;
+        uint32_t cores = mr_machine_cores();
+        uint32_t wanted = cores < THREADS_MAX ? cores : THREADS_MAX;
+
         while (pool.nthreads < wanted && rc == MR_OK) {
             rc = mr_thread_start(&pool.threads[pool.nthreads], "mr-pool", pool_main, NULL, err);
             pool.nthreads += rc == MR_OK;

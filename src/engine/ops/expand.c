@@ -99,7 +99,7 @@ static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_err
         const struct mr_leaf_spec *spec = &x->fn->values[x->numbers[i]].spec;
         const struct mr_column *c = mr_block_column(row, (uint32_t)i);
 
-        if (c->dtype != spec->dtype || (spec->rank != MR_RANK_UNKNOWN && c->rank != spec->rank)) {
+        if (c->dtype != spec->dtype || (spec->rank >= 0 && c->rank != (uint8_t)spec->rank)) {
             return mr_state_damaged(err);
         }
     }

@@ -34,7 +34,6 @@ struct mr_parallel_map {
     struct mr_driver driver;
     bool ordered;
     bool grows; /* limit is ours to choose */
-    bool pooled;
     uint32_t cap;
     /* all below guarded by driver.lock */
     struct slot *slots;
@@ -212,15 +211,9 @@ struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m)
 
 static int start(struct mr_parallel_map *m, mr_error *err)
 {
-    if (!m->pooled) {
-        int rc = mr_pool_acquire(err);
+    int rc = mr_env_use_pool(m->driver.env, err);
 
-        if (rc != MR_OK) {
-            return rc;
-        }
-        m->pooled = true;
-    }
-    return mr_driver_start(&m->driver, 1, err);
+    return rc == MR_OK ? mr_driver_start(&m->driver, 1, err) : rc;
 }
 
 /* The slot whose turn it is, if it is done. */
@@ -481,9 +474,6 @@ void mr_parallel_map_free(struct mr_parallel_map *m)
         free_slot_locked(m, m->done_head);
     }
     mr_mutex_unlock(&m->driver.lock);
-    if (m->pooled) {
-        mr_pool_release();
-    }
     mr_op_close(m->input);
     mr_driver_destroy(&m->driver);
     mr_free(m->slots);
