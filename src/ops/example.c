@@ -99,7 +99,9 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
         return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank", feature_text(f->name, text));
     }
     f->rank = shape->count;
-    memcpy(f->dims, shape->ints, (size_t)f->rank * sizeof f->dims[0]);
+    if (f->rank > 0) {
+        memcpy(f->dims, shape->ints, (size_t)f->rank * sizeof f->dims[0]);
+    }
     f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
     for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
         if (f->dims[d] < 0) {

@@ -59,7 +59,7 @@ static void put_names(const struct sim *sim, char *line)
         char prefix[9];
         char *at;
 
-        snprintf(prefix, sizeof prefix, "%s", name->id);
+        snprintf(prefix, sizeof prefix, "%.8s", name->id);
         while ((at = strstr(line, prefix)) != NULL) {
             size_t n = strncmp(at, name->id, 32) == 0 ? 32 : 8;
 
