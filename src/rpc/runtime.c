@@ -27,7 +27,6 @@
 #include <unistd.h>
 
 #define SHUTDOWN_MS_MAX 5000
-#define BACKUP_POLL "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS"
 
 static struct {
     pthread_mutex_t lock;
@@ -98,20 +97,10 @@ static void once_per_process(void)
     }
     /* gRPC reads this once, in the first grpc_init() of the process. */
     if (atomic_load(&forkable) && getenv("GRPC_POLL_STRATEGY") == NULL) {
-        bool backup = getenv(BACKUP_POLL) == NULL;
-
         (void)setenv("GRPC_POLL_STRATEGY", "poll", 0);
-        /*
-         * Under the poll engine our thread looks at a connection only while a call waits for it. Between the attempts at
-         * a dispatcher that is not there yet nobody does but gRPC's backup poller, every 5 s by default.
-         */
-        (void)setenv(BACKUP_POLL, "100", 0);
         grpc_init();
         shut_down_grpc();
         (void)unsetenv("GRPC_POLL_STRATEGY");
-        if (backup) {
-            (void)unsetenv(BACKUP_POLL);
-        }
     }
 }
 
