@@ -305,8 +305,24 @@ static int parse_one(const struct opt_program *p, int argc, char *const *argv, i
     return set_value(o, value, in_ms, into, err);
 }
 
+/* A word that is no option. */
+static int take_word(const struct opt_program *p, const char *word, void *into, mr_error *err)
+{
+    const char **words = (const char **)(void *)((char *)into + p->args_offset);
+
+    for (size_t i = 0; i < p->n_args; i++) {
+        if (words[i] == NULL) {
+            words[i] = word;
+            return MR_OK;
+        }
+    }
+    return mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes %s%soptions only", word, p->name,
+                        p->usage == NULL ? "" : p->usage, p->usage == NULL ? "" : " and ");
+}
+
 int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *into, mr_error *err)
 {
+    bool options = true; /* until "--" */
     int rc;
 
     for (int i = 1; i < argc; i++) {
@@ -317,11 +333,14 @@ int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *in
     }
     rc = fill_in(p, into, err);
     for (int i = 1; rc == MR_OK && i < argc; i++) {
-        if (strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0') {
+        if (options && strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (options && strncmp(argv[i], "--", 2) == 0) {
             rc = parse_one(p, argc, argv, &i, into, err);
-        } else if (strcmp(argv[i], "--") != 0) {
-            rc = mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes options only", argv[i],
-                              p->name);
+        } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
+            rc = mr_error_set(err, MR_EINVAL, "no option %.40s: options begin with two dashes", argv[i]);
+        } else {
+            rc = take_word(p, argv[i], into, err);
         }
     }
     return rc;
@@ -368,7 +387,11 @@ static void print_option(const struct opt *o)
 
 void opt_print_help(const struct opt_program *p)
 {
-    printf("millrace %s: %s\n\nExamples:\n%s\nOptions:\n", p->name, p->summary, p->examples);
+    printf("millrace %s: %s\n\nExamples:\n%s\n", p->name, p->summary, p->examples);
+    if (p->usage != NULL) {
+        printf("Usage: millrace %s %s [options]\n\n", p->name, p->usage);
+    }
+    printf("Options:\n");
     for (size_t i = 0; i < all_count(p); i++) {
         print_option(opt_at(p, i));
     }

@@ -48,6 +48,9 @@ struct opt_program {
     size_t n_opts;
     const struct opt *more; /* shared options; may be NULL */
     size_t n_more;
+    const char *usage;  /* "get KEY|tree|check": what stands before the options; NULL: nothing */
+    size_t args_offset; /* const char *[n_args]: those words, NULL where there is none */
+    size_t n_args;
 };
 
 enum opt_result {

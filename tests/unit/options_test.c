@@ -167,6 +167,51 @@ static void mistakes_are_explained(void **state)
     check_refused("start", NULL, "'start' is not expected here: millrace tester takes options only");
 }
 
+static void words_stand_before_among_and_behind_options(void **state)
+{
+    static const struct {
+        const char *argv[6];
+        const char *first, *second;
+        int rc;
+    } cases[] = {
+        {{"t", "get", "jobs/a", "--number=9"}, "get", "jobs/a", OPT_RUN},
+        {{"t", "--number", "9", "get"}, "get", NULL, OPT_RUN},
+        {{"t", "get", "--number=9", "--", "--odd"}, "get", "--odd", OPT_RUN},
+        {{"t", "--number=9"}, NULL, NULL, OPT_RUN},
+        {{"t", "--number=9", "get", "a", "b"}, NULL, NULL, MR_EINVAL},
+        {{"t", "get", "-x"}, NULL, NULL, MR_EINVAL},
+    };
+    struct with_words {
+        struct values values;
+        const char *words[2];
+    };
+    struct opt_program wordy = program;
+
+    wordy.usage = "get KEY";
+    wordy.args_offset = offsetof(struct with_words, words);
+    wordy.n_args = 2;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct with_words v = {0};
+        int argc = 0;
+
+        while (argc < 6 && cases[i].argv[argc] != NULL) {
+            argc++;
+        }
+        assert_int_equal(opt_parse(&wordy, argc, (char *const *)(uintptr_t)cases[i].argv, &v, NULL), cases[i].rc);
+        if (cases[i].rc != OPT_RUN) {
+            continue;
+        }
+        assert_true((v.words[0] == NULL) == (cases[i].first == NULL));
+        assert_true((v.words[1] == NULL) == (cases[i].second == NULL));
+        if (cases[i].first != NULL) {
+            assert_string_equal(v.words[0], cases[i].first);
+        }
+        if (cases[i].second != NULL) {
+            assert_string_equal(v.words[1], cases[i].second);
+        }
+    }
+}
+
 static void flag_wins_over_variable_wins_over_default(void **state)
 {
     struct values v;
@@ -213,6 +258,7 @@ int main(void)
         cmocka_unit_test(bounds_and_choices),
         cmocka_unit_test(names_may_be_cut_short),
         cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(words_stand_before_among_and_behind_options),
         cmocka_unit_test(flag_wins_over_variable_wins_over_default),
         cmocka_unit_test(nearest_name),
     };

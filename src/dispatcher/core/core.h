@@ -87,8 +87,13 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
 /* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
-/* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. */
+/* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. MR_EDATALOSS names the
+ * key
+ * ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not. */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
+
+/* The keys that are only left over, and that commands of the timer will delete: what they refer to is gone already. */
+void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const char *key), void *ctx);
 
 /* ---------------------------------------------------------------- commands */
 

@@ -146,9 +146,9 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err)
 
 /* ---------------------------------------------------------------- one record each */
 
-static int contradiction(mr_error *err, const char *key)
+static int contradiction(mr_error *err)
 {
-    return mr_error_set(err, MR_EDATALOSS, "'%.160s' does not fit its own value", key);
+    return mr_error_set(err, MR_EDATALOSS, "the key does not fit its own value");
 }
 
 /* Frees @rec too. */
@@ -167,7 +167,7 @@ static int adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *er
     mr_dataset_key(dataset->id, expected, sizeof expected);
     if (strcmp(key, expected) != 0 || dataset->n_providers > MR_CORE_PROVIDERS_MAX) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     mr_dataset_add(core, dataset);
     return MR_OK;
@@ -180,7 +180,7 @@ static int adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
     mr_job_slot(rec, slot, sizeof slot);
     if (strcmp(key + strlen("jobs/"), slot) != 0) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
@@ -192,7 +192,7 @@ static int adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err
     if (worker == NULL) {
         return MR_EDATALOSS;
     }
-    return strcmp(key + strlen("workers/"), worker->ref) == 0 ? MR_OK : contradiction(err, key);
+    return strcmp(key + strlen("workers/"), worker->ref) == 0 ? MR_OK : contradiction(err);
 }
 
 static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
@@ -203,7 +203,7 @@ static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0 || iteration->n_providers > MR_CORE_PROVIDERS_MAX) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     if (job == NULL) {
         return leave_over(core, key, rec);
@@ -236,7 +236,7 @@ static int adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     if (record->ended == record->lost) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     task->rec = record;
     task->counted = record->lost; /* in the transaction that closed it */
@@ -274,7 +274,7 @@ static int adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err
     if (provider >= it->rec->n_providers || rest[0] != '\0' || it->cursors[provider].rec != NULL ||
         (it->rec->providers[provider]->splits >= 0 && cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     it->cursors[provider].rec = cursor;
     return MR_OK;
@@ -304,7 +304,7 @@ static int adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     if (provider >= it->rec->n_providers || it->cursors[provider].rec == NULL || task->grants[provider] != NULL ||
         grant->seq == 0 || grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0)) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     task->grants[provider] = grant;
     return MR_OK;
@@ -317,7 +317,7 @@ static int adopt_client(mr_core *core, const char *key, void *rec, mr_error *err
 
     if (strcmp(key + strlen("clients/"), client->client) != 0 || !mr_id_is_valid(client->client)) {
         mr_record_free(rec);
-        return contradiction(err, key);
+        return contradiction(err);
     }
     if (it == NULL) {
         return leave_over(core, key, rec);
@@ -337,6 +337,9 @@ static int adopt_all(mr_core *core, mr_error *err)
             STAILQ_REMOVE_HEAD(&core->staged->lists[i], link);
             int rc = kinds[i].adopt(core, staged->key, staged->rec, err);
 
+            if (rc < 0) {
+                mr_error_wrap(err, "'%.160s'", staged->key); /* whoever has to mend it must know where */
+            }
             mr_free(staged);
             if (core->failed != 0) {
                 if (err != NULL) {

@@ -98,6 +98,16 @@ void mr_core_leave_over(mr_core *core, const char *key)
     STAILQ_INSERT_TAIL(&core->left_over, left, link);
 }
 
+void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const char *key), void *ctx)
+{
+    const struct mr_left_over *left;
+
+    STAILQ_FOREACH(left, &core->left_over, link)
+    {
+        fn(ctx, left->key);
+    }
+}
+
 static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
 {
     struct mr_outcome *out = core->out;
