@@ -68,6 +68,7 @@ static void forget_suspicion(mr_election *e)
     e->suspect = false;
     e->refusals = 0;
     e->forcing = false;
+    e->certain = false;
     e->ttl_last_s = -1;
     e->renewed_ms = INT64_MIN;
     e->probe_ms = INT64_MAX;
@@ -137,6 +138,9 @@ static int64_t min_tenure_ms(const mr_election *e, const struct mr_election_even
             wrong = d->deposed_alive;
         }
     }
+    if (e->certain && wrong == 0) {
+        return 0; /* The tenure is for guesses. */
+    }
     int64_t tenure = MIN_TENURE_MS << (wrong < 10 ? wrong : 10);
 
     return tenure < e->ttl_ms ? tenure : e->ttl_ms;
@@ -147,6 +151,12 @@ static void probe_again(mr_election *e, int64_t at_ms)
     e->refusals = 0;
     e->forcing = false;
     e->probe_ms = at_ms;
+}
+
+/* Does this process hold the socket that the leader listened on? Then that one is gone. */
+static bool inherited_socket(const mr_election *e)
+{
+    return e->config.socket[0] != '\0' && strcmp(e->leader.record.socket, e->config.socket) == 0;
 }
 
 /* There is evidence; the answer of an own read, in time, is the last condition but min_tenure. */
@@ -163,6 +173,7 @@ static void force_or_wait(mr_election *e, const struct mr_election_event *in, st
 
     if (in->now_ms < e->leader_since_ms + tenure) {
         probe_again(e, e->leader_since_ms + tenure);
+        e->suspect = true;
         return;
     }
     e->busy = true;
@@ -311,6 +322,10 @@ static void follow(mr_election *e, const struct mr_election_event *in, struct mr
     e->seen_revision = in->revision;
     see_leader(e, &in->leader, in->now_ms, out);
     watch_from(e, in->revision + 1, out);
+    if (inherited_socket(e)) {
+        e->certain = true;
+        start_forcing(e);
+    }
 }
 
 static void on_campaigned(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
@@ -530,6 +545,7 @@ static void campaign(mr_election *e, const struct mr_election_event *in, struct 
     memcpy(a->record.instance, e->config.instance, sizeof a->record.instance);
     memcpy(a->record.address, e->config.address, sizeof a->record.address);
     memcpy(a->record.version, e->config.version, sizeof a->record.version);
+    memcpy(a->record.socket, e->config.socket, sizeof a->record.socket);
     a->record.since_ms = in->wall_ms;
 }
 
@@ -661,16 +677,19 @@ int64_t mr_election_due(const mr_election *e)
 static void on_peer(mr_election *e, const struct mr_election_event *in)
 {
     bool back = in->kind == MR_ELECTION_PEER_BACK;
+    bool away = in->kind == MR_ELECTION_PEER_AWAY;
 
     if (!e->leader.known || in->epoch != e->leader.epoch || e->state != MR_ELECTION_FOLLOWING) {
         return;
     }
-    if (back || !e->suspect) {
+    if (back) {
         forget_suspicion(e);
-    }
-    if (!back && !e->suspect) {
+    } else if (!e->suspect) {
+        forget_suspicion(e);
         e->suspect = true;
-        e->probe_ms = in->now_ms;
+        e->probe_ms = away ? INT64_MAX : in->now_ms;
+        e->ttl_read_ms = away ? in->now_ms : INT64_MAX;
+        e->renewed_ms = away ? in->now_ms : INT64_MIN;
     }
 }
 
@@ -714,6 +733,7 @@ void mr_election_step(mr_election *e, const struct mr_election_event *in, struct
         break;
     case MR_ELECTION_PEER_BACK:
     case MR_ELECTION_PEER_LOST:
+    case MR_ELECTION_PEER_AWAY:
         on_peer(e, in);
         break;
     case MR_ELECTION_PROBED:

@@ -4,7 +4,8 @@
  *
  * Life of a member: lease -> own key under dispatchers/ -> campaign: create the leader key if there is none, else follow. A
  * follower watches the leader key and campaigns when it is gone. It may remove the key of a leader whose process is gone
- * (refused connects), or whose lease is not renewed any more, but never sooner than min_tenure after that term began.
+ * (refused connects after a live stream, or it holds that leader's listening socket itself, having been restarted), or whose
+ * lease is not renewed any more; but not sooner than min_tenure after that term began.
  *
  * A term ends for good: with a failed fence, the key gone or made anew, or the lease gone. Then everything starts again with
  * a new lease. A term is never resumed: a leader key of one's own from an earlier attempt is removed first.
@@ -21,6 +22,7 @@ struct mr_election_config {
     char instance[MR_INSTANCE_SIZE];
     char address[MR_ADDRESS_BYTES_MAX];
     char version[32];
+    char socket[MR_INSTANCE_SIZE]; /* identity of the listening socket, unique as long as it is held; "": none */
     int64_t ttl_ms;
     uint64_t started_ms; /* wall time, for the record */
     uint64_t seed;
@@ -42,6 +44,7 @@ enum mr_election_event_kind {
     MR_ELECTION_STOP,       /* leave: hand over if leading */
     MR_ELECTION_PEER_BACK,  /* the live stream to the leader of `epoch` is there (again) */
     MR_ELECTION_PEER_LOST,  /* it ended */
+    MR_ELECTION_PEER_AWAY,  /* it cannot be established: no evidence of anything, but a reason to watch its lease */
     MR_ELECTION_PROBED,     /* answer to PROBE: `refused` */
     /* answers; rc as the store gave it */
     MR_ELECTION_GRANTED,    /* lease, ttl_s */
@@ -168,6 +171,7 @@ typedef struct mr_election {
     int64_t ttl_last_s;
     int64_t renewed_ms;    /* when its lease was last seen to be renewed */
     bool forcing;
+    bool certain;          /* that its process is gone */
 } mr_election;
 
 void mr_election_init(mr_election *e, const struct mr_election_config *config);

@@ -738,9 +738,12 @@ uint64_t mr_member_committed(const mr_member *m)
     return m->commit != NULL ? mr_commit_committed(m->commit) : 0;
 }
 
-void mr_member_peer(mr_member *m, int64_t epoch, bool alive, int64_t now_ms, uint64_t wall_ms)
+void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64_t now_ms, uint64_t wall_ms)
 {
-    struct mr_election_event in = {.kind = alive ? MR_ELECTION_PEER_BACK : MR_ELECTION_PEER_LOST, .epoch = epoch};
+    static const enum mr_election_event_kind kinds[] = {[MR_PEER_ALIVE] = MR_ELECTION_PEER_BACK,
+                                                        [MR_PEER_LOST] = MR_ELECTION_PEER_LOST,
+                                                        [MR_PEER_AWAY] = MR_ELECTION_PEER_AWAY};
+    struct mr_election_event in = {.kind = kinds[state], .epoch = epoch};
 
     set_now(m, now_ms, wall_ms);
     election_event(m, &in);
@@ -791,6 +794,7 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     (void)snprintf(config.instance, sizeof config.instance, "%s", opts->instance);
     (void)snprintf(config.address, sizeof config.address, "%s", opts->address);
     (void)snprintf(config.version, sizeof config.version, "%s", opts->version);
+    (void)snprintf(config.socket, sizeof config.socket, "%s", opts->socket != NULL ? opts->socket : "");
     m->opts = *opts;
     (void)snprintf(m->instance, sizeof m->instance, "%s", opts->instance);
     mr_rng_seed(&m->rng, mr_mix64(opts->seed));

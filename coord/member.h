@@ -57,6 +57,7 @@ struct mr_member_options {
     const char *instance; /* 32 hex digits */
     const char *address;
     const char *version;
+    const char *socket;   /* identity of the listening socket (coord/election.h), at most 32 bytes; NULL: none */
     int64_t ttl_ms;
     uint64_t started_ms; /* wall time */
     uint64_t seed;
@@ -90,8 +91,14 @@ int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err);
 uint64_t mr_member_newest(const mr_member *m);
 uint64_t mr_member_committed(const mr_member *m);
 
-/* The live stream to the leader of @epoch was established, or ended. */
-void mr_member_peer(mr_member *m, int64_t epoch, bool alive, int64_t now_ms, uint64_t wall_ms);
+enum mr_peer_state {
+    MR_PEER_ALIVE, /* the live stream was established */
+    MR_PEER_LOST,  /* it ended */
+    MR_PEER_AWAY,  /* it could not be established */
+};
+
+/* What became of the live stream to the leader of @epoch. */
+void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64_t now_ms, uint64_t wall_ms);
 void mr_member_probed(mr_member *m, int64_t epoch, bool refused, int64_t now_ms, uint64_t wall_ms);
 /* Leader: give the term up, and stay away from the next ones for a while. */
 void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint64_t wall_ms);

@@ -43,6 +43,7 @@ char *mr_leader_record_write(const struct mr_leader_record *r)
     m.address = text(r->address);
     m.version = text(r->version);
     m.successor = text(r->successor);
+    m.socket = text(r->socket);
     m.since_ms = r->since_ms;
     return write_message(&m.base);
 }
@@ -121,6 +122,7 @@ int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, 
     rc = rc < 0 ? rc : copy(r.address, sizeof r.address, m->address, MR_KEY_LEADER, err);
     rc = rc < 0 ? rc : copy(r.version, sizeof r.version, m->version, MR_KEY_LEADER, err);
     rc = rc < 0 ? rc : copy(r.successor, sizeof r.successor, m->successor, MR_KEY_LEADER, err);
+    rc = rc < 0 ? rc : copy(r.socket, sizeof r.socket, m->socket, MR_KEY_LEADER, err);
     r.since_ms = m->since_ms;
     protobuf_c_message_free_unpacked(msg, NULL);
     if (rc >= 0) {

@@ -23,6 +23,7 @@ struct mr_leader_record {
     char address[MR_ADDRESS_BYTES_MAX];
     char version[32];
     char successor[MR_INSTANCE_SIZE];
+    char socket[MR_INSTANCE_SIZE];
     uint64_t since_ms;
 };
 

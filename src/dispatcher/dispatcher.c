@@ -5,8 +5,10 @@
 #include "dispatcher/dispatcher.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
@@ -17,6 +19,7 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LEAVE_MS 3500
 #define SERVER_GRACE_MS 200
@@ -29,6 +32,7 @@ struct mr_dispatcher {
     struct mr_mailbox *mailbox; /* the loop's */
     struct mr_stream_service *services;
     char address[MR_ADDRESS_BYTES_MAX];
+    char socket[MR_INSTANCE_SIZE];
     bool stopped;
 };
 
@@ -139,6 +143,39 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     return MR_OK;
 }
 
+/*
+ * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at once, so the leader key of one
+ * that had it is the key of one that is gone.
+ */
+static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_SIZE])
+{
+    struct mr_buf b = MR_BUF_INIT;
+    char part[256] = "";
+    uint8_t hash[16];
+    const char *colon = strrchr(listen, ':');
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    ssize_t n = readlink("/proc/self/ns/net", part, sizeof part - 1);
+
+    out[0] = '\0';
+    if (n > 0) {
+        mr_buf_append(&b, part, (size_t)n);
+    }
+    if (f != NULL && n > 0 && fgets(part, sizeof part, f) != NULL) {
+        mr_buf_puts(&b, part);
+        mr_buf_printf(&b, "%.*s:%d", colon != NULL ? (int)(colon - listen) : 0, listen, port);
+        if (!b.failed) {
+            mr_hash128(b.data, b.len, hash);
+            for (size_t i = 0; i < sizeof hash; i++) {
+                (void)snprintf(out + 2 * i, 3, "%02x", hash[i]);
+            }
+        }
+    }
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    mr_buf_free(&b);
+}
+
 /* ---- life ---- */
 
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret, mr_error *err)
@@ -172,6 +209,8 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         loop.store = d->store;
         loop.rpc = d->rpc;
         loop.address = d->address;
+        loop.socket = d->socket;
+        socket_identity(listen, port, d->socket);
         rc = mr_loop_start(&loop, &d->loop, err);
     }
     if (rc >= 0) {

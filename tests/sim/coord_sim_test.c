@@ -214,6 +214,7 @@ static void start_node(struct sim *s, int id)
     char instance[33];
     char address[2] = {(char)('0' + id), '\0'};
     struct mr_member_options o = {.cluster = "t",
+                                  .socket = address,
                                   .instance = instance,
                                   .address = address,
                                   .version = "1",
@@ -259,7 +260,7 @@ static void kill_node(struct sim *s, int id)
         struct node *o = &s->nodes[i];
 
         if (epoch != 0 && o->up && !o->paused && o->followed_epoch == epoch) {
-            mr_member_peer(o->member, epoch, false, mr_fake_now_ms(s->fake), 1);
+            mr_member_peer(o->member, epoch, MR_PEER_LOST, mr_fake_now_ms(s->fake), 1);
         }
     }
 }
@@ -485,6 +486,69 @@ static void a_leader_without_a_stream_to_it_is_replaced_when_its_lease_ends(void
     sim_free(s);
 }
 
+static void a_leader_that_was_restarted_does_not_wait_for_its_own_lease(void **state)
+{
+    struct sim *s = sim_new(21);
+
+    (void)state;
+    (void)await_leader(s);
+    for (int round = 0; round < 5; round++) {
+        int leader = await_leader(s);
+
+        run_ms(s, 100 + 700 * round);
+        for (int i = 0; i < NODES; i++) {
+            s->nodes[i].followed_epoch = 0; /* nobody else notices */
+        }
+        kill_node(s, leader);
+        start_node(s, leader); /* it holds the same socket */
+        assert_in_range(outage_ms(s), 1, 99);
+        assert_int_equal(leader_of(s), leader);
+    }
+    check_store(s);
+    sim_free(s);
+}
+
+static void a_dead_leader_that_nobody_knew_is_replaced_after_three_seconds(void **state)
+{
+    struct sim *s = sim_new(22);
+    int leader = await_leader(s);
+    int64_t epoch = mr_member_epoch(s->nodes[leader].member);
+
+    (void)state;
+    run_ms(s, 2000);
+    for (int i = 0; i < NODES; i++) {
+        s->nodes[i].followed_epoch = 0;
+    }
+    kill_node(s, leader);
+    for (int i = 0; i < NODES; i++) {
+        if (i != leader) {
+            mr_member_peer(s->nodes[i].member, epoch, MR_PEER_AWAY, mr_fake_now_ms(s->fake), 1);
+        }
+    }
+    assert_in_range(outage_ms(s), 2500, 6000);
+    check_store(s);
+    sim_free(s);
+}
+
+static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
+{
+    struct sim *s = sim_new(23);
+    int leader = await_leader(s);
+
+    (void)state;
+    for (int t = 0; t < 60; t++) {
+        for (int i = 0; i < NODES; i++) {
+            if (i != leader) {
+                mr_member_peer(s->nodes[i].member, mr_member_epoch(s->nodes[leader].member), MR_PEER_AWAY,
+                               mr_fake_now_ms(s->fake), 1);
+            }
+        }
+        run_ms(s, 500);
+    }
+    assert_int_equal(s->terms, 1);
+    sim_free(s);
+}
+
 static void a_young_term_is_left_alone(void **state)
 {
     struct sim *s = sim_new(4);
@@ -510,7 +574,7 @@ static void a_silent_leader_is_replaced_after_three_seconds(void **state)
     old->paused_until_ms = mr_fake_now_ms(s->fake) + 60000;
     for (int i = 0; i < NODES; i++) {
         if (i != leader) {
-            mr_member_peer(s->nodes[i].member, mr_member_epoch(old->member), false, mr_fake_now_ms(s->fake), 1);
+            mr_member_peer(s->nodes[i].member, mr_member_epoch(old->member), MR_PEER_LOST, mr_fake_now_ms(s->fake), 1);
         }
     }
     assert_in_range(outage_ms(s), 2500, 6000);
@@ -538,7 +602,7 @@ static void wrong_force_is_damped(void **state)
             if (i != leader) {
                 int64_t now = mr_fake_now_ms(s->fake);
 
-                mr_member_peer(s->nodes[i].member, epoch, false, now, 1);
+                mr_member_peer(s->nodes[i].member, epoch, MR_PEER_LOST, now, 1);
                 mr_member_probed(s->nodes[i].member, epoch, true, now, 1);
                 mr_member_probed(s->nodes[i].member, epoch, true, now, 1);
             }
@@ -696,7 +760,7 @@ static void mishap(struct sim *s)
     case 7:
         if (n->up && !n->paused && n->followed_epoch != 0) {
             /* A stream breaks without anybody having died. */
-            mr_member_peer(n->member, n->followed_epoch, false, now, 1);
+            mr_member_peer(n->member, n->followed_epoch, MR_PEER_LOST, now, 1);
         }
         break;
     default:
@@ -770,6 +834,9 @@ int main(void)
         cmocka_unit_test(one_leads_and_the_others_know_it),
         cmocka_unit_test(a_killed_leader_is_replaced_within_half_a_second),
         cmocka_unit_test(a_leader_without_a_stream_to_it_is_replaced_when_its_lease_ends),
+        cmocka_unit_test(a_leader_that_was_restarted_does_not_wait_for_its_own_lease),
+        cmocka_unit_test(a_dead_leader_that_nobody_knew_is_replaced_after_three_seconds),
+        cmocka_unit_test(a_living_leader_that_cannot_be_reached_is_left_alone),
         cmocka_unit_test(a_young_term_is_left_alone),
         cmocka_unit_test(a_silent_leader_is_replaced_after_three_seconds),
         cmocka_unit_test(wrong_force_is_damped),

@@ -23,11 +23,9 @@ struct mr_header_info mr_loop_header(const struct mr_loop *l)
         info.dispatchers = (const char *const *)l->dispatchers;
         info.ndispatchers = l->ndispatchers;
     } else {
-        bool self = strcmp(leader->record.instance, l->instance) == 0;
-
         info.incarnation = "";
         info.not_leader = true;
-        info.leader = leader->known && !self ? leader->record.address : "";
+        info.leader = mr_loop_led_by_another(l) ? leader->record.address : "";
     }
     return info;
 }
@@ -76,7 +74,7 @@ void mr_loop_refuse(struct mr_loop *l, struct mr_call *call)
     if (l->serving) {
         /* It leads, but does not take calls any more. */
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s is stopping", l->address);
-    } else if (leader->known) {
+    } else if (mr_loop_led_by_another(l)) {
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead, %s does", l->address,
                                   leader->record.address);
     } else {

@@ -271,12 +271,13 @@ static void wait_for_leader(struct mr_loop *l, struct mr_call *call)
     l->nwaiting++;
 }
 
-/* Does anybody else lead, as far as this one knows? */
-static bool led_by_another(const struct mr_loop *l)
+bool mr_loop_led_by_another(const struct mr_loop *l)
 {
     const struct mr_leader_view *leader = mr_member_leader(l->member);
 
-    return leader->known && strcmp(leader->record.instance, l->instance) != 0;
+    /* An earlier process at this one's address is gone; its key soon will be. */
+    return leader->known && strcmp(leader->record.instance, l->instance) != 0 &&
+           strcmp(leader->record.address, l->address) != 0;
 }
 
 void mr_loop_call(struct mr_loop *l, struct mr_call *call)
@@ -290,7 +291,7 @@ void mr_loop_call(struct mr_loop *l, struct mr_call *call)
         follow(l, call);
         return;
     }
-    if (l->stopping || (!l->serving && led_by_another(l))) {
+    if (l->stopping || (!l->serving && mr_loop_led_by_another(l))) {
         mr_loop_refuse(l, call);
         return;
     }
@@ -309,7 +310,7 @@ void mr_loop_call(struct mr_loop *l, struct mr_call *call)
 
 void mr_loop_waiting(struct mr_loop *l)
 {
-    bool settled = l->serving || l->stopping || led_by_another(l);
+    bool settled = l->serving || l->stopping || mr_loop_led_by_another(l);
 
     while (l->waiting != NULL && (settled || l->now_ms >= l->waiting->arrived_ms + MR_WAITING_MS)) {
         struct mr_call *call = l->waiting;
@@ -324,7 +325,7 @@ void mr_loop_waiting(struct mr_loop *l)
         } else {
             mr_loop_refuse(l, call);
         }
-        settled = l->serving || l->stopping || led_by_another(l); /* The call may have ended the term. */
+        settled = l->serving || l->stopping || mr_loop_led_by_another(l); /* The call may have ended the term. */
     }
 }
 

@@ -74,6 +74,9 @@ struct mr_loop {
     mr_error health; /* lock: code 0 = fine */
 };
 
+/* Does another living process lead, as far as this one knows? */
+bool mr_loop_led_by_another(const struct mr_loop *l);
+
 /* answers.c: headers, holding, releasing */
 struct mr_header_info mr_loop_header(const struct mr_loop *l);
 void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error);

@@ -21,7 +21,7 @@
 static void take_item(struct mr_loop *l, struct mr_item *item)
 {
     int64_t epoch;
-    bool alive;
+    enum mr_peer_state state;
 
     switch (item->kind) {
     case MR_ITEM_CALL:
@@ -38,8 +38,8 @@ static void take_item(struct mr_loop *l, struct mr_item *item)
         break;
     case MR_ITEM_FOLLOW_ALIVE:
     case MR_ITEM_FOLLOW_ENDED:
-        if (mr_peer_event(l->peer, item, l->now_ms, &epoch, &alive)) {
-            mr_member_peer(l->member, epoch, alive, l->now_ms, (uint64_t)mr_wall_ms());
+        if (mr_peer_event(l->peer, item, l->now_ms, &epoch, &state)) {
+            mr_member_peer(l->member, epoch, state, l->now_ms, (uint64_t)mr_wall_ms());
         }
         break;
     case MR_ITEM_PROBED:
@@ -184,6 +184,7 @@ static int make_parts(struct mr_loop *l, mr_error *err)
                                   .instance = l->instance,
                                   .address = l->address,
                                   .version = MR_VERSION,
+                                  .socket = l->opts.socket,
                                   .ttl_ms = l->opts.lease_ttl_ms,
                                   .started_ms = (uint64_t)mr_wall_ms(),
                                   .seed = mr_random_u64(),
@@ -276,7 +277,7 @@ static void drop_item(struct mr_loop *l, struct mr_item *item)
     struct mr_header_info info = {.cluster = l->cluster};
     mr_error err;
     int64_t epoch;
-    bool alive;
+    enum mr_peer_state state;
 
     switch (item->kind) {
     case MR_ITEM_CALL:
@@ -293,7 +294,7 @@ static void drop_item(struct mr_loop *l, struct mr_item *item)
         mr_streams_ended(item->stream->method->follow ? &l->followers : &l->streams, item->stream);
         break;
     case MR_ITEM_FOLLOW_ENDED:
-        (void)mr_peer_event(l->peer, item, 0, &epoch, &alive);
+        (void)mr_peer_event(l->peer, item, 0, &epoch, &state);
         break;
     case MR_ITEM_STREAM_SENT:
     case MR_ITEM_FOLLOW_ALIVE:

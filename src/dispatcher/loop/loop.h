@@ -23,6 +23,7 @@ struct mr_loop_options {
     mr_rpc_runtime *rpc;   /* lent */
     const char *cluster;
     const char *address;   /* as advertised */
+    const char *socket;    /* identity of the listening socket (coord/election.h) */
     int64_t lease_ttl_ms;
     int64_t heartbeat_ms;
     int64_t worker_timeout_ms;

@@ -145,21 +145,21 @@ void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_
     p->reopen_ms = now_ms;
 }
 
-bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, bool *alive)
+bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, enum mr_peer_state *state)
 {
     struct mr_follow *f = item->follow;
     bool told = false;
 
     *epoch = f->epoch;
     if (item->kind == MR_ITEM_FOLLOW_ALIVE) {
-        *alive = true;
+        *state = MR_PEER_ALIVE;
         told = f == p->current && !f->alive;
         f->alive = true;
         return told;
     }
-    *alive = false;
+    *state = f->alive ? MR_PEER_LOST : MR_PEER_AWAY;
     if (f == p->current) {
-        told = f->alive;
+        told = true;
         p->current = NULL;
         p->reopen_ms = now_ms + REOPEN_MS;
     }

@@ -7,6 +7,7 @@
 #ifndef MR_DISPATCHER_LOOP_PEER_H
 #define MR_DISPATCHER_LOOP_PEER_H
 
+#include "coord/member.h"
 #include "dispatcher/loop/mailbox.h"
 
 typedef struct mr_peer mr_peer;
@@ -14,8 +15,8 @@ typedef struct mr_peer mr_peer;
 int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err);
 /* Follow the leader of @epoch at @address from now on; NULL: nobody. */
 void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_ms);
-/* MR_ITEM_FOLLOW_*. true: *@epoch's stream became alive, or (*@alive false) is lost after it had been. */
-bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, bool *alive);
+/* MR_ITEM_FOLLOW_*. true: something became of the stream to the leader of *@epoch. */
+bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, enum mr_peer_state *state);
 /* Opens the stream again when that is due. */
 void mr_peer_tick(mr_peer *p, int64_t now_ms);
 int64_t mr_peer_due(const mr_peer *p);

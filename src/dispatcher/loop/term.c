@@ -26,7 +26,7 @@ const size_t mr_loop_prefixes_count = sizeof mr_loop_prefixes / sizeof mr_loop_p
 static void on_leader(void *ctx, const struct mr_leader_view *leader)
 {
     struct mr_loop *l = ctx;
-    bool other = leader->known && strcmp(leader->record.instance, l->instance) != 0;
+    bool other = mr_loop_led_by_another(l);
 
     if (other) {
         mr_log(MR_LOG_INFO, "following", "leader", "%s", leader->record.address, "epoch", "%lld",
