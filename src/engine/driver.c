@@ -22,6 +22,8 @@ int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *
     *d = (struct mr_driver){.env = env, .take = take, .run = run, .ctx = ctx};
     mr_mutex_init(&d->lock);
     mr_cond_init(&d->changed);
+    atomic_init(&d->interrupt, false);
+    d->canceller.gentle = true;
     mr_env_add_canceller(env, &d->canceller, wake, d);
     return MR_OK;
 }
@@ -71,10 +73,20 @@ int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err)
     return d->nthreads > 0 ? MR_OK : rc; /* fewer than wanted will do */
 }
 
+/* Have the pulls of the threads come back, wherever further up they wait. */
+static void interrupt(struct mr_driver *d)
+{
+    atomic_store(&d->interrupt, true);
+    mr_env_wake(d->env);
+}
+
 int mr_driver_pause(struct mr_driver *d, mr_error *err)
 {
-    MR_LOCK(&d->lock);
+    mr_mutex_lock(&d->lock);
     d->paused = true;
+    mr_mutex_unlock(&d->lock);
+    interrupt(d);
+    MR_LOCK(&d->lock);
     while (d->idle < d->nthreads) {
         if (mr_env_cancelled(d->env)) {
             return mr_env_canceled_error(err);
@@ -88,6 +100,7 @@ void mr_driver_resume(struct mr_driver *d)
 {
     MR_LOCK(&d->lock);
     d->paused = false;
+    atomic_store(&d->interrupt, false);
     (void)pthread_cond_broadcast(&d->changed);
 }
 
@@ -95,8 +108,8 @@ void mr_driver_stop(struct mr_driver *d)
 {
     mr_mutex_lock(&d->lock);
     d->stopping = true;
-    (void)pthread_cond_broadcast(&d->changed);
     mr_mutex_unlock(&d->lock);
+    interrupt(d);
     for (uint32_t i = 0; i < d->nthreads; i++) {
         (void)pthread_join(d->threads[i], NULL);
     }
@@ -111,16 +124,19 @@ void mr_driver_destroy(struct mr_driver *d)
     (void)pthread_mutex_destroy(&d->lock);
 }
 
-int mr_driver_wait_locked(struct mr_driver *d, int64_t deadline_ms, mr_error *err)
+int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err)
 {
     if (mr_env_cancelled(d->env)) {
         return mr_env_canceled_error(err);
     }
-    if (deadline_ms == MR_NO_DEADLINE) {
+    if (pull->interrupt != NULL && atomic_load(pull->interrupt)) {
+        return MR_TIMEOUT;
+    }
+    if (pull->deadline_ms == MR_NO_DEADLINE) {
         mr_cond_wait(&d->changed, &d->lock);
         return MR_OK;
     }
-    int64_t left = deadline_ms > 0 ? deadline_ms - mr_now_ms() : 0;
+    int64_t left = pull->deadline_ms > 0 ? pull->deadline_ms - mr_now_ms() : 0;
     if (left <= 0) {
         return MR_TIMEOUT;
     }

@@ -115,6 +115,16 @@ void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wak
     }
 }
 
+void mr_env_wake(struct mr_env *env)
+{
+    MR_LOCK(&env->lock);
+    for (struct mr_canceller *c = env->cancellers; c != NULL; c = c->next) {
+        if (c->gentle) {
+            c->wake(c->ctx);
+        }
+    }
+}
+
 void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c)
 {
     MR_LOCK(&env->lock);

@@ -16,6 +16,7 @@
 struct mr_canceller {
     void (*wake)(void *ctx);
     void *ctx;
+    bool gentle; /* wakes waiters, who look around and wait again: may be called at any time */
     struct mr_canceller *next;
     struct mr_canceller **link;
 };
@@ -72,6 +73,8 @@ bool mr_env_cancelled(const struct mr_env *env);
 int mr_env_canceled_error(mr_error *err);
 /* Calls wake at once if the iterator is cancelled already. */
 void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx);
+/* Wake all waiters behind gentle cancellers. Not to be called under a lock that one of them takes. */
+void mr_env_wake(struct mr_env *env);
 void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one that was never added is fine */
 
 /* Have the pool's threads running until the environment ends: stages come and go more often than they. */

@@ -119,6 +119,9 @@ int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, m
     if (mr_env_cancelled(it->env)) {
         return mr_env_canceled_error(err);
     }
+    if (pull->interrupt != NULL && atomic_load_explicit(pull->interrupt, memory_order_relaxed)) {
+        return MR_TIMEOUT;
+    }
     /* 0 stands for "what is ready": what an operator can compute is ready. */
     if (pull->deadline_ms > 0 && mr_now_ms() >= pull->deadline_ms) {
         return MR_TIMEOUT;

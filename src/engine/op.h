@@ -35,6 +35,8 @@ struct mr_pull {
     size_t bytes;        /* when a block is large enough */
     int64_t deadline_ms; /* mr_now_ms() clock; MR_NO_DEADLINE: wait; 0: only what is ready */
     bool held;           /* sources must not ask for a new split: MR_TIMEOUT instead */
+    /* Set from elsewhere: come back with MR_TIMEOUT soon (the puller is to be paused or stopped). NULL: never. */
+    const atomic_bool *interrupt;
 };
 #define MR_NO_DEADLINE (-1)
 
@@ -95,7 +97,7 @@ int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
 /* Give the error at the next pull. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK. */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
-/* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed. */
+/* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */
 int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err);
 
 /* The same pull for @rows rows (cut to what is possible, at least 1). */

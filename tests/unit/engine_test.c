@@ -421,6 +421,63 @@ static void time_outs_lose_nothing(void **state)
     free(o);
 }
 
+/* The first three numbers of very many, behind a thread that goes on looking for a fourth. */
+static mr_dataset *make_three_and_no_end(void)
+{
+    mr_dataset *ds = make_range(0, INT64_MAX, 1);
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t in[2] = {0, add_int(b, 3)};
+    uint32_t out = add_op(b, "less", in, 2, NULL, 0);
+
+    return make_one("prefetch", make_with_function("filter", ds, finish(b, &out, 1), NULL, 0), "buffer_size", 1);
+}
+
+static void looking_for_ever_can_be_ended(void **state)
+{
+    mr_dataset *ds = make_three_and_no_end();
+    struct read_options options = {.most = 3, .threads = 2};
+    struct lines l = {0};
+    mr_engine_iter *it = open_with(ds, &options);
+    void *saved = NULL;
+    size_t size = 0;
+
+    (void)state;
+    (void)read_on(it, &options, &l);
+    lines_expect_text(&l, "0 1 2");
+    CHECK_OK(mr_engine_save(it, &saved, &size, e));
+    mr_engine_close(it);
+    it = open_with(ds, &options);
+    CHECK_OK(mr_engine_restore(it, saved, size, e));
+    mr_engine_close(it);
+    mr_free(saved);
+    lines_free(&l);
+
+    /* The end of a pass closes what still looks. */
+    ds = make_one("repeat", map_affine(make_one("take", make_one("prefetch", ds, "buffer_size", 1), "count", 3), 2),
+                  "count", 2);
+    options.most = 0;
+    l = read_all(ds, &options);
+    lines_expect_text(&l, "1 4 7 1 4 7");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
+static void waiting_for_others_can_be_ended(void **state)
+{
+    struct outside *o = outside_new(1000, 3);
+    struct mr_external_opener opener = {.ctx = o, .open = outside_open};
+    mr_dataset *ds = make_one("take", make_one("prefetch", make_outside(), "buffer_size", -1), "count", 3);
+    struct read_options options = {.external = &opener, .threads = 4};
+
+    (void)state;
+    ds = make_one("repeat", ds, "count", 2);
+    struct lines l = read_all(ds, &options);
+    lines_expect_text(&l, "0 1 2 0 1 2");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    free(o);
+}
+
 /* ---- reads from elsewhere ---- */
 
 static void iterators_count_repetitions(void **state)
@@ -491,6 +548,9 @@ int main(void)
         cmocka_unit_test(seeds_make_orders),
         cmocka_unit_test(cancel_ends_waiting),
         cmocka_unit_test(time_outs_lose_nothing),
+        cmocka_unit_test(looking_for_ever_can_be_ended),
+        cmocka_unit_test(waiting_for_others_can_be_ended),
+
         cmocka_unit_test(iterators_count_repetitions),
         cmocka_unit_test(outside_cannot_be_saved),
         cmocka_unit_test(the_machine_has_something),

@@ -6,6 +6,9 @@
 #include "element/spec_proto.h"
 #include "engine/ops/ops.h"
 
+/* How soon a wait that is not to be cancelled notices that its thread is wanted elsewhere. */
+#define SLICE_MS 50
+
 struct external_iter {
     struct mr_op_iter head;
     struct mr_external_iter ext;
@@ -109,7 +112,9 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 {
     struct external_iter *it = (struct external_iter *)head;
     struct mr_want want = {.rows_max = pull->rows, .bytes_hint = pull->bytes};
+    bool sliced = pull->deadline_ms == MR_NO_DEADLINE && pull->interrupt != NULL;
     int timeout_ms = -1;
+    int rc;
 
     if (pull->deadline_ms == 0) {
         timeout_ms = 0;
@@ -117,8 +122,13 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
         int64_t left = pull->deadline_ms - mr_now_ms();
 
         timeout_ms = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
+    } else if (sliced) {
+        timeout_ms = SLICE_MS;
     }
-    return it->ext.pull(it->ext.ctx, want, timeout_ms, ret, err);
+    do {
+        rc = it->ext.pull(it->ext.ctx, want, timeout_ms, ret, err);
+    } while (rc == MR_TIMEOUT && sliced && !atomic_load(pull->interrupt));
+    return rc;
 }
 
 static int external_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -93,7 +93,10 @@ static void pull_place(void *ctx, void *work)
 {
     struct interleave_iter *it = ctx;
     struct place *p = work;
-    struct mr_pull pull = {.rows = p->demand, .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct mr_pull pull = {.rows = p->demand,
+                           .bytes = MR_BLOCK_BYTES_HINT,
+                           .deadline_ms = MR_NO_DEADLINE,
+                           .interrupt = &it->driver.interrupt};
     struct entry e = {0};
     int64_t begin = mr_now_ns();
 
@@ -266,7 +269,7 @@ static void go_where_something_is_locked(struct interleave_iter *it)
 /* A block for the place in the cycle (which may move, unless the order counts). As mr_op_pull(). */
 static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    int64_t deadline = it->gather.rows > 0 ? 0 : pull->deadline_ms;
+    struct mr_pull wait = it->gather.rows > 0 ? mr_pull_more(pull, 1) : *pull;
     int rc = mr_driver_start(&it->driver, it->threads, err);
 
     if (rc != MR_OK) {
@@ -285,7 +288,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
         if (rc != MR_TIMEOUT) {
             return rc;
         }
-        rc = mr_driver_wait_locked(&it->driver, deadline, err);
+        rc = mr_driver_wait_locked(&it->driver, &wait, err);
         if (rc != MR_OK) {
             return rc;
         }

@@ -117,7 +117,8 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
 static void pull_block(void *ctx, void *work)
 {
     struct mr_parallel_map *m = ctx;
-    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct mr_pull pull = {
+        .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE, .interrupt = &m->driver.interrupt};
     mr_block *block = NULL;
     mr_error err;
 
@@ -353,7 +354,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
             m->limit++;
             mr_driver_changed_locked(&m->driver);
         }
-        rc = mr_driver_wait_locked(&m->driver, pull->deadline_ms, err);
+        rc = mr_driver_wait_locked(&m->driver, pull, err);
         if (rc != MR_OK) {
             return rc;
         }
@@ -369,7 +370,7 @@ static int quiesce(struct mr_parallel_map *m, mr_error *err)
 
     MR_LOCK(&m->driver.lock);
     while (rc == MR_OK && m->busy > 0) {
-        rc = mr_driver_wait_locked(&m->driver, MR_NO_DEADLINE, err);
+        mr_cond_wait(&m->driver.changed, &m->driver.lock); /* tasks end, cancelled or not */
     }
     return rc;
 }

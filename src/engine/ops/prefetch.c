@@ -63,7 +63,8 @@ static void push_locked(struct prefetch_iter *it, struct entry *e)
 static void pull_block(void *ctx, void *work)
 {
     struct prefetch_iter *it = ctx;
-    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE};
+    struct mr_pull pull = {
+        .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE, .interrupt = &it->driver.interrupt};
     struct entry *e = mr_calloc(1, sizeof *e);
     int64_t begin = mr_now_ns();
     int rc = MR_OK;
@@ -192,7 +193,7 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     }
     MR_LOCK(&it->driver.lock);
     while (it->first == NULL && !it->ended) {
-        rc = mr_driver_wait_locked(&it->driver, pull->deadline_ms, err);
+        rc = mr_driver_wait_locked(&it->driver, pull, err);
         if (rc != MR_OK) {
             return rc;
         }
