@@ -173,8 +173,8 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
         bytes += write_bytes(c, &writes[i]);
     }
     if (n > MR_TXN_OPS_MAX - 1 || bytes > MR_TXN_BYTES_MAX) {
-        return mr_error_set(err, MR_ERANGE, "%zu changes of %zu bytes do not fit into one transaction (%d, %llu)", n, bytes,
-                            MR_TXN_OPS_MAX - 1, (unsigned long long)MR_TXN_BYTES_MAX);
+        return mr_error_set(err, MR_ERANGE, "%zu changes of %zu bytes do not fit into one transaction (%d, %llu)", n,
+                            bytes, MR_TXN_OPS_MAX - 1, (unsigned long long)MR_TXN_BYTES_MAX);
     }
     if (c->backlog_bytes + bytes > MR_COMMIT_BACKLOG_BYTES_MAX) {
         return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "%zu bytes wait for etcd already",

@@ -1,13 +1,13 @@
 /*
  * Fenced group commit: changes become transactions that only the current leader can apply, each exactly once.
  *
- * One batch is in flight; the next ones gather. Every batch compares CREATE(leader) with the epoch and MOD(meta/batch) with
- * what the last one left there, and writes meta/batch = {epoch, number, nonce}. A batch is immutable once it was sent: after
- * any outcome that is not a definite refusal the same bytes are sent again, until the store answers. The failure branch
- * reads both keys: our nonce in meta/batch means that an earlier attempt was applied.
+ * One batch is in flight; the next ones gather. Every batch compares CREATE(leader) with the epoch and MOD(meta/batch)
+ * with what the last one left there, and writes meta/batch = {epoch, number, nonce}. A batch is immutable once it was
+ * sent: after any outcome that is not a definite refusal the same bytes are sent again, until the store answers. The
+ * failure branch reads both keys: our nonce in meta/batch means that an earlier attempt was applied.
  *
- * This part is pure: it says what to send and judges the answers; time comes in as an argument. coord/member.h drives it.
- * Threads: one at a time.
+ * This part is pure: it says what to send and judges the answers; time comes in as an argument. coord/member.h drives
+ * it. Threads: one at a time.
  */
 #ifndef MR_COORD_COMMIT_H
 #define MR_COORD_COMMIT_H
@@ -34,22 +34,23 @@ enum mr_verdict {
 };
 
 /*
- * @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod revision of meta/batch as read
- * when the term was won (0: there is none). @seed for nonces and jitter. NULL: out of memory.
+ * @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod revision of meta/batch
+ * as read when the term was won (0: there is none). @seed for nonces and jitter. NULL: out of memory.
  */
 mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, uint64_t seed);
 void mr_commit_free(mr_commit *c);
 
 /*
- * Put the writes of one command, in whole, into the youngest batch that was not sent, or a new one. *@batch is its number.
+ * Put the writes of one command, in whole, into the youngest batch that was not sent, or a new one. *@batch is its
+ * number.
  * @alone: into a batch of its own. MR_ERANGE: too large for a transaction; MR_EEXHAUSTED: the backlog is full.
  */
 int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);
 /* The number of the youngest batch that was not sent; an empty one is made if there is none. */
 int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err);
 
-uint64_t mr_commit_newest(const mr_commit *c);    /* number of the youngest batch ever made; 0: none */
-uint64_t mr_commit_committed(const mr_commit *c); /* number of the last one that was committed; 0: none */
+uint64_t mr_commit_newest(const mr_commit *c);        /* number of the youngest batch ever made; 0: none */
+uint64_t mr_commit_committed(const mr_commit *c);     /* number of the last one that was committed; 0: none */
 int64_t mr_commit_batch_revision(const mr_commit *c); /* mod revision of meta/batch, for the term's next mr_commit */
 /* How long the batch in flight has been unanswered; 0: there is none. */
 int64_t mr_commit_stalled_ms(const mr_commit *c, int64_t now_ms);

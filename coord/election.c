@@ -7,15 +7,15 @@
 
 #define RETRY_BASE_MS 50
 #define RETRY_MAX_MS 2000
-#define RENEW_MS_MAX 1000          /* others judge a leader by its renewals, so they come often */
-#define CAMPAIGN_SPREAD_MS 200     /* after a leader vanished, so that not all replicas rush */
+#define RENEW_MS_MAX 1000      /* others judge a leader by its renewals, so they come often */
+#define CAMPAIGN_SPREAD_MS 200 /* after a leader vanished, so that not all replicas rush */
 #define SUCCESSOR_HEAD_START_MS 300
 #define PROBE_GAP_MS 50
 #define PROBE_GAP_MS_MAX 1000
-#define LIST_ANSWER_MS_MAX 1000    /* a member that etcd answers slower than this has no business deposing anybody */
+#define LIST_ANSWER_MS_MAX 1000 /* a member that etcd answers slower than this has no business deposing anybody */
 #define LIST_EVERY_MS 2000
 #define TTL_EVERY_MS 1000
-#define SILENT_MS 3000             /* without a renewal of the leader's lease */
+#define SILENT_MS 3000 /* without a renewal of the leader's lease */
 #define MIN_TENURE_MS 1000
 #define DEPOSED_FORGET_MS 600000
 #define REVOKE_ATTEMPTS 3
@@ -218,7 +218,8 @@ static void on_probed(mr_election *e, const struct mr_election_event *in)
     e->refusals = 0;
     e->renewed_ms = e->renewed_ms == INT64_MIN ? in->now_ms : e->renewed_ms;
     e->ttl_read_ms = e->ttl_read_ms == INT64_MAX ? in->now_ms : e->ttl_read_ms;
-    /* A process that is being killed may still have its listening socket for a moment: ask again soon, then more rarely. */
+    /* A process that is being killed may still have its listening socket for a moment: ask again soon, then more
+     * rarely. */
     e->probe_ms = in->now_ms + e->probe_gap_ms;
     e->probe_gap_ms = 2 * e->probe_gap_ms < PROBE_GAP_MS_MAX ? 2 * e->probe_gap_ms : PROBE_GAP_MS_MAX;
 }

@@ -1,14 +1,15 @@
 /*
  * Who leads: one key held by a lease, its create revision is the epoch. This is the decision alone: events go in with
- * their time, requests and notes come out. No I/O, clock or thread; coord/member.h turns the requests into calls of a store.
+ * their time, requests and notes come out. No I/O, clock or thread; coord/member.h turns the requests into calls of a
+ * store.
  *
- * Life of a member: lease -> own key under dispatchers/ -> campaign: create the leader key if there is none, else follow. A
- * follower watches the leader key and campaigns when it is gone. It may remove the key of a leader whose process is gone
- * (refused connects after a live stream, or it holds that leader's listening socket itself, having been restarted), or whose
- * lease is not renewed any more; but not sooner than min_tenure after that term began.
+ * Life of a member: lease -> own key under dispatchers/ -> campaign: create the leader key if there is none, else
+ * follow. A follower watches the leader key and campaigns when it is gone. It may remove the key of a leader whose
+ * process is gone (refused connects after a live stream, or it holds that leader's listening socket itself, having been
+ * restarted), or whose lease is not renewed any more; but not sooner than min_tenure after that term began.
  *
- * A term ends for good: with a failed fence, the key gone or made anew, or the lease gone. Then everything starts again with
- * a new lease. A term is never resumed: a leader key of one's own from an earlier attempt is removed first.
+ * A term ends for good: with a failed fence, the key gone or made anew, or the lease gone. Then everything starts again
+ * with a new lease. A term is never resumed: a leader key of one's own from an earlier attempt is removed first.
  *
  * Threads: one at a time.
  */
@@ -39,16 +40,16 @@ struct mr_leader_view {
 enum mr_election_event_kind {
     /* from whoever drives it */
     MR_ELECTION_TICK,
-    MR_ELECTION_FENCED,     /* a fenced transaction showed that the term is over */
-    MR_ELECTION_STEP_DOWN,  /* leader: give up this term (`hold_off_ms`: and do not campaign that long) */
-    MR_ELECTION_STOP,       /* leave: hand over if leading */
-    MR_ELECTION_PEER_BACK,  /* the live stream to the leader of `epoch` is there (again) */
-    MR_ELECTION_PEER_LOST,  /* it ended */
-    MR_ELECTION_PEER_AWAY,  /* it cannot be established: no evidence of anything, but a reason to watch its lease */
-    MR_ELECTION_PROBED,     /* answer to PROBE: `refused` */
+    MR_ELECTION_FENCED,    /* a fenced transaction showed that the term is over */
+    MR_ELECTION_STEP_DOWN, /* leader: give up this term (`hold_off_ms`: and do not campaign that long) */
+    MR_ELECTION_STOP,      /* leave: hand over if leading */
+    MR_ELECTION_PEER_BACK, /* the live stream to the leader of `epoch` is there (again) */
+    MR_ELECTION_PEER_LOST, /* it ended */
+    MR_ELECTION_PEER_AWAY, /* it cannot be established: no evidence of anything, but a reason to watch its lease */
+    MR_ELECTION_PROBED,    /* answer to PROBE: `refused` */
     /* answers; rc as the store gave it */
-    MR_ELECTION_GRANTED,    /* lease, ttl_s */
-    MR_ELECTION_RENEWED,    /* lease, ttl_s */
+    MR_ELECTION_GRANTED, /* lease, ttl_s */
+    MR_ELECTION_RENEWED, /* lease, ttl_s */
     MR_ELECTION_REVOKED,
     MR_ELECTION_REGISTERED,
     MR_ELECTION_CAMPAIGNED, /* succeeded, revision, leader */
@@ -82,21 +83,21 @@ struct mr_election_event {
 enum mr_election_action_kind {
     /* requests to the store; one of a kind is outstanding at a time, and each is answered by its event */
     MR_ELECTION_GRANT,
-    MR_ELECTION_RENEW,     /* lease */
-    MR_ELECTION_REVOKE,    /* lease */
-    MR_ELECTION_REGISTER,  /* put dispatchers/<instance> = dispatcher, with lease */
-    MR_ELECTION_CAMPAIGN,  /* if CREATE(leader) = 0 put it = record, with lease; read it in any case */
-    MR_ELECTION_NAME,      /* if CREATE(leader) = epoch put it = record, with lease */
-    MR_ELECTION_DELETE,    /* if CREATE(leader) = epoch delete it */
-    MR_ELECTION_READ_TTL,  /* lease */
-    MR_ELECTION_LIST,      /* read dispatchers/ */
-    MR_ELECTION_WATCH,     /* the leader key from revision on (0: from now), instead of an earlier watch */
+    MR_ELECTION_RENEW,    /* lease */
+    MR_ELECTION_REVOKE,   /* lease */
+    MR_ELECTION_REGISTER, /* put dispatchers/<instance> = dispatcher, with lease */
+    MR_ELECTION_CAMPAIGN, /* if CREATE(leader) = 0 put it = record, with lease; read it in any case */
+    MR_ELECTION_NAME,     /* if CREATE(leader) = epoch put it = record, with lease */
+    MR_ELECTION_DELETE,   /* if CREATE(leader) = epoch delete it */
+    MR_ELECTION_READ_TTL, /* lease */
+    MR_ELECTION_LIST,     /* read dispatchers/ */
+    MR_ELECTION_WATCH,    /* the leader key from revision on (0: from now), instead of an earlier watch */
     /* to the owner */
-    MR_ELECTION_PROBE,     /* connect to record.address: is it refused? */
-    MR_ELECTION_LEADER,    /* who leads has changed: mr_election_leader() */
-    MR_ELECTION_ELECTED,   /* a term of one's own began: epoch */
-    MR_ELECTION_DEPOSED,   /* it is over */
-    MR_ELECTION_STOPPED,   /* after STOP: everything is given back */
+    MR_ELECTION_PROBE,   /* connect to record.address: is it refused? */
+    MR_ELECTION_LEADER,  /* who leads has changed: mr_election_leader() */
+    MR_ELECTION_ELECTED, /* a term of one's own began: epoch */
+    MR_ELECTION_DEPOSED, /* it is over */
+    MR_ELECTION_STOPPED, /* after STOP: everything is given back */
 };
 
 struct mr_election_action {
@@ -120,11 +121,11 @@ enum mr_election_state {
     MR_ELECTION_JOINING,     /* getting a lease */
     MR_ELECTION_REGISTERING, /* and a key of one's own */
     MR_ELECTION_CAMPAIGNING,
-    MR_ELECTION_CLEARING,    /* removing an older leader key of one's own */
+    MR_ELECTION_CLEARING, /* removing an older leader key of one's own */
     MR_ELECTION_FOLLOWING,
     MR_ELECTION_LEADING,
     MR_ELECTION_RESIGNING,
-    MR_ELECTION_LEAVING,     /* revoking the lease before starting again, or for good */
+    MR_ELECTION_LEAVING, /* revoking the lease before starting again, or for good */
     MR_ELECTION_DONE,
 };
 
@@ -134,27 +135,27 @@ typedef struct mr_election {
     enum mr_election_state state;
     struct mr_rng rng;
     bool stopping;
-    uint64_t serial;       /* of this state */
-    bool busy;             /* the request of this state is outstanding */
-    uint32_t attempts;     /* of this state's request */
-    int64_t retry_ms;      /* not before */
-    int64_t hold_ms;       /* no new lease before, after stepping down for a reason that will not go away by itself */
+    uint64_t serial;   /* of this state */
+    bool busy;         /* the request of this state is outstanding */
+    uint32_t attempts; /* of this state's request */
+    int64_t retry_ms;  /* not before */
+    int64_t hold_ms;   /* no new lease before, after stepping down for a reason that will not go away by itself */
     int64_t lease;
-    bool lease_gone;       /* the store said so */
-    int64_t ttl_ms;        /* granted */
+    bool lease_gone; /* the store said so */
+    int64_t ttl_ms;  /* granted */
     bool renewing;
-    int64_t renew_ms;      /* when the next renewal is due */
+    int64_t renew_ms; /* when the next renewal is due */
     struct mr_leader_view leader;
     int64_t leader_since_ms;
     int64_t seen_revision; /* of the leader key's history */
     bool watching;
     uint32_t watch_attempts;
     int64_t watch_ms;
-    int64_t epoch;         /* own term; 0: none */
-    bool deposed;          /* LEAVING after a term that was not given up by itself */
+    int64_t epoch; /* own term; 0: none */
+    bool deposed;  /* LEAVING after a term that was not given up by itself */
     uint32_t deposed_alive;
     uint64_t deposed_wall_ms;
-    int64_t no_force_ms;   /* until then, having been deposed alive */
+    int64_t no_force_ms; /* until then, having been deposed alive */
     bool listing;
     bool list_to_force;
     int64_t list_ms;
@@ -169,9 +170,9 @@ typedef struct mr_election {
     bool reading_ttl;
     int64_t ttl_read_ms;
     int64_t ttl_last_s;
-    int64_t renewed_ms;    /* when its lease was last seen to be renewed */
+    int64_t renewed_ms; /* when its lease was last seen to be renewed */
     bool forcing;
-    bool certain;          /* that its process is gone */
+    bool certain; /* that its process is gone */
 } mr_election;
 
 void mr_election_init(mr_election *e, const struct mr_election_config *config);

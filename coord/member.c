@@ -27,9 +27,10 @@ struct mr_member {
     struct mr_member_event *requests; /* all that were made and not delivered yet */
     int64_t now_ms;                   /* of the call that is running */
     uint64_t wall_ms;
-    uint64_t watch;                                /* 0: none */
-    uint64_t watch_serial;                         /* of the youngest one */
-    struct mr_member_watch watches[WATCHES_KEPT]; /* contexts, reused in turn: a callback of an old one may be running */
+    uint64_t watch;        /* 0: none */
+    uint64_t watch_serial; /* of the youngest one */
+    struct mr_member_watch
+        watches[WATCHES_KEPT]; /* contexts, reused in turn: a callback of an old one may be running */
 
     /* the term of our own */
     int64_t epoch;
@@ -169,8 +170,8 @@ static void start_watch(mr_member *m, int64_t revision)
         m->opts.store->ops->watch_cancel(m->opts.store, m->watch);
     }
     *w = (struct mr_member_watch){.post = m->opts.post, .ctx = m->opts.ctx, .serial = m->watch_serial};
-    m->watch = m->opts.store->ops->watch(m->opts.store, key_of(m, &leader, MR_KEY_LEADER, ""), revision,
-                                         mr_member_watched, w);
+    m->watch =
+        m->opts.store->ops->watch(m->opts.store, key_of(m, &leader, MR_KEY_LEADER, ""), revision, mr_member_watched, w);
 }
 
 /* ---- terms and loading ---- */
@@ -311,8 +312,8 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
 }
 
 /*
- * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when the
- * state is loaded again within a term, what we did.
+ * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when
+ * the state is loaded again within a term, what we did.
  */
 static int64_t load_floor(const mr_member *m)
 {
@@ -347,7 +348,8 @@ static void on_page(mr_member *m, const struct mr_member_event *ev)
     if (ev->more && ev->count > 0) {
         const struct mr_kv *last = &ev->kvs[ev->count - 1];
 
-        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings here. */
+        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings
+         * here. */
         m->load_from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
         MR_ASSERT(m->load_from != NULL);
     } else if (++m->load_index == m->opts.nprefixes) {
@@ -525,8 +527,8 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
 
     if (ev->rc >= 0 && ev->succeeded) {
         MR_ASSERT(ev->count == 2);
-        in.leader = (struct mr_leader_view){
-            .known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
+        in.leader =
+            (struct mr_leader_view){.known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
         m->batch_revision = ev->kvs[0].mod_revision;
         m->campaign_sent_ms = ev->sent_ms;
         m->new_incarnation =
@@ -562,9 +564,8 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
 
 static void on_watched(mr_member *m, const struct mr_member_event *ev)
 {
-    struct mr_election_event in = {.kind = ev->rc < 0 ? MR_ELECTION_WATCH_LOST : MR_ELECTION_SEEN,
-                                   .rc = ev->rc,
-                                   .revision = ev->revision};
+    struct mr_election_event in = {
+        .kind = ev->rc < 0 ? MR_ELECTION_WATCH_LOST : MR_ELECTION_SEEN, .rc = ev->rc, .revision = ev->revision};
 
     if (ev->serial != m->watch_serial) {
         return; /* That watch was replaced: what it said is old. */

@@ -1,14 +1,14 @@
 /*
- * A member of a cluster, over any store: takes part in the election, loads the state when it wins, commits while it leads.
- * It joins coord/election.h and coord/commit.h, which decide, to a mr_store, which acts.
+ * A member of a cluster, over any store: takes part in the election, loads the state when it wins, commits while it
+ * leads. It joins coord/election.h and coord/commit.h, which decide, to a mr_store, which acts.
  *
- * Everything runs on the owner's thread: the store's callbacks only fill in an event and hand it to `post`, from any thread;
- * the owner queues it and gives it back with mr_member_deliver(). mr_member_tick() at the end of each turn sends what is due:
- * a loop that is stuck neither renews its lease nor commits, so it loses its leadership.
+ * Everything runs on the owner's thread: the store's callbacks only fill in an event and hand it to `post`, from any
+ * thread; the owner queues it and gives it back with mr_member_deliver(). mr_member_tick() at the end of each turn
+ * sends what is due: a loop that is stuck neither renews its lease nor commits, so it loses its leadership.
  *
- * A term: load_begin, load_key..., load_end -> leading; then mr_member_add()/fence() and `committed`, until `lost`. After
- * `refused` (a batch that etcd refuses for good) everything since the last commit must be forgotten: load_begin follows, in the
- * same term.
+ * A term: load_begin, load_key..., load_end -> leading; then mr_member_add()/fence() and `committed`, until `lost`.
+ * After `refused` (a batch that etcd refuses for good) everything since the last commit must be forgotten: load_begin
+ * follows, in the same term.
  *
  * Threads: one at a time, except for what `post` is called from.
  */
@@ -25,8 +25,8 @@ struct mr_member_event;
 struct mr_member_ops {
     /* Who leads has changed; !leader->known: nobody. */
     void (*leader)(void *ctx, const struct mr_leader_view *leader);
-    /* A term of our own: what follows is the whole state. @incarnation names this life of the store. Again after a restart of
-     * the load. */
+    /* A term of our own: what follows is the whole state. @incarnation names this life of the store. Again after a
+     * restart of the load. */
     void (*load_begin)(void *ctx, int64_t epoch, const char *incarnation);
     /* One key of the prefixes, without the root. < 0: the state cannot be used; the member steps down for a while. */
     int (*load_key)(void *ctx, const char *key, const void *value, size_t size, mr_error *err);
@@ -57,7 +57,7 @@ struct mr_member_options {
     const char *instance; /* 32 hex digits */
     const char *address;
     const char *version;
-    const char *socket;   /* identity of the listening socket (coord/election.h), at most 32 bytes; NULL: none */
+    const char *socket; /* identity of the listening socket (coord/election.h), at most 32 bytes; NULL: none */
     int64_t ttl_ms;
     uint64_t started_ms; /* wall time */
     uint64_t seed;
@@ -77,8 +77,8 @@ void mr_member_discard(mr_member *m, struct mr_member_event *event); /* instead 
 void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms);
 int64_t mr_member_due(const mr_member *m);
 
-bool mr_member_leads(const mr_member *m);                     /* the state is loaded, and the term is not known to be over */
-int64_t mr_member_epoch(const mr_member *m);                  /* 0: no term of our own */
+bool mr_member_leads(const mr_member *m);    /* the state is loaded, and the term is not known to be over */
+int64_t mr_member_epoch(const mr_member *m); /* 0: no term of our own */
 const struct mr_leader_view *mr_member_leader(const mr_member *m);
 /* May answers be given from memory? For ttl/2 from when the last committed batch was sent. */
 bool mr_member_may_answer(const mr_member *m, int64_t now_ms);

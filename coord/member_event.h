@@ -1,6 +1,6 @@
 /*
- * Internal to coord/member: one request and, later, its answer. The store's callbacks run on its own threads: they copy what
- * they are given into the event and post it, nothing else.
+ * Internal to coord/member: one request and, later, its answer. The store's callbacks run on its own threads: they copy
+ * what they are given into the event and post it, nothing else.
  */
 #ifndef MR_COORD_MEMBER_EVENT_H
 #define MR_COORD_MEMBER_EVENT_H

@@ -1,8 +1,8 @@
 /*
  * What coordination writes under the root of a cluster, "/millrace/<cluster>/": names of keys, and their values in C.
  *
- * Reading is for bytes from outside: a value that does not parse is MR_EDATALOSS, too long a string is cut off as one that
- * does not parse. Threads: pure; safe from any thread.
+ * Reading is for bytes from outside: a value that does not parse is MR_EDATALOSS, too long a string is cut off as one
+ * that does not parse. Threads: pure; safe from any thread.
  */
 #ifndef MR_COORD_RECORD_H
 #define MR_COORD_RECORD_H

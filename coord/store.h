@@ -1,6 +1,6 @@
 /*
- * The port to the store of the control plane: what coordination needs of etcd, and no more. Two adapters: coord/etcd (over
- * its gRPC API) and coord/fake (in memory, for simulation), held together by one conformance suite.
+ * The port to the store of the control plane: what coordination needs of etcd, and no more. Two adapters: coord/etcd
+ * (over its gRPC API) and coord/fake (in memory, for simulation), held together by one conformance suite.
  *
  * All calls are asynchronous: the callback runs exactly once, on a thread of the adapter's (fake: inside
  * mr_fake_step()), possibly before the call has returned. It must not block. After close() no callback runs any more.
@@ -62,7 +62,8 @@ struct mr_txn {
 
 struct mr_txn_result {
     bool succeeded;
-    int64_t revision; /* of the store after the transaction; a transaction that changed something has a revision of its own */
+    int64_t revision; /* of the store after the transaction; a transaction that changed something has a revision of its
+                         own */
     /* One per GET of the branch that ran, in order; key.size = 0: no such key. */
     const struct mr_kv *gets;
     size_t ngets;
@@ -84,9 +85,9 @@ typedef void mr_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const
 typedef void mr_range_done(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err);
 typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err);
 /*
- * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and needs no cancel. MR_ERANGE: the
- * history was compacted: read again, then watch from the revision read + 1. Anything else: watch again from the last
- * revision seen + 1, nothing is missed.
+ * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and needs no cancel.
+ * MR_ERANGE: the history was compacted: read again, then watch from the revision read + 1. Anything else: watch again
+ * from the last revision seen + 1, nothing is missed.
  */
 typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
                          const mr_error *err);
@@ -94,12 +95,13 @@ typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events,
 struct mr_store_ops {
     void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done, void *ctx);
     /*
-     * Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted or lies in the future.
-     * @limit 0: no limit. @keys_only: values are left out. A linearizable read, as far as the store keeps its word: check
-     * the revision (coord/README.md).
+     * Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted or lies in the
+     * future.
+     * @limit 0: no limit. @keys_only: values are left out. A linearizable read, as far as the store keeps its word:
+     * check the revision (coord/README.md).
      */
-    void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit, bool keys_only,
-                  int64_t timeout_ms, mr_range_done *done, void *ctx);
+    void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
+                  bool keys_only, int64_t timeout_ms, mr_range_done *done, void *ctx);
     /* The ttl in the answer counts: the store may have raised it. */
     void (*lease_grant)(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx);
     /* ttl 0 in the answer: the lease is gone. */
@@ -111,7 +113,7 @@ struct mr_store_ops {
     /* Watch one key from @revision on (0: from now). The returned id is for watch_cancel and never 0. */
     uint64_t (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx);
     void (*watch_cancel)(mr_store *s, uint64_t id); /* no callback of it starts after this; one may be running */
-    void (*close)(mr_store *s);                     /* frees it; outstanding callbacks are dropped. Not from a callback. */
+    void (*close)(mr_store *s); /* frees it; outstanding callbacks are dropped. Not from a callback. */
 };
 
 struct mr_store {

@@ -1,6 +1,6 @@
 /*
- * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its callback; close() cancels
- * all and waits for them.
+ * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its callback; close()
+ * cancels all and waits for them.
  */
 #include "coord/etcd/etcd.h"
 
@@ -300,8 +300,9 @@ static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf *requ
     if (op->conn == NULL) {
         rc = mr_error_nomem(&err);
     } else {
-        rc = mr_rpc_unary(live ? op->conn->live : op->conn->bulk, paths[op->kind], request->data, request->len, metadata,
-                          timeout_ms, false /* fail at once while not connected */, op_over, op, &op->call, &err);
+        rc =
+            mr_rpc_unary(live ? op->conn->live : op->conn->bulk, paths[op->kind], request->data, request->len, metadata,
+                         timeout_ms, false /* fail at once while not connected */, op_over, op, &op->call, &err);
     }
     if (rc >= 0) {
         e->running++;

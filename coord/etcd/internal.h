@@ -30,9 +30,9 @@ struct mr_etcd {
     bool closing;
     struct mr_etcd_conn *conn; /* the active one; NULL: to be made */
     size_t active;
-    struct mr_etcd_op *ops;         /* outstanding */
-    struct mr_etcd_watch *watches;  /* not over */
-    unsigned running;               /* ops and streams whose last callback has not returned */
+    struct mr_etcd_op *ops;        /* outstanding */
+    struct mr_etcd_watch *watches; /* not over */
+    unsigned running;              /* ops and streams whose last callback has not returned */
     uint64_t watch_ids;
 };
 

@@ -1,6 +1,6 @@
 /*
- * Watches: one stream each, there are few. A stream that ends is reported and forgotten; the watcher starts a new one from the
- * last revision it saw.
+ * Watches: one stream each, there are few. A stream that ends is reported and forgotten; the watcher starts a new one
+ * from the last revision it saw.
  *
  * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream has ended.
  */
@@ -99,7 +99,8 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_rpc_message_free(m);
     mr_free(bytes);
     if (r == NULL) {
-        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE, "a watch response of %zu bytes cannot be read", size);
+        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE, "a watch response of %zu bytes cannot be read",
+                                  size);
         fail(w, &err, 0);
         return;
     }

@@ -129,8 +129,11 @@ static int64_t between(mr_fake *f, int64_t lo, int64_t hi)
 static void schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r, uint64_t watch)
 {
     f->events = grow(f->events, f->nevents, &f->events_cap, sizeof *f->events);
-    f->events[f->nevents++] = (struct event){
-        .kind = kind, .at_ms = at_ms > f->now_ms ? at_ms : f->now_ms, .order = f->order++, .request = r, .watch = watch};
+    f->events[f->nevents++] = (struct event){.kind = kind,
+                                             .at_ms = at_ms > f->now_ms ? at_ms : f->now_ms,
+                                             .order = f->order++,
+                                             .request = r,
+                                             .watch = watch};
     if (r != NULL) {
         r->pending++;
     }
@@ -308,8 +311,8 @@ static int apply_lease(mr_fake *f, struct request *r)
         f->leases = grow(f->leases, f->nleases, &f->leases_cap, sizeof *f->leases);
         r->lease = ++f->lease_ids;
         r->ttl_s = r->ttl_s < 1 ? 1 : r->ttl_s;
-        f->leases[f->nleases++] = (struct fake_lease){
-            .id = r->lease, .ttl_ms = r->ttl_s * 1000, .expires_ms = f->now_ms + r->ttl_s * 1000};
+        f->leases[f->nleases++] =
+            (struct fake_lease){.id = r->lease, .ttl_ms = r->ttl_s * 1000, .expires_ms = f->now_ms + r->ttl_s * 1000};
         return MR_OK;
     case REQ_RENEW:
         r->ttl_s = lease != NULL ? lease->ttl_ms / 1000 : 0;
@@ -385,8 +388,7 @@ static void call_done(struct request *r, int rc, const mr_error *err)
         break;
     }
     case REQ_RANGE: {
-        struct mr_range_result result = {
-            .revision = r->at_revision, .kvs = r->kvs, .count = r->count, .more = r->flag};
+        struct mr_range_result result = {.revision = r->at_revision, .kvs = r->kvs, .count = r->count, .more = r->flag};
 
         ((mr_range_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &result, err);
         break;
@@ -484,8 +486,8 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
         break;
     case MR_FAKE_DELAYED:
         schedule(f, EVENT_APPLY, there + delay_ms, r, 0);
-        schedule(f, EVENT_ANSWER, there + delay_ms + back < r->deadline_ms ? there + delay_ms + back : r->deadline_ms, r,
-                 0);
+        schedule(f, EVENT_ANSWER, there + delay_ms + back < r->deadline_ms ? there + delay_ms + back : r->deadline_ms,
+                 r, 0);
         break;
     case MR_FAKE_APPLIED_LATER:
         schedule(f, EVENT_ANSWER, there + back, r, 0);
@@ -648,7 +650,8 @@ static struct client *watch_owner(mr_fake *f, uint64_t id, struct watch **ret)
     return NULL;
 }
 
-/* Tell one watch everything that it has not been told. The callback may cancel it, so it is looked up anew each time. */
+/* Tell one watch everything that it has not been told. The callback may cancel it, so it is looked up anew each time.
+ */
 static void pump(mr_fake *f, uint64_t id)
 {
     struct watch *w = NULL;

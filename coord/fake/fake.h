@@ -3,8 +3,8 @@
  * keeps etcd's data model (revisions, leases, watches, compaction) and knows the ways in which a distributed store can
  * answer, or not: see enum mr_fake_fault.
  *
- * Nothing happens by itself: time moves in mr_fake_step() and mr_fake_advance(), and callbacks run inside them. The same
- * seed and the same calls give the same run.
+ * Nothing happens by itself: time moves in mr_fake_step() and mr_fake_advance(), and callbacks run inside them. The
+ * same seed and the same calls give the same run.
  *
  * Threads: one at a time.
  */

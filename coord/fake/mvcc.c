@@ -140,11 +140,8 @@ static const struct version *current(const mr_mvcc *m, struct mr_bytes key)
 
 static struct mr_kv kv_of(struct mr_bytes key, const struct version *v)
 {
-    return (struct mr_kv){.key = key,
-                          .value = v->value,
-                          .create_revision = v->create,
-                          .mod_revision = v->mod,
-                          .lease = v->lease};
+    return (struct mr_kv){
+        .key = key, .value = v->value, .create_revision = v->create, .mod_revision = v->mod, .lease = v->lease};
 }
 
 static struct entry *entry_make(mr_mvcc *m, struct mr_bytes key)

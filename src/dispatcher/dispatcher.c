@@ -1,6 +1,7 @@
 /*
- * Puts the parts together: options, server, store, loop; and takes them apart in an order in which nothing is called that is gone:
- * leave the election, stop the server (every call is answered by then), end the side threads, close the store, free the loop.
+ * Puts the parts together: options, server, store, loop; and takes them apart in an order in which nothing is called
+ * that is gone: leave the election, stop the server (every call is answered by then), end the side threads, close the
+ * store, free the loop.
  */
 #include "dispatcher/dispatcher.h"
 
@@ -144,8 +145,8 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
 }
 
 /*
- * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at once, so the leader key of one
- * that had it is the key of one that is gone.
+ * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at once, so the leader
+ * key of one that had it is the key of one that is gone.
  */
 static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_SIZE])
 {

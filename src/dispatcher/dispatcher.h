@@ -1,9 +1,9 @@
 /*
- * A dispatcher: one replica of the control plane of a cluster. It listens, keeps its state in etcd and takes part in the
- * election; while another replica leads it refuses calls with that replica's address.
+ * A dispatcher: one replica of the control plane of a cluster. It listens, keeps its state in etcd and takes part in
+ * the election; while another replica leads it refuses calls with that replica's address.
  *
- * This is the whole interface for programs; what is inside is split into core/ (the judgement, pure), loop/ (the one thread
- * that owns core, election and commits) and service/ (the RPCs).
+ * This is the whole interface for programs; what is inside is split into core/ (the judgement, pure), loop/ (the one
+ * thread that owns core, election and commits) and service/ (the RPCs).
  *
  * Threads: the functions are safe from any thread, but stop() and free() belong to the one that started it.
  */
@@ -16,8 +16,8 @@ typedef struct mr_dispatcher mr_dispatcher;
 
 /* Zero (NULL) means the default in every field but those marked "required". Strings are copied. */
 struct mr_dispatcher_options {
-    const char *listen;           /* "host:port", port 0 = any; default "0.0.0.0:5050" */
-    const char *advertise;        /* what others are told; default: the listening host ("localhost" for a wildcard) and port */
+    const char *listen;    /* "host:port", port 0 = any; default "0.0.0.0:5050" */
+    const char *advertise; /* what others are told; default: the listening host ("localhost" for a wildcard) and port */
     const char *etcd_endpoints;   /* required: "host:port[,host:port...]", "http://" in front is accepted */
     const char *cluster;          /* default "default"; [a-z0-9._-], at most 64 */
     int64_t lease_ttl_ms;         /* default 10000; whole seconds, 1000 to 60000 */
@@ -29,8 +29,9 @@ struct mr_dispatcher_options {
 };
 
 /*
- * Start listening and return; connecting to etcd goes on in the background (one line of log per some seconds while it does
- * not answer). MR_EINVAL names the option; MR_EUNAVAIL: the address is taken. *@ret is freed with mr_dispatcher_free().
+ * Start listening and return; connecting to etcd goes on in the background (one line of log per some seconds while it
+ * does not answer). MR_EINVAL names the option; MR_EUNAVAIL: the address is taken. *@ret is freed with
+ * mr_dispatcher_free().
  */
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret, mr_error *err);
 

@@ -146,8 +146,7 @@ static struct answer txn(const struct mr_compare *c, size_t nc, const struct mr_
                          size_t nf)
 {
     struct answer a = {0};
-    struct mr_txn t = {
-        .compares = c, .ncompares = nc, .success = s, .nsuccess = ns, .failure = f, .nfailure = nf};
+    struct mr_txn t = {.compares = c, .ncompares = nc, .success = s, .nsuccess = ns, .failure = f, .nfailure = nf};
 
     store->ops->txn(store, &t, 10000, txn_done, &a);
     await(&a);

@@ -61,7 +61,7 @@ static ProtobufCMessage *try_call(const char *address, const char *name, const P
     return msg;
 }
 
-#define CALL(address, Name, lower, request)                                                                  \
+#define CALL(address, Name, lower, request)                                                                            \
     ((Millrace__##Name##Reply *)call(address, #Name, &(request)->base, &millrace__##lower##_reply__descriptor))
 
 /* Until somebody answers with something else than "not the leader". */
@@ -313,8 +313,8 @@ static void a_standby_sends_callers_to_the_leader(void **state)
     drop(led);
     while (!told && mr_now_ms() < until) {
         mr_error err;
-        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(
-            mr_dispatcher_address(b), "Status", &r.base, &millrace__status_reply__descriptor, &err);
+        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(mr_dispatcher_address(b), "Status", &r.base,
+                                                                         &millrace__status_reply__descriptor, &err);
 
         assert_non_null(reply);
         assert_true(reply->header->not_leader);
@@ -399,8 +399,8 @@ static void a_watch_is_told_of_changes(void **state)
     struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_client_request__pack(&r, bytes)};
 
     assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &ch, NULL), MR_OK);
-    assert_int_equal(mr_rpc_stream_open(ch, "/millrace.Dispatcher/WatchClient", NULL, -1, true, &watch_ops, &w, &s, NULL),
-                     MR_OK);
+    assert_int_equal(
+        mr_rpc_stream_open(ch, "/millrace.Dispatcher/WatchClient", NULL, -1, true, &watch_ops, &w, &s, NULL), MR_OK);
     assert_int_equal(mr_rpc_stream_send(s, &slice, 1, false, NULL), MR_OK);
     mr_rpc_stream_receive(s);
     pthread_mutex_lock(&w.lock);
@@ -489,8 +489,8 @@ static void a_killed_leader_is_replaced_before_its_lease_ends(void **state)
     for (bool settled = false; !settled && mr_now_ms() < until;) {
         settled = leader >= 0;
         for (int i = 0; i < 2; i++) {
-            Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(
-                address[i], "Status", &r.base, &millrace__status_reply__descriptor, &err);
+            Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(address[i], "Status", &r.base,
+                                                                             &millrace__status_reply__descriptor, &err);
 
             assert_non_null(reply);
             leader = reply->header->not_leader ? leader : i;

@@ -1,6 +1,6 @@
 /*
- * A private etcd for tests: on free ports, with its data in memory if /dev/shm is there, with short election timeouts. It dies
- * with the test, even when that crashes.
+ * A private etcd for tests: on free ports, with its data in memory if /dev/shm is there, with short election timeouts.
+ * It dies with the test, even when that crashes.
  *
  * Threads: one at a time.
  */

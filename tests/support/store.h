@@ -1,7 +1,8 @@
 /*
  * A store for a test: the fake on its virtual clock, or a private etcd on the real one, with one way to wait for both.
  *
- * Callbacks of the store must be serialised with the test: take mr_test_store_lock() in them and around what they touch.
+ * Callbacks of the store must be serialised with the test: take mr_test_store_lock() in them and around what they
+ * touch.
  */
 #ifndef MR_TESTS_SUPPORT_STORE_H
 #define MR_TESTS_SUPPORT_STORE_H

@@ -1,7 +1,7 @@
 /*
- * Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one that denies or ends something
- * rests on a batch that was not sent yet when it was decided, so that a deposed leader cannot give it. Batches commit in
- * order, and so effects are held in one queue.
+ * Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one that denies or ends
+ * something rests on a batch that was not sent yet when it was decided, so that a deposed leader cannot give it.
+ * Batches commit in order, and so effects are held in one queue.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -78,7 +78,8 @@ void mr_loop_refuse(struct mr_loop *l, struct mr_call *call)
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead, %s does", l->address,
                                   leader->record.address);
     } else {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s: no leader at the moment", l->address);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s: no leader at the moment",
+                                  l->address);
     }
     mr_loop_answer(l, call, NULL, &err);
 }

@@ -160,7 +160,8 @@ static void status(struct mr_loop *l, struct mr_call *call)
     run(l, &in, call);
 }
 
-/* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held behind its first update. */
+/* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held behind its first
+ * update. */
 static bool subscribe(struct mr_loop *l, struct mr_call *call)
 {
     const char *topic = NULL;
@@ -235,7 +236,8 @@ static void follow(struct mr_loop *l, struct mr_call *call)
     mr_error err;
 
     if (!l->serving || h == NULL || h->epoch != (uint64_t)mr_member_epoch(l->member)) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead at that epoch", l->address);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead at that epoch",
+                                  l->address);
         mr_loop_answer(l, call, NULL, &err);
         return;
     }
@@ -254,7 +256,8 @@ static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
     if (h == NULL || h->cluster[0] == '\0' || strcmp(h->cluster, l->cluster) == 0) {
         return false;
     }
-    (void)mr_error_set(&err, MR_EPRECOND, "this is a dispatcher of cluster '%s', not of '%.64s'", l->cluster, h->cluster);
+    (void)mr_error_set(&err, MR_EPRECOND, "this is a dispatcher of cluster '%s', not of '%.64s'", l->cluster,
+                       h->cluster);
     mr_loop_answer(l, call, NULL, &err);
     return true;
 }

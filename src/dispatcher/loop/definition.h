@@ -1,6 +1,6 @@
 /*
- * Dataset definitions off the loop: parsing and validating what a client registers, and putting one together again from its
- * parts in the store. One thread does both, so that neither the loop nor the RPC thread waits for either.
+ * Dataset definitions off the loop: parsing and validating what a client registers, and putting one together again from
+ * its parts in the store. One thread does both, so that neither the loop nor the RPC thread waits for either.
  *
  * Threads: mr_side_submit() from the loop; results come through the mailbox (registrations) or as answers to the caller
  * (definitions).
@@ -34,9 +34,9 @@ typedef struct mr_side mr_side;
 /* @root is copied; @store and @mailbox are lent. */
 int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret, mr_error *err);
 /*
- * RegisterDataset without a definition: comes back as a call with `definition` or `error` set. GetDataset with `reply` set: its
- * definition is read from the store and the call answered and freed, with a header of @info (copied). MR_EEXHAUSTED: too many
- * wait; the call is still the caller's.
+ * RegisterDataset without a definition: comes back as a call with `definition` or `error` set. GetDataset with `reply`
+ * set: its definition is read from the store and the call answered and freed, with a header of @info (copied).
+ * MR_EEXHAUSTED: too many wait; the call is still the caller's.
  */
 int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info, mr_error *err);
 /* What is queued is answered MR_EUNAVAIL, then the thread ends. Before the store is closed. */

@@ -9,9 +9,9 @@
 #include "dispatcher/loop/streams.h"
 
 #define MR_WAITING_MAX 4096
-#define MR_WAITING_MS 1000       /* how long a call waits for a leader to appear */
-#define MR_STALLED_MS 2000       /* etcd silent this long: nothing new is decided */
-#define MR_SINGLE_MS 10000       /* after a refused batch, commands go one a batch, so that the culprit is alone */
+#define MR_WAITING_MS 1000 /* how long a call waits for a leader to appear */
+#define MR_STALLED_MS 2000 /* etcd silent this long: nothing new is decided */
+#define MR_SINGLE_MS 10000 /* after a refused batch, commands go one a batch, so that the culprit is alone */
 
 /* An effect that waits for a batch. */
 struct mr_held {
@@ -58,7 +58,7 @@ struct mr_loop {
     struct mr_call **waiting_tail;
     size_t nwaiting;
 
-    int64_t now_ms; /* of this turn */
+    int64_t now_ms;  /* of this turn */
     int64_t late_ms; /* by which this turn was late; told to the core once */
     uint64_t tokens;
     bool stopping;

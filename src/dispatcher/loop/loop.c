@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TURN_MS_MAX 1000       /* a turn at least this often: it is how a pause of the process is noticed */
-#define LATE_MS_MIN 200        /* less is ordinary scheduling */
+#define TURN_MS_MAX 1000 /* a turn at least this often: it is how a pause of the process is noticed */
+#define LATE_MS_MIN 200  /* less is ordinary scheduling */
 #define DRAIN_MS 1000
 #define COMPLAIN_EVERY_MS 5000
 
@@ -81,15 +81,16 @@ static void drain(struct mr_loop *l)
 /* Somebody should know why nothing works. */
 static void complain(struct mr_loop *l)
 {
-    bool fine = l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS
-                           : mr_member_leader(l->member)->known;
+    bool fine =
+        l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS : mr_member_leader(l->member)->known;
 
     if (fine || l->stopping) {
         l->silent_since_ms = l->now_ms;
         l->complain_ms = l->now_ms + COMPLAIN_EVERY_MS;
     } else if (l->now_ms >= l->complain_ms) {
         l->complain_ms = l->now_ms + COMPLAIN_EVERY_MS;
-        mr_log(MR_LOG_WARN, l->serving ? "etcd does not answer, retrying" : "etcd does not answer or nobody leads, retrying",
+        mr_log(MR_LOG_WARN,
+               l->serving ? "etcd does not answer, retrying" : "etcd does not answer or nobody leads, retrying",
                "for_ms", "%lld", (long long)(l->now_ms - l->silent_since_ms), NULL);
     }
 }

@@ -1,10 +1,11 @@
 /*
- * The one thread that owns the dispatcher's state: commands in, decisions, group commits, answers out once what they rest on
- * is committed.
+ * The one thread that owns the dispatcher's state: commands in, decisions, group commits, answers out once what they
+ * rest on is committed.
  *
- * A turn takes all that is in the mailbox, messages before timers; decides each command with the core, whose state moves at
- * once; gives the changes to the member (coord/member.h), which commits them in batches; and holds every answer until the batch
- * it rests on is committed. When a batch is not, the whole state is thrown away and loaded again.
+ * A turn takes all that is in the mailbox, messages before timers; decides each command with the core, whose state
+ * moves at once; gives the changes to the member (coord/member.h), which commits them in batches; and holds every
+ * answer until the batch it rests on is committed. When a batch is not, the whole state is thrown away and loaded
+ * again.
  *
  * While it does not lead: calls are refused with the leader's address, or kept up to a second while nobody leads.
  *
@@ -19,11 +20,11 @@
 typedef struct mr_loop mr_loop;
 
 struct mr_loop_options {
-    mr_store *store;       /* lent; closed before mr_loop_free() */
-    mr_rpc_runtime *rpc;   /* lent */
+    mr_store *store;     /* lent; closed before mr_loop_free() */
+    mr_rpc_runtime *rpc; /* lent */
     const char *cluster;
-    const char *address;   /* as advertised */
-    const char *socket;    /* identity of the listening socket (coord/election.h) */
+    const char *address; /* as advertised */
+    const char *socket;  /* identity of the listening socket (coord/election.h) */
     int64_t lease_ttl_ms;
     int64_t heartbeat_ms;
     int64_t worker_timeout_ms;

@@ -48,8 +48,8 @@ int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *er
 
     if (atomic_fetch_add(&m->call_bytes, call->size) + call->size > MR_CALL_BYTES_MAX) {
         (void)atomic_fetch_sub(&m->call_bytes, call->size);
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "the dispatcher has %llu bytes of requests waiting",
-                                   MR_CALL_BYTES_MAX);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                   "the dispatcher has %llu bytes of requests waiting", MR_CALL_BYTES_MAX);
     }
     call->account = &m->call_bytes;
     item = mr_calloc(1, sizeof *item);

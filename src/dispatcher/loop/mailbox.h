@@ -1,6 +1,6 @@
 /*
- * What happened, for the loop: a queue that any thread puts into and one takes from. Calls are bounded; the rest is bounded by
- * what causes it (requests to the store, streams), and must not be lost.
+ * What happened, for the loop: a queue that any thread puts into and one takes from. Calls are bounded; the rest is
+ * bounded by what causes it (requests to the store, streams), and must not be lost.
  *
  * Threads: put from any, take and free from the loop's.
  */

@@ -6,16 +6,16 @@
 
 #include <millrace/dataset.h> /* mr_free */
 
-#define METHOD(name, kind, ...)                                                                               \
-    {                                                                                                         \
-        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                                    \
+#define METHOD(name, kind, ...)                                                                                        \
+    {                                                                                                                  \
+        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                                             \
     }
-#define TYPES(request_type, reply_type) \
+#define TYPES(request_type, reply_type)                                                                                \
     .request = &millrace__##request_type##__descriptor, .reply = &millrace__##reply_type##__descriptor
 
 const struct mr_method mr_methods[] = {
-    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET,
-           TYPES(register_dataset_request, register_dataset_reply), .contact = true),
+    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET, TYPES(register_dataset_request, register_dataset_reply),
+           .contact = true),
     METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
     METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true),
     METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
@@ -30,7 +30,8 @@ const struct mr_method mr_methods[] = {
     METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply)),
     METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply)),
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
-    /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do. */
+    /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do.
+     */
     METHOD("Follow", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .stream = true, .follow = true),
 };
 

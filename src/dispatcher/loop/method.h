@@ -1,5 +1,6 @@
 /*
- * The RPCs of /millrace.Dispatcher/ as a table, one call of them, and how answers are made: the reply message with its header.
+ * The RPCs of /millrace.Dispatcher/ as a table, one call of them, and how answers are made: the reply message with its
+ * header.
  *
  * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue it is in.
  */
@@ -36,10 +37,10 @@ struct mr_call {
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ms;
-    size_t size;            /* of the request */
-    atomic_size_t *account; /* where `size` is counted while the call lives; NULL: nowhere yet */
-    mr_error error;                   /* on its way to the side thread and back */
-    ProtobufCMessage *reply;          /* GetDataset: waiting for its definition */
+    size_t size;             /* of the request */
+    atomic_size_t *account;  /* where `size` is counted while the call lives; NULL: nowhere yet */
+    mr_error error;          /* on its way to the side thread and back */
+    ProtobufCMessage *reply; /* GetDataset: waiting for its definition */
     char blob[80];
     uint32_t parts;
 };

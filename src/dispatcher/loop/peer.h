@@ -1,6 +1,6 @@
 /*
- * A standby's eye on the leader: a live stream to it, whose end may mean that its process died, and a thread that finds out
- * whether connects are refused, which is the proof (coord/election.h, protocols of forced failover).
+ * A standby's eye on the leader: a live stream to it, whose end may mean that its process died, and a thread that finds
+ * out whether connects are refused, which is the proof (coord/election.h, protocols of forced failover).
  *
  * Threads: functions are the loop's; events come through the mailbox.
  */

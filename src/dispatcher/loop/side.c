@@ -1,6 +1,6 @@
 /*
- * The side thread. A definition is read from the store in pages of a few parts; the last ones that were read are kept, because a
- * hundred workers ask for the same one within a second.
+ * The side thread. A definition is read from the store in pages of a few parts; the last ones that were read are kept,
+ * because a hundred workers ask for the same one within a second.
  */
 #include "dispatcher/loop/definition.h"
 

@@ -28,8 +28,8 @@ static struct mr_call *decode(struct mr_dstream *d, mr_rpc_message *m, mr_error 
     struct mr_call *call;
 
     if (size > REQUEST_BYTES_MAX) {
-        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed", d->method->path, size,
-                           REQUEST_BYTES_MAX);
+        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed", d->method->path,
+                           size, REQUEST_BYTES_MAX);
         return NULL;
     }
     bytes = mr_malloc(size + 1);

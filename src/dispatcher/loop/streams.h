@@ -1,9 +1,9 @@
 /*
- * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time; a newer one replaces
- * what still waits, since every message is complete in itself.
+ * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time; a newer one
+ * replaces what still waits, since every message is complete in itself.
  *
- * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened to it; everything else is the
- * loop's.
+ * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened to it; everything
+ * else is the loop's.
  */
 #ifndef MR_DISPATCHER_LOOP_STREAMS_H
 #define MR_DISPATCHER_LOOP_STREAMS_H
@@ -17,12 +17,12 @@ struct mr_dstream {
     mr_rpc_stream *rpc;
     struct mr_mailbox *mailbox;
     const struct mr_method *method;
-    unsigned refs;      /* one until it has ended, one a call that refers to it */
-    bool got_request;   /* RPC thread */
+    unsigned refs;    /* one until it has ended, one a call that refers to it */
+    bool got_request; /* RPC thread */
     /* the loop's */
     bool ended;
-    bool busy;          /* a message is on its way */
-    bool finishing;     /* after what waits */
+    bool busy;      /* a message is on its way */
+    bool finishing; /* after what waits */
     bool finished;
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];

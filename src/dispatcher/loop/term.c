@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "dispatcher/loop/internal.h"
-#include "json/pbjson.h"
 #include "millrace/state.pb-c.h"
+#include "json/pbjson.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 /* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. */
 const struct mr_member_prefix mr_loop_prefixes[] = {
-    {"schema", false},  {"datasets/", false}, {"jobs/", false},   {"workers/", false}, {"iterations/", false},
-    {"tasks/", false},  {"cursors/", false},  {"grants/", false}, {"clients/", false}, {"blobs/", true},
+    {"schema", false}, {"datasets/", false}, {"jobs/", false},   {"workers/", false}, {"iterations/", false},
+    {"tasks/", false}, {"cursors/", false},  {"grants/", false}, {"clients/", false}, {"blobs/", true},
 };
 const size_t mr_loop_prefixes_count = sizeof mr_loop_prefixes / sizeof mr_loop_prefixes[0];
 
@@ -89,9 +89,10 @@ static int check_schema(struct mr_loop *l, const void *value, size_t size, mr_er
     const Millrace__SchemaRecord *s = (const Millrace__SchemaRecord *)msg;
 
     if (s->min_reader > SCHEMA_VERSION) {
-        rc = mr_error_set(err, MR_EPRECOND,
-                          "the state of cluster '%s' has format %u (written by %.40s) and needs a reader of %u; this is %d",
-                          l->cluster, s->version, s->created_by, s->min_reader, SCHEMA_VERSION);
+        rc = mr_error_set(
+            err, MR_EPRECOND,
+            "the state of cluster '%s' has format %u (written by %.40s) and needs a reader of %u; this is %d",
+            l->cluster, s->version, s->created_by, s->min_reader, SCHEMA_VERSION);
     } else if (s->n_features > 0) {
         rc = mr_error_set(err, MR_EPRECOND, "the state of cluster '%s' uses '%.60s', which this version does not know",
                           l->cluster, s->features[0]);
