@@ -1,17 +1,18 @@
 # Thin: every target is a command or two of CMake's, of scripts/ or of the program itself. `make help` lists them.
-PYTHON ?= /usr/bin/python3
-PREFIX ?= /usr/local
-JOBS   ?= $(shell nproc)
+PYTHON  ?= /usr/bin/python3
+PREFIX  ?= /usr/local
+JOBS    ?= $(shell nproc)
+MINUTES ?= 2
 
 DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo install asan tsan lint bench clean
+.PHONY: help deps build check demo install asan tsan torture lint bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS))"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -40,6 +41,9 @@ tsan: deps ## the tests that do without gRPC, under the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
 	@scripts/check.sh build/tsan
+
+torture: build ## a cluster under faults, every element counted, MINUTES=2
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/torture.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: ## clang-format and clang-tidy
 	@LINT=1 scripts/deps.sh

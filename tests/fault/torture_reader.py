@@ -1,0 +1,113 @@
+"""
+A reading process of torture.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
+
+{"do": "read", ...} reads one dataset to its end and writes every element it got to a file; {"do": "visit", ...} opens, reads a
+little of and leaves many iterators on several threads for some seconds. An answer says what went wrong as a list of errors.
+"""
+
+import collections
+import ctypes
+import faulthandler
+import json
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+import millrace as mr
+
+
+def numbered(shape, n):
+    """A dataset whose elements, taken together, are the numbers below n."""
+    if shape == "shuffle":
+        return mr.Dataset.range(n).shuffle(1000, seed=7)
+    if shape == "batch":
+        return mr.Dataset.range(n).map(lambda x: x * 1).batch(7)
+    if shape == "flat_map":
+        return mr.Dataset.range(n // 50).flat_map(lambda i: mr.Dataset.range(i * 50, i * 50 + 50))
+    if shape == "interleave":
+        return mr.Dataset.range(n // 50).interleave(
+            lambda i: mr.Dataset.range(i * 50, i * 50 + 50), cycle_length=4, num_parallel_calls=2)
+    if shape == "parallel":
+        return mr.Dataset.range(n).map(lambda x: x + 0, num_parallel_calls=4).prefetch(4)
+    return mr.Dataset.range(n)
+
+
+def read(command):
+    """Read to the end. A nap every so many elements keeps a small dataset going through many faults."""
+    ds = numbered(command["shape"], command["n"]).apply(
+        mr.service.distribute(command["mode"], command["service"], job_name=command.get("job")))
+    got, gap, errors = [], 0.0, []
+    every, nap = command["every"], command["nap"]
+    began = last = time.monotonic()
+    try:
+        for i, x in enumerate(ds):
+            now = time.monotonic()
+            gap = max(gap, now - last)
+            got.append(np.atleast_1d(x))
+            if nap and i % every == every - 1:
+                time.sleep(nap)
+                now = time.monotonic()
+            last = now
+        end = time.monotonic() - last
+    except mr.errors.MillraceError as e:
+        errors.append(f"{type(e).__name__}: {e}")
+        end = time.monotonic() - last
+    np.save(command["file"], np.concatenate(got) if got else np.zeros(0, np.int64))
+    return {"errors": errors, "gap": gap, "end": end, "seconds": time.monotonic() - began,
+            "elements": sum(len(x) for x in got)}
+
+
+def visit(command):
+    """Threads that come, read a little, and go: by close(), by reading to the end, or by dropping the iterator."""
+    over = time.monotonic() + command["seconds"]
+    errors, counts, lock = [], collections.Counter(), threading.Lock()
+
+    def visitor(number):
+        rng = random.Random(command["seed"] * 1000 + number)
+        while time.monotonic() < over:
+            n = rng.choice([10, 1000, 50000])
+            mode = rng.choice(["parallel_epochs", "distributed_epoch"])
+            it, seen = None, set()
+            try:
+                it = iter(numbered(rng.choice(["range", "shuffle", "flat_map"]), n).apply(
+                    mr.service.distribute(mode, command["service"])))
+                for _ in range(rng.choice([0, 1, 10, n])):
+                    x = next(it, None)
+                    if x is None or time.monotonic() > over:
+                        break
+                    if mode == "distributed_epoch" and int(x) in seen:
+                        with lock:
+                            errors.append(f"a visitor got {int(x)} of {n} twice")
+                    seen.add(int(x))
+                if rng.random() < 0.7:
+                    it.close()
+                with lock:
+                    counts["visits"] += 1
+            except mr.errors.MillraceError as e:
+                with lock:
+                    errors.append(f"visitor, {mode}: {type(e).__name__}: {e}")
+            del it
+
+    threads = [threading.Thread(target=visitor, args=(i,)) for i in range(command["threads"])]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return {"errors": errors, "visits": counts["visits"]}
+
+
+def main():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with the torture
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer = {"read": read, "visit": visit}[command["do"]](command)
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
