@@ -1,6 +1,6 @@
 /*
- * Reading from a worker over loopback, in C, and the raw TCP baseline beside it. One measurement a run, one line of JSON;
- * bench/run.py interleaves the runs and takes medians.
+ * Reading from a worker over loopback, in C, and the raw TCP baseline beside it. One measurement a run, one line of
+ * JSON; bench/run.py interleaves the runs and takes medians.
  *
  *     read_bench tcp MESSAGE_BYTES COUNT            raw TCP: a second process writes, this one reads
  *     read_bench bulk SERVICE ELEMENT_BYTES COUNT   elements of one uint8 tensor each, mr_iterator_next_block()
@@ -230,7 +230,8 @@ static void bench_bulk(const char *service, size_t element_bytes, uint64_t count
         exit(1);
     }
     double gb = (double)(got - first) * (double)element_bytes / 1e9;
-    printf("{\"gb_per_s\": %.4f, \"client_cpu_s_per_gb\": %.4f}\n", gb / seconds, (cpu_s(RUSAGE_SELF) - cpu_start) / gb);
+    printf("{\"gb_per_s\": %.4f, \"client_cpu_s_per_gb\": %.4f}\n", gb / seconds,
+           (cpu_s(RUSAGE_SELF) - cpu_start) / gb);
     mr_iterator_free(it);
     mr_dataset_unref(ds);
 }

@@ -14,9 +14,9 @@ struct mr_buf {
     bool failed;
 };
 
-#define MR_BUF_INIT \
-    {               \
-        NULL, 0, 0, false \
+#define MR_BUF_INIT                                                                                                    \
+    {                                                                                                                  \
+        NULL, 0, 0, false                                                                                              \
     }
 
 void mr_buf_append(struct mr_buf *b, const void *p, size_t n);

@@ -89,7 +89,8 @@ static void put_value(struct line *l, const char *fmt, va_list ap)
     bool text = strcmp(fmt, "%s") == 0;
 
     (void)vsnprintf(value, sizeof value, fmt, ap);
-    if (text && (value[0] == '\0' || atomic_load(&log_format) == MR_LOG_JSON || strpbrk(value, " \"=\\\n\t\r") != NULL)) {
+    if (text &&
+        (value[0] == '\0' || atomic_load(&log_format) == MR_LOG_JSON || strpbrk(value, " \"=\\\n\t\r") != NULL)) {
         put_quoted(l, value);
     } else {
         put_str(l, value);

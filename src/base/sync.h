@@ -29,8 +29,8 @@ static inline void mr_unlock_scope(pthread_mutex_t **m)
 
 #define MR_LOCK_NAME2(line) mr_lock_##line
 #define MR_LOCK_NAME(line) MR_LOCK_NAME2(line)
-#define MR_LOCK(m)                                                                                       \
-    pthread_mutex_t *MR_LOCK_NAME(__LINE__) __attribute__((cleanup(mr_unlock_scope), unused)) = (m);     \
+#define MR_LOCK(m)                                                                                                     \
+    pthread_mutex_t *MR_LOCK_NAME(__LINE__) __attribute__((cleanup(mr_unlock_scope), unused)) = (m);                   \
     mr_mutex_lock(MR_LOCK_NAME(__LINE__))
 
 #endif
