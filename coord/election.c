@@ -261,7 +261,11 @@ static void on_listed(mr_election *e, const struct mr_election_event *in, struct
         return;
     }
     if (in->rc < 0 || in->now_ms > e->list_ms + LIST_ANSWER_MS_MAX) {
-        probe_again(e, in->now_ms + PROBE_GAP_MS); /* etcd is slow for us: the fault may be ours. */
+        if (e->certain) {
+            e->list_ms = in->now_ms + PROBE_GAP_MS; /* The evidence does not age. */
+        } else {
+            probe_again(e, in->now_ms + PROBE_GAP_MS); /* etcd is slow for us: the fault may be ours. */
+        }
         return;
     }
     force_or_wait(e, in, out);

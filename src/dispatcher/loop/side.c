@@ -17,6 +17,7 @@
 #define CACHE_BYTES_MAX (64 * MR_MIB)
 #define PAGE_PARTS 8
 #define READ_TIMEOUT_MS 3000
+#define EMPTY_READS_MAX 5 /* a read may be stale; a part that several do not show is not there */
 
 struct job {
     struct job *next;
@@ -145,6 +146,7 @@ out:
 static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf *out, mr_error *err)
 {
     uint32_t have = 0;
+    unsigned empty = 0;
     int rc = MR_OK;
 
     while (rc >= 0 && have < parts) {
@@ -152,7 +154,8 @@ static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf
 
         rc = read_page(s, blob, have, out, &got, err);
         have += got;
-        if (rc >= 0 && got == 0) {
+        empty = got == 0 ? empty + 1 : 0;
+        if (rc >= 0 && empty == EMPTY_READS_MAX) {
             rc = mr_error_set(err, MR_EDATALOSS, "part %u of %u is missing", have, parts);
         }
     }
