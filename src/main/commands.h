@@ -6,6 +6,7 @@ int command_dispatcher(int argc, char **argv);
 int command_worker(int argc, char **argv);
 int command_dev(int argc, char **argv);
 int command_status(int argc, char **argv);
+int command_state(int argc, char **argv);
 
 /* The same for their help. */
 struct opt_program;
@@ -13,5 +14,6 @@ const struct opt_program *dispatcher_program(void);
 const struct opt_program *worker_program(void);
 const struct opt_program *dev_program(void);
 const struct opt_program *status_program(void);
+const struct opt_program *state_program(void);
 
 #endif

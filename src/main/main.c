@@ -31,6 +31,7 @@ static int command_help(int argc, char **argv);
 static const struct command commands[] = {
     {"dev", command_dev, dev_program},
     {"status", command_status, status_program},
+    {"state", command_state, state_program},
     {"dispatcher", command_dispatcher, dispatcher_program},
     {"worker", command_worker, worker_program},
     {"version", command_version, NULL},
@@ -46,6 +47,7 @@ static void print_help(FILE *out)
                  "Examples:\n"
                  "  millrace dev                                # a whole cluster on this machine, until Ctrl-C\n"
                  "  millrace status --service localhost:5050    # what a cluster is doing\n"
+                 "  millrace state tree --cluster dev           # what etcd keeps of it\n"
                  "\n"
                  "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++) {

@@ -1,0 +1,196 @@
+/* millrace state: the keys of a cluster in etcd, as a tree, as values, or judged. It needs etcd alone, no dispatcher.
+ */
+#include "main/state.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "coord/etcd/etcd.h"
+#include "main/commands.h"
+#include "main/options.h"
+#include "main/run.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_USAGE 2
+
+struct state_values {
+    const char *words[2]; /* get KEY, tree, check */
+    const char *etcd_endpoints;
+    const char *cluster;
+    bool json;
+    bool strict;
+    int64_t timeout;
+};
+
+#define AT(field) offsetof(struct state_values, field)
+
+static const struct opt own_options[] = {
+    {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", "localhost:2379", 0, 0, NULL,
+     "host:port,... of etcd, the home of the state", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys begin with /millrace/NAME/", 0},
+    {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
+    {"strict", OPT_FLAG, AT(strict), "", NULL, 0, 0, NULL,
+     "check: left-overs are wrong, too. A leader that was killed may\nleave some; the next one deletes them", 0},
+    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL, "for the whole call", 0},
+};
+
+const struct opt_program *state_program(void)
+{
+    static const struct opt_program program = {
+        .name = "state",
+        .summary = "the stored state of a cluster: shown, or verified",
+        .examples = "  millrace state tree                          # every key, with a line about what it says\n"
+                    "  millrace state get jobs/train | jq           # one value; of all below it with a slash: jobs/\n"
+                    "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
+                    "                                               # exit status 0: nothing wrong, 6: something is\n",
+        .opts = own_options,
+        .n_opts = sizeof own_options / sizeof own_options[0],
+        .usage = "get KEY|tree|check",
+        .args_offset = AT(words),
+        .n_args = 2,
+    };
+
+    return &program;
+}
+
+static int print(struct mr_buf *out, mr_error *err)
+{
+    if (out->failed) {
+        return mr_error_nomem(err);
+    }
+    if (fwrite(out->data, 1, out->len, stdout) != out->len || fflush(stdout) != 0) {
+        return mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
+    }
+    return MR_OK;
+}
+
+static int show_tree(const struct state_values *v, const struct state *state, struct mr_buf *out, mr_error *err)
+{
+    if (v->json) {
+        return state_print_json(state, out, err);
+    }
+    state_print_tree(state, out);
+    return MR_OK;
+}
+
+static int show_values(const struct state_values *v, const struct state *state, bool prefix, struct mr_buf *out,
+                       mr_error *err)
+{
+    if (v->json) {
+        return state_print_json(state, out, err);
+    }
+    state_print_values(state, !prefix, out);
+    return MR_OK;
+}
+
+/* MR_EPRECOND: it is wrong, which was said on stdout. */
+static int judge(const struct state_values *v, const struct state *state, struct mr_buf *out, mr_error *err)
+{
+    struct state_report report = {0};
+    int rc = state_check(state, &report, err);
+
+    if (rc >= 0 && v->json) {
+        rc = state_report_json(state, &report, out, err);
+    } else if (rc >= 0) {
+        state_report_print(state, &report, out);
+    }
+    if (rc >= 0) {
+        rc = print(out, err);
+        mr_buf_clear(out);
+    }
+    if (rc >= 0 && report.nproblems > 0) {
+        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong in %zu places", state->root, report.nproblems);
+    } else if (rc >= 0 && v->strict && report.nleft_over > 0) {
+        rc = mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over", report.nleft_over, state->root);
+    }
+    state_report_free(&report);
+    return rc;
+}
+
+static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *out, mr_error *err)
+{
+    bool get = strcmp(v->words[0], "get") == 0;
+    char root[MR_ROOT_SIZE];
+    const char *key = get ? v->words[1] : "";
+    struct state state = {0};
+    int rc = mr_root_of(v->cluster, root, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    key += strncmp(key, root, strlen(root)) == 0 ? strlen(root) : 0; /* as etcdctl has it */
+    bool prefix = key[0] == '\0' || key[strlen(key) - 1] == '/';
+    struct state_source from = {
+        .store = store, .where = v->etcd_endpoints, .cluster = v->cluster, .timeout_ms = v->timeout, .with_parts = get};
+
+    rc = state_read(&from, key, prefix, &state, err);
+    if (rc >= 0 && state.count == 0) {
+        rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%.120s%s at %.80s", root, key, prefix ? "..." : "",
+                          v->etcd_endpoints);
+    }
+    if (rc >= 0) {
+        rc = get                                 ? show_values(v, &state, prefix, out, err)
+             : strcmp(v->words[0], "check") == 0 ? judge(v, &state, out, err)
+                                                 : show_tree(v, &state, out, err);
+    }
+    state_free(&state);
+    return rc;
+}
+
+static int check_words(const struct state_values *v, mr_error *err)
+{
+    static const char *const verbs[] = {"get", "tree", "check"};
+    const char *verb = v->words[0];
+
+    if (verb != NULL && strcmp(verb, "get") == 0) {
+        return v->words[1] != NULL
+                   ? MR_OK
+                   : mr_error_set(err, MR_EINVAL, "get needs a key: jobs/train, or jobs/ for all of them");
+    }
+    for (size_t i = 1; verb != NULL && i < sizeof verbs / sizeof verbs[0]; i++) {
+        if (strcmp(verb, verbs[i]) == 0) {
+            return v->words[1] == NULL ? MR_OK : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb, v->words[1]);
+        }
+    }
+    const char *nearest = opt_nearest(verb, verbs, sizeof verbs / sizeof verbs[0]);
+
+    return mr_error_set(err, MR_EINVAL, "no command 'state %s'%s%s%s", verb, nearest == NULL ? "" : "; did you mean '",
+                        nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+}
+
+int command_state(int argc, char **argv)
+{
+    struct state_values v = {0};
+    struct mr_buf out = MR_BUF_INIT;
+    mr_store *store = NULL;
+    mr_error err = {0};
+    int rc = opt_parse(state_program(), argc, argv, &v, &err);
+
+    if (rc == OPT_DONE) {
+        return 0;
+    }
+    if (rc == OPT_RUN && v.words[0] == NULL) {
+        fprintf(stderr, "millrace state: get KEY, tree or check?\nSee: millrace help state\n");
+        return EXIT_USAGE;
+    }
+    if (rc == OPT_RUN) {
+        mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT, "state"); /* an endpoint that does not answer is told once, at the end */
+        rc = check_words(&v, &err);
+    }
+    if (rc == OPT_RUN) {
+        rc = mr_etcd_open(v.etcd_endpoints, &store, &err);
+    }
+    if (rc >= 0) {
+        rc = run_on(&v, store, &out, &err);
+    }
+    if (rc >= 0) {
+        rc = print(&out, &err);
+    }
+    if (store != NULL) {
+        store->ops->close(store);
+    }
+    mr_buf_free(&out);
+    return rc < 0 ? run_fail("state", NULL, &err) : 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * The stored state of a cluster (docs/state.md), read straight from its store and shown or judged without any
+ * dispatcher.
+ *
+ * Reading never changes anything. All keys are those of one revision, so that what must hold between them can be said.
+ *
+ * Threads: one at a time.
+ */
+#ifndef MR_MAIN_STATE_H
+#define MR_MAIN_STATE_H
+
+#include "base/buf.h"
+#include "coord/record.h"
+#include "coord/store.h"
+
+#include <millrace/base.h>
+#include <protobuf-c/protobuf-c.h>
+
+struct state_key {
+    char *key;   /* relative to the root: "jobs/train" */
+    char *value; /* NUL-terminated, though it may have others within; NULL: a part of a definition, see state_read() */
+    size_t size;
+    int64_t part_bytes; /* of the definition in this part; -1: no part, or one that does not parse */
+    int64_t create_revision;
+    int64_t mod_revision;
+    int64_t lease;
+};
+
+struct state {
+    char root[MR_ROOT_SIZE]; /* "/millrace/<cluster>/" */
+    int64_t revision;
+    struct state_key *keys; /* in the order of their bytes */
+    size_t count;
+    size_t cap;
+};
+
+/* ---- state_read.c ---- */
+
+struct state_source {
+    mr_store *store;
+    const char *where; /* for messages */
+    const char *cluster;
+    int64_t timeout_ms; /* for all of it */
+    bool with_parts;    /* keep the values of definitions, which may be large */
+};
+
+/*
+ * All keys at or (with @prefix) below @key, relative to the root. MR_EUNAVAIL: nobody answered in time; MR_EINVAL: no
+ * such name for a cluster. None is no error. *@ret is freed with state_free(), whatever came of it; zero it before.
+ */
+int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret, mr_error *err);
+/* One more key, in order; everything is copied. For tests, too. */
+int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts, mr_error *err);
+void state_free(struct state *state);
+
+/* ---- state_kinds.c: what there is to know of a key ---- */
+
+struct state_kind {
+    const char *name; /* "schema", or "jobs/" for all below it */
+    const ProtobufCMessageDescriptor *desc;
+    const char *stamps; /* names of its fields that are "<epoch>.<counter>", with spaces between */
+    bool leased;
+    bool of_iteration; /* its key goes on with the id of one */
+    void (*summarise)(const struct state_key *key, const void *record, struct mr_buf *out);
+};
+
+/* NULL: no key of this state. */
+const struct state_kind *state_kind_of(const char *key);
+/* The record, freed with protobuf_c_message_free_unpacked(). MR_EINVAL says what is wrong. */
+int state_parse(const struct state_kind *kind, const struct state_key *key, ProtobufCMessage **ret, mr_error *err);
+/* One line for people, of a value that may be anything. */
+void state_summarise(const struct state_key *key, struct mr_buf *out);
+
+/* ---- state_show.c: all of it as text or JSON ---- */
+
+void state_print_tree(const struct state *state, struct mr_buf *out);
+/* "key  value" lines, or the bare value if @bare. */
+void state_print_values(const struct state *state, bool bare, struct mr_buf *out);
+int state_print_json(const struct state *state, struct mr_buf *out, mr_error *err);
+/* Bytes from a store on their way to a terminal: no control characters. */
+void state_print_safe(struct mr_buf *out, const char *s, size_t n);
+
+/* ---- state_check.c ---- */
+
+struct state_finding {
+    char *key; /* "": of the state as a whole */
+    char *text;
+};
+
+struct state_report {
+    struct state_finding *problems; /* what must not be */
+    size_t nproblems;
+    struct state_finding *left_over; /* what the next leader deletes */
+    size_t nleft_over;
+};
+
+/*
+ * Judge @state, which holds all keys of a cluster. Problems are no error of this function: < 0 means that it could not
+ * judge. *@ret is freed with state_report_free(), whatever came of it; zero it before.
+ */
+int state_check(const struct state *state, struct state_report *ret, mr_error *err);
+void state_report_free(struct state_report *report);
+void state_report_print(const struct state *state, const struct state_report *report, struct mr_buf *out);
+int state_report_json(const struct state *state, const struct state_report *report, struct mr_buf *out, mr_error *err);
+
+#endif

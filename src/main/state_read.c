@@ -1,0 +1,263 @@
+/*
+ * Reading all keys of a cluster at one revision: the first page says which, the others ask for that one. A revision
+ * that is compacted meanwhile means to begin again; a store that does not answer is asked again until the time is over.
+ */
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "coord/bytes.h"
+#include "main/state.h"
+#include "millrace/state.pb-c.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PAGE_KEYS 500
+#define PAGE_PARTS 16 /* of definitions: some 350 KiB each */
+#define RETRY_MS 100
+#define ANSWER_MS 3000 /* for one page: then the next endpoint may know more */
+#define KEY_BYTES_MAX 2048
+
+/* One page on its way. */
+struct page {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done; /* lock, as all below */
+    int rc;
+    mr_error err;
+    int64_t revision;
+    bool more;
+    struct state *into;
+    size_t root_size;
+    bool with_parts;
+};
+
+struct reader {
+    const struct state_source *from;
+    int64_t deadline_ms;
+    struct state *state;
+};
+
+static void free_key(struct state_key *k)
+{
+    mr_free(k->key);
+    mr_free(k->value);
+}
+
+void state_free(struct state *state)
+{
+    for (size_t i = 0; i < state->count; i++) {
+        free_key(&state->keys[i]);
+    }
+    mr_free(state->keys);
+    *state = (struct state){0};
+}
+
+/* The value of a part is taken for its size, if it can be. */
+static void shorten_part(struct state_key *k, bool with_parts)
+{
+    const struct state_kind *kind = state_kind_of(k->key);
+    ProtobufCMessage *msg = NULL;
+
+    if (kind == NULL || kind->desc != &millrace__blob_part__descriptor || state_parse(kind, k, &msg, NULL) < 0) {
+        return;
+    }
+    k->part_bytes = (int64_t)((const Millrace__BlobPart *)msg)->data.len;
+    protobuf_c_message_free_unpacked(msg, NULL);
+    if (!with_parts) {
+        mr_free(k->value);
+        k->value = NULL;
+        k->size = 0;
+    }
+}
+
+int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts, mr_error *err)
+{
+    struct state_key k = {.part_bytes = -1,
+                          .size = kv->value.size,
+                          .create_revision = kv->create_revision,
+                          .mod_revision = kv->mod_revision,
+                          .lease = kv->lease};
+
+    if (kv->key.size < root_size) {
+        return mr_error_set(err, MR_EDATALOSS, "the store answered with a key that was not asked for");
+    }
+    if (state->count == state->cap) {
+        size_t cap = state->cap == 0 ? 64 : 2 * state->cap;
+        struct state_key *bigger = mr_reallocarray(state->keys, cap, sizeof *bigger);
+
+        if (bigger == NULL) {
+            return mr_error_nomem(err);
+        }
+        state->keys = bigger;
+        state->cap = cap;
+    }
+    /* Keys are C strings here, as they are to a dispatcher; one with a NUL in it is shown up to there, and judged odd.
+     */
+    k.key = mr_strndup((const char *)kv->key.data + root_size, kv->key.size - root_size);
+    k.value = mr_malloc(kv->value.size + 1);
+    if (k.key == NULL || k.value == NULL) {
+        free_key(&k);
+        return mr_error_nomem(err);
+    }
+    memcpy(k.value, kv->value.data, kv->value.size);
+    k.value[kv->value.size] = '\0';
+    shorten_part(&k, with_parts);
+    state->keys[state->count++] = k;
+    return MR_OK;
+}
+
+static void on_page(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err)
+{
+    struct page *p = ctx;
+
+    MR_LOCK(&p->lock);
+    p->rc = rc;
+    if (rc < 0) {
+        p->err = *err;
+    } else {
+        p->revision = r->revision;
+        p->more = r->more;
+        for (size_t i = 0; i < r->count && p->rc >= 0; i++) {
+            p->rc = state_add(p->into, &r->kvs[i], p->root_size, p->with_parts, &p->err);
+        }
+    }
+    p->done = true;
+    (void)pthread_cond_broadcast(&p->changed);
+}
+
+/* One question, one answer. *@more: there are keys behind the last one. */
+static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit, int64_t left_ms,
+               bool *more, mr_error *err)
+{
+    struct page p = {.into = r->state, .root_size = strlen(r->state->root), .with_parts = r->from->with_parts};
+
+    mr_mutex_init(&p.lock);
+    mr_cond_init(&p.changed);
+    r->from->store->ops->range(r->from->store, key, end, r->state->revision, limit, false /* keys only */,
+                               left_ms < ANSWER_MS ? left_ms : ANSWER_MS, on_page, &p);
+    mr_mutex_lock(&p.lock);
+    while (!p.done) {
+        mr_cond_wait(&p.changed, &p.lock); /* the store keeps the time */
+    }
+    mr_mutex_unlock(&p.lock);
+    (void)pthread_cond_destroy(&p.changed);
+    (void)pthread_mutex_destroy(&p.lock);
+    if (p.rc < 0) {
+        *err = p.err;
+        return p.rc;
+    }
+    if (r->state->revision == 0) {
+        r->state->revision = p.revision;
+    }
+    *more = p.more;
+    return MR_OK;
+}
+
+/* The same until somebody answers. */
+static int ask_until_answered(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
+                              bool *more, mr_error *err)
+{
+    static const struct timespec pause = {.tv_nsec = RETRY_MS * MR_NS_PER_MS};
+
+    for (;;) {
+        int64_t left = r->deadline_ms - mr_now_ms();
+        int rc = ask(r, key, end, limit, left > 0 ? left : 1, more, err);
+
+        if (rc >= 0 || (err->traits & MR_RETRYABLE) == 0) {
+            return rc;
+        }
+        if (mr_now_ms() + RETRY_MS >= r->deadline_ms) {
+            mr_error_wrap(err, "etcd at %.100s", r->from->where);
+            return err->code = MR_EUNAVAIL;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* All keys in [key, end), relative to nothing; end.size = 0: that key. */
+static int read_span(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit, mr_error *err)
+{
+    char from[KEY_BYTES_MAX];
+    bool more = true;
+    int rc = MR_OK;
+
+    while (more && rc >= 0) {
+        size_t before = r->state->count;
+
+        rc = ask_until_answered(r, key, end, limit, &more, err);
+        if (rc >= 0 && more && r->state->count > before) {
+            /* The least key above the last one, as far as keys are strings. */
+            int n = snprintf(from, sizeof from, "%s%s\x01", r->state->root, r->state->keys[r->state->count - 1].key);
+
+            if (n < 0 || (size_t)n >= sizeof from) {
+                rc = mr_error_set(err, MR_EDATALOSS, "a key is longer than %d bytes", KEY_BYTES_MAX);
+            }
+            key = mr_bytes_str(from);
+        } else {
+            more = false;
+        }
+    }
+    return rc;
+}
+
+/* [root + key, its end), the parts of definitions in smaller pages than the rest. */
+static int read_below(const struct reader *r, const char *key, mr_error *err)
+{
+    static const char parts[] = "blobs/";
+    static const char *const cuts[] = {"", "blobs/", "blobs0", ""}; /* '0' is the byte behind '/' */
+    char from[KEY_BYTES_MAX], to[KEY_BYTES_MAX];
+    size_t n = (size_t)snprintf(from, sizeof from, "%s%s", r->state->root, key);
+    int rc = MR_OK;
+
+    if (key[0] != '\0') {
+        memcpy(to, from, n + 1);
+        to[n - 1]++; /* of the slash */
+        return read_span(r, mr_bytes_str(from), mr_bytes_str(to),
+                         strncmp(key, parts, strlen(parts)) == 0 ? PAGE_PARTS : PAGE_KEYS, err);
+    }
+    for (size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0] && rc >= 0; i++) {
+        (void)snprintf(from, sizeof from, "%s%s", r->state->root, cuts[i]);
+        n = (size_t)snprintf(to, sizeof to, "%s%s", r->state->root, cuts[i + 1]);
+        to[n - 1] = (char)(to[n - 1] + (cuts[i + 1][0] == '\0' ? 1 : 0));
+        rc = read_span(r, mr_bytes_str(from), mr_bytes_str(to), strcmp(cuts[i], parts) == 0 ? PAGE_PARTS : PAGE_KEYS,
+                       err);
+    }
+    return rc;
+}
+
+int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret, mr_error *err)
+{
+    struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = ret};
+    mr_error why = {0};
+    int rc = mr_root_of(from->cluster, ret->root, err);
+
+    if (rc == MR_OK && strlen(key) + sizeof ret->root >= KEY_BYTES_MAX) {
+        rc = mr_error_set(err, MR_EINVAL, "a key of %zu bytes: no key is so long", strlen(key));
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    do {
+        char root[MR_ROOT_SIZE];
+
+        memcpy(root, ret->root, sizeof root);
+        state_free(ret);
+        memcpy(ret->root, root, sizeof root);
+        if (prefix) {
+            rc = read_below(&r, key, &why);
+        } else {
+            char one[KEY_BYTES_MAX];
+
+            (void)snprintf(one, sizeof one, "%s%s", root, key);
+            rc = read_span(&r, mr_bytes_str(one), (struct mr_bytes){NULL, 0}, 0 /* no limit */, &why);
+        }
+    } while (rc == MR_ERANGE && mr_now_ms() < r.deadline_ms); /* compacted in between */
+    if (rc < 0 && err != NULL) {
+        *err = why;
+    }
+    return rc;
+}
