@@ -2,6 +2,7 @@
 #include "rpc/internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -10,6 +11,9 @@
 
 #define MR_INT_ARG(name, n) \
     {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n)}}
+
+/* A connection attempt takes at most this long, and so does the pause between two. */
+#define MR_RECONNECT_MS 500
 
 /* A reader's largest message is one element and its header. */
 #define MR_CHANNEL_RECEIVE_MAX ((int)(MR_ELEMENT_BYTES_MAX + 16 * MR_MIB))
@@ -29,8 +33,8 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
         MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0), /* streams that are silent for long are normal */
         MR_INT_ARG(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
-        MR_INT_ARG(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500),
-        MR_INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500),
+        MR_INT_ARG(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
+        MR_INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
         MR_INT_ARG(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000),
     };
     grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
@@ -54,10 +58,62 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
     return MR_OK;
 }
 
+struct state_watch {
+    struct mr_rpc_tag tag;
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    bool over; /* lock */
+};
+
+static void on_state(struct mr_rpc_tag *tag, bool ok)
+{
+    struct state_watch *w = MR_CONTAINER(tag, struct state_watch, tag);
+
+    (void)ok;
+    MR_LOCK(&w->lock);
+    w->over = true;
+    (void)pthread_cond_signal(&w->cond);
+}
+
+/*
+ * With gRPC's poll engine (mr_rpc_keep_forkable()), a channel that is destroyed while it connects may leak the connection
+ * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS, so wait for that.
+ */
+static void wait_until_settled(mr_rpc_channel *ch)
+{
+    struct state_watch w = {.over = false};
+    int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
+
+    if (pthread_equal(pthread_self(), ch->rt->thread)) {
+        return; /* It would be waiting for itself. */
+    }
+    mr_rpc_tag_init(&w.tag, on_state);
+    mr_mutex_init(&w.lock);
+    mr_cond_init(&w.cond);
+    while (mr_now_ms() < until &&
+           grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */) == GRPC_CHANNEL_CONNECTING) {
+        w.over = false;
+        mr_rpc_call_began(ch->rt);
+        grpc_channel_watch_connectivity_state(ch->channel, GRPC_CHANNEL_CONNECTING,
+                                              mr_rpc_deadline(until - mr_now_ms()), ch->rt->cq, &w.tag);
+        mr_mutex_lock(&w.lock);
+        while (!w.over) {
+            mr_cond_wait(&w.cond, &w.lock);
+        }
+        mr_mutex_unlock(&w.lock);
+        mr_rpc_call_ended(ch->rt);
+    }
+    (void)pthread_cond_destroy(&w.cond);
+    (void)pthread_mutex_destroy(&w.lock);
+}
+
 void mr_rpc_channel_free(mr_rpc_channel *ch)
 {
     if (ch == NULL || mr_rpc_inherited(ch->rt)) {
         return;
+    }
+    if (mr_rpc_is_forkable()) {
+        wait_until_settled(ch);
     }
     grpc_channel_destroy(ch->channel);
     mr_free(ch);

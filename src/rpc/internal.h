@@ -55,6 +55,7 @@ struct mr_rpc_message {
 /* MR_EPRECOND in a forked child. */
 int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err);
 bool mr_rpc_inherited(const mr_rpc_runtime *rt);
+bool mr_rpc_is_forkable(void);
 void mr_rpc_call_began(mr_rpc_runtime *rt);
 void mr_rpc_call_ended(mr_rpc_runtime *rt);
 gpr_timespec mr_rpc_deadline(int64_t timeout_ms);

@@ -48,7 +48,8 @@ struct mr_rpc_tls; /* reserved: NULL = plaintext */
 /* @address "host:port". Does not connect yet; reconnects by itself (0.1 to 0.5 s). */
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
                        mr_error *err);
-void mr_rpc_channel_free(mr_rpc_channel *ch); /* calls and streams on it must have ended */
+/* Calls and streams on it must have ended. May wait for a connection attempt that is under way (half a second). */
+void mr_rpc_channel_free(mr_rpc_channel *ch);
 
 /*
  * Start a unary call; @done is called exactly once, on the runtime's thread: rc MR_OK with the reply (lent), or < 0.

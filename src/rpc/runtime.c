@@ -109,6 +109,11 @@ void mr_rpc_keep_forkable(void)
     atomic_store(&forkable, true);
 }
 
+bool mr_rpc_is_forkable(void)
+{
+    return atomic_load(&forkable);
+}
+
 static void *poll_events(void *arg)
 {
     mr_rpc_runtime *rt = arg;

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -720,6 +721,71 @@ static void fork_when_open(void **state)
     mr_rpc_stream_unref(s);
 }
 
+static unsigned threads_of_this_process(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    for (const struct dirent *e = readdir(dir); e != NULL; e = readdir(dir)) {
+        n += e->d_name[0] != '.';
+    }
+    (void)closedir(dir);
+    return n;
+}
+
+/* Serve until the parent closes its end of @stop; tell it the port. */
+static int child_serve(int tell, int stop)
+{
+    void *state = NULL;
+    char c;
+
+    (void)setup(&state);
+    struct fixture *f = state;
+    bool told = write(tell, f->address, sizeof f->address) == (ssize_t)sizeof f->address;
+    bool closed = read(stop, &c, 1) == 0;
+    (void)teardown(&state);
+    return told && closed ? 0 : 1;
+}
+
+/* A connection attempt that is dropped half-way must not keep gRPC open: a fork afterwards would give a useless child. */
+static void closed_while_connecting(void **state)
+{
+    static struct fixture f;
+    int tell[2];
+    int stop[2];
+
+    assert_int_equal(pipe(tell), 0);
+    assert_int_equal(pipe(stop), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)close(stop[1]);
+        _exit(child_serve(tell[1], stop[0]));
+    }
+    (void)close(stop[0]);
+    assert_int_equal(read(tell[0], f.address, sizeof f.address), sizeof f.address);
+    seen_init(&f.client);
+    for (unsigned i = 0; i < 60; i++) {
+        mr_rpc_call *call = NULL;
+
+        assert_int_equal(mr_rpc_acquire(&f.rt, NULL), MR_OK);
+        assert_int_equal(mr_rpc_channel_new(f.rt, f.address, NULL, &f.ch, NULL), MR_OK);
+        assert_int_equal(mr_rpc_unary(f.ch, "/t/Echo", "", 0, NULL, -1, true, call_done, &f, &call, NULL), MR_OK);
+        usleep(20 * (i % 40)); /* anywhere in the attempt */
+        mr_rpc_call_cancel(call);
+        assert_true(until(&f.client, &f.client.done, i + 1));
+        mr_rpc_call_unref(call);
+        mr_rpc_channel_free(f.ch);
+        mr_rpc_release(f.rt);
+    }
+    for (int i = 0; i < 1000 && threads_of_this_process() > 1; i++) {
+        usleep(1000); /* A detached thread of gRPC's may be on its last steps. */
+    }
+    assert_int_equal(threads_of_this_process(), 1);
+    (void)close(stop[1]);
+    assert_int_equal(join(pid), 0);
+}
+
 /* Calls in flight all the time: also says how many a second, for people. */
 struct load {
     mr_rpc_channel *ch;
@@ -772,6 +838,7 @@ int main(int argc, char **argv)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork_when_closed),
+        cmocka_unit_test(closed_while_connecting),
         TEST(unary_answers),
         TEST(unary_status_and_text_arrive),
         TEST(bad_metadata_is_an_error),
