@@ -101,6 +101,7 @@ class Cluster:
 
     def __init__(self, etcd, **dispatcher):
         self.name = "t-" + uuid.uuid4().hex[:12]
+        dispatcher.setdefault("lease_ttl_s", 3)  # a lone dispatcher that was killed leads again when its lease is over
         self._config = mr.service.DispatcherConfig(etcd_endpoints=etcd.endpoint, cluster=self.name, **dispatcher)
         self.dispatchers = []
         self.workers = []

@@ -136,7 +136,7 @@ def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
 
 
 def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=1000)
+    cluster = make_cluster(workers=2, worker_timeout_ms=3000)
     it = iter(Dataset.range(3000).apply(cluster.distribute("distributed_epoch")))
     got = [int(x) for x in itertools.islice(it, 10)]
     cluster.workers[0].kill()
