@@ -464,6 +464,13 @@ static void closing_early_says_goodbye(void **state)
     add_workers(f, 2, 1000);
     open_reader(f, 0);
     pull_n(f, 10);
+    for (size_t i = 0; i < 2; i++) {
+        mr_mutex_lock(&f->w[i].lock);
+        while (f->w[i].received == 0) {
+            assert_true(mr_cond_wait_ms(&f->w[i].changed, &f->w[i].lock, LONG_MS));
+        }
+        mr_mutex_unlock(&f->w[i].lock);
+    }
     mr_reader_close(f->r);
     f->r = NULL;
     assert_true(f->w[0].done);
