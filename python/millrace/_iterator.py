@@ -140,7 +140,7 @@ class NumpyIterator:
         elements that were fetched but not returned yet are part of it.
         """
         if self._state not in ("open", "ended"):
-            next(self._rows)  # a forked one says so
+            next(self._rows, None)  # a forked one says so
             raise errors.FailedPreconditionError("this iterator is closed")
         inner = b""
         if self._state == "open":

@@ -140,6 +140,8 @@ class Dataset:
         if isinstance(file_pattern, Tensor):
             raise errors.UnimplementedError("Dataset.list_files inside a function is not built: expand the pattern outside")
         patterns = np.atleast_1d(as_tensor_array(file_pattern)).reshape(-1).tolist()
+        if not all(isinstance(p, bytes) for p in patterns):
+            raise TypeError(f"file_pattern is a string or several, not {file_pattern!r}")
         files = sorted({f for p in patterns for f in glob.glob(p)})
         if not files:
             shown = ", ".join(repr(p.decode("utf-8", "replace")) for p in patterns)

@@ -59,15 +59,55 @@ static void stop_threads(void)
     pool.stop = false;
 }
 
+/*
+ * fork: the threads and what they work on stay with the parent. A child begins with an empty pool, whatever was open; what
+ * the parent opened is never closed there. The locks are taken across fork(), so that the child finds them free.
+ */
+static void before_fork(void)
+{
+    mr_mutex_lock(&pool.life);
+    mr_mutex_lock(&pool.lock);
+}
+
+static void after_fork(void)
+{
+    mr_mutex_unlock(&pool.lock);
+    mr_mutex_unlock(&pool.life);
+}
+
+static void after_fork_in_child(void)
+{
+    mr_cond_init(&pool.work); /* the parent's threads wait on the old one */
+    pool.users = 0;
+    pool.nthreads = 0;
+    pool.waiting = 0;
+    pool.head = NULL;
+    pool.tail = &pool.head;
+    after_fork();
+}
+
+static int prepare(mr_error *err)
+{
+    if (pool.ready) {
+        return MR_OK;
+    }
+    int errnum = pthread_atfork(before_fork, after_fork, after_fork_in_child);
+    if (errnum != 0) {
+        return mr_error_errno(err, errnum, "pthread_atfork");
+    }
+    mr_cond_init(&pool.work);
+    pool.tail = &pool.head;
+    pool.ready = true;
+    return MR_OK;
+}
+
 int mr_pool_acquire(mr_error *err)
 {
-    int rc = MR_OK;
-
     MR_LOCK(&pool.life);
-    if (!pool.ready) {
-        mr_cond_init(&pool.work);
-        pool.tail = &pool.head;
-        pool.ready = true;
+    int rc = prepare(err);
+
+    if (rc != MR_OK) {
+        return rc;
     }
     if (pool.users == 0) {
         uint32_t cores = mr_machine_cores();

@@ -206,7 +206,8 @@ def test_arguments_out_of_range_are_refused_when_built(wrong):
 
 @pytest.mark.parametrize("wrong", [
     lambda ds: ds.batch("2"), lambda ds: ds.take(1.5), lambda ds: ds.batch(2, drop_remainder=3), lambda ds: ds.map(3),
-    lambda ds: ds.concatenate(3), lambda ds: ds.with_options(3), lambda ds: Dataset(3)])
+    lambda ds: ds.concatenate(3), lambda ds: ds.with_options(3), lambda ds: Dataset(3),
+    lambda ds: Dataset.list_files(3)])
 def test_arguments_of_the_wrong_kind_are_type_errors(wrong):
     with pytest.raises(TypeError):
         wrong(Dataset.range(3))

@@ -80,8 +80,9 @@ def test_closing_an_iterator():
         assert next(it) == 0
         kept = next(it)
     assert kept == 1
-    with pytest.raises(mr.errors.FailedPreconditionError):
-        next(it)
+    for refused in (it.__next__, it.get_state, lambda: it.set_state(b"")):
+        with pytest.raises(mr.errors.FailedPreconditionError):
+            refused()
 
 
 def test_errors_come_after_the_rows_before_them_and_name_the_operator():
@@ -204,6 +205,7 @@ def in_child(function):
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
+        signal.alarm(60)  # only bounds a failing test
         try:
             text = str(function())
         except BaseException as e:
@@ -233,6 +235,15 @@ def test_an_iterator_is_refused_in_a_child_and_goes_on_in_the_parent():
     assert "fork" in in_child(lambda: it.get_state())
     assert in_child(lambda: (gc.collect(), kept)[1]) == "0"  # what the parent opened is not released there
     assert list(it) == list(range(1, 1000))
+
+
+def test_a_child_begins_anew_while_its_parent_has_threads_at_work():
+    ds = Dataset.range(2000).map(lambda x: x + 1, num_parallel_calls=2).batch(10).prefetch(2)
+    it = iter(ds)
+    next(it)
+    for _ in range(5):
+        assert in_child(lambda: sum(int(b.sum()) for b in ds)) == str(sum(range(2001)))
+    assert sum(int(b.sum()) for b in it) == sum(range(11, 2001))
 
 
 def _worker(ds, index, queue):
