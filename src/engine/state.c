@@ -86,7 +86,7 @@ int mr_state_get_u64(struct mr_state_in *in, uint64_t *ret, mr_error *err)
 
 int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr_error *err)
 {
-    uint64_t v;
+    uint64_t v = 0;
     int rc = mr_state_get_u64(in, &v, err);
 
     if (rc == MR_OK && v > max) {
@@ -100,7 +100,7 @@ int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr
 
 int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
 {
-    uint64_t size;
+    uint64_t size = 0;
     int rc = mr_state_get_u64(in, &size, err);
 
     if (rc != MR_OK) {
@@ -153,7 +153,7 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
 
 int mr_state_get_error(struct mr_state_in *in, int *code, mr_error *ret, mr_error *err)
 {
-    uint64_t v;
+    uint64_t v = 0;
     uint64_t traits = 0;
     const void *text = NULL;
     size_t n = 0;

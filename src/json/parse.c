@@ -98,7 +98,7 @@ static int parse_integer(const json_t *v, const struct json_place *place, struct
 static int parse_signed(const json_t *v, const struct json_place *place, int64_t min, int64_t max, int64_t *ret,
                         mr_error *err)
 {
-    struct integer i;
+    struct integer i = {0};
     int rc = parse_integer(v, place, &i, err);
 
     if (rc < 0) {
@@ -114,7 +114,7 @@ static int parse_signed(const json_t *v, const struct json_place *place, int64_t
 
 static int parse_unsigned(const json_t *v, const struct json_place *place, uint64_t max, uint64_t *ret, mr_error *err)
 {
-    struct integer i;
+    struct integer i = {0};
     int rc = parse_integer(v, place, &i, err);
 
     if (rc < 0) {
