@@ -6,7 +6,9 @@ library wakes the reader at once when there is something, so nothing is delayed.
 
 import ctypes
 import json
+import math
 import struct
+import threading
 import weakref
 
 import numpy as np
@@ -37,6 +39,7 @@ def _after_fork():
     for iterator in list(_open_iterators):
         iterator._rows = _Forked()
         iterator._ptr = None  # the parent's: its threads are not here, so it cannot be closed here either
+        iterator._make_locks()  # another thread of the parent may have held them
         iterator._state = "forked"
 
 
@@ -46,21 +49,20 @@ _block.os.register_at_fork(after_in_child=_after_fork)
 class NumpyIterator:
     """
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays are read-only views over memory that
-    they keep alive. Belongs to one thread at a time, and to the process that opened it.
+    they keep alive. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
     """
 
     _free = staticmethod(lib.mr_iterator_free)
 
     def __init__(self, dataset):
         self._ptr = None
+        self._make_locks()
         self._rows = iter(())  # of the current block
         self._state = "open"  # or "ended", "closed", "forked"
         self._started = False
         self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
         self._structure = dataset._structure
         self._build = _structure.row_builder(self._structure)
-        self._columns = []
-        self._block_rows = 0
         self._error = _ffi.Error()
         self._block = ctypes.c_void_p()
         self._dataset = dataset
@@ -73,6 +75,10 @@ class NumpyIterator:
         self._ptr = ptr.value
         _open_iterators.add(self)
 
+    def _make_locks(self):
+        self._calls = threading.RLock()  # around calls into the library; a signal handler may call close() within one
+        self._life = threading.RLock()  # guards _ptr: cancelled by one thread, never freed meanwhile by another
+
     def __iter__(self):
         return self
 
@@ -84,34 +90,45 @@ class NumpyIterator:
     def _refill(self):
         """The first element of the next block."""
         while True:
-            if self._state == "ended":
-                raise StopIteration
-            if self._ptr is None:
-                raise errors.FailedPreconditionError("this iterator is closed")
-            self._started = True
-            # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
-            rc = lib.mr_iterator_next_block(self._ptr, 0, _SLICE_MS, byref(self._block), byref(self._error))
-            if rc == _ffi.MR_TIMEOUT:
-                continue
-            if rc == _ffi.MR_END:
-                self._close("ended")
-                continue
-            check(rc, self._error)
-            self._block_rows, self._columns = _block.block_columns(self._block.value)
-            self._rows = iter(self._build(*self._columns))
-            for row in self._rows:
-                return row
+            with self._calls:
+                for row in self._rows:  # that another thread, or a signal handler, has fetched
+                    return row
+                if self._state == "ended":
+                    raise StopIteration
+                if self._state != "open":
+                    raise errors.FailedPreconditionError("this iterator is closed")
+                self._started = True
+                # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
+                rc = lib.mr_iterator_next_block(self._ptr, 0, _SLICE_MS, byref(self._block), byref(self._error))
+                if rc == _ffi.MR_OK:
+                    _, columns = _block.block_columns(self._block.value)
+                    if self._state == "open":  # not closed by a signal handler meanwhile
+                        self._rows = iter(self._build(*columns))
+                elif rc == _ffi.MR_END:
+                    self._close("ended")
+                elif rc != _ffi.MR_TIMEOUT and self._state == "open":
+                    check(rc, self._error)
 
     def _close(self, state):
-        ptr, self._ptr = self._ptr, None
-        self._state = state
-        self._rows, self._columns, self._block_rows = iter(()), [], 0
+        with self._life:
+            ptr, self._ptr = self._ptr, None
+            self._state = state
+            self._rows = iter(())
         if ptr is not None:
             self._free(ptr)
 
     def close(self):
-        """Stop and release what the iterator holds (threads, connections). Elements stay valid."""
-        if self._state == "open":
+        """
+        Stop and release what the iterator holds (threads, connections). Elements stay valid. A read that waits on another
+        thread is ended, with FailedPreconditionError.
+        """
+        with self._life:
+            if self._state != "open":
+                return
+            self._state = "closed"
+            if self._ptr is not None:
+                lib.mr_iterator_cancel(self._ptr)
+        with self._calls:
             self._close("closed")
 
     def __enter__(self):
@@ -142,30 +159,29 @@ class NumpyIterator:
         if self._state not in ("open", "ended"):
             next(self._rows, None)  # a forked one says so
             raise errors.FailedPreconditionError("this iterator is closed")
-        inner = b""
-        if self._state == "open":
-            ptr, size = ctypes.c_void_p(), ctypes.c_size_t()
-            check(lib.mr_iterator_save(self._ptr, byref(ptr), byref(size), byref(self._error)), self._error)
-            inner = _ffi.take_bytes(ptr, size.value)
-        pending = list(self._rows)
-        if pending:
-            leaves = [_structure.flatten(element)[0] for element in pending]
+        with self._calls:
+            inner = b""
+            if self._state == "open":
+                ptr, size = ctypes.c_void_p(), ctypes.c_size_t()
+                check(lib.mr_iterator_save(self._ptr, byref(ptr), byref(size), byref(self._error)), self._error)
+                inner = _ffi.take_bytes(ptr, size.value)
+            pending = list(self._rows)
             self._rows = iter(pending)
-            columns = [list(column) for column in zip(*leaves)]
-        else:
-            columns = []
+        leaves = [_structure.flatten(element)[0] for element in pending]
+        columns = [list(column) for column in zip(*leaves)]
         return _encode_state(self._state == "ended", _ffi_leaf_dtypes(self._spec), columns, inner)
 
     def set_state(self, state):
         """Continue where get_state() was called. Only before the first element."""
-        if self._state != "open" or self._started:
-            raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
-        ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
-        self._started = True
-        if ended:
-            self._close("ended")
-        else:
-            check(lib.mr_iterator_restore(self._ptr, inner, len(inner), byref(self._error)), self._error)
+        with self._calls:
+            if self._state != "open" or self._started:
+                raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
+            ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
+            self._started = True
+            if ended:
+                self._close("ended")
+            else:
+                check(lib.mr_iterator_restore(self._ptr, inner, len(inner), byref(self._error)), self._error)
         if columns:
             self._rows = iter(self._build(*columns))
 
@@ -217,7 +233,7 @@ def _decode_state(state, dtypes):
         if len(inner) != header["inner"] or len({len(c) for c in columns}) > 1:
             raise ValueError("it is cut off")
         return bool(header["ended"]), columns, inner
-    except (ValueError, KeyError, TypeError, struct.error) as e:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as e:
         raise errors.InvalidArgumentError(f"not the state of an iterator over this dataset: {e}") from None
 
 
@@ -231,7 +247,9 @@ def _decode_value(state, at, dtype, described):
         if shape is None:
             return items[0], at
         return _block._object_array(items, shape), at
-    count = int(np.prod(described, dtype=np.int64))
+    count = math.prod(described)
+    if count < 0:
+        raise ValueError("it is damaged")
     array = np.frombuffer(state, dtype.numpy_dtype(), count, at).reshape(described)  # read-only: bytes are
     at += array.nbytes
     return (array[()] if not described else array), at

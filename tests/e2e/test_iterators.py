@@ -85,6 +85,45 @@ def test_closing_an_iterator():
             refused()
 
 
+def test_closing_an_iterator_that_another_thread_waits_for():
+    it = iter(Dataset.range(10**15).filter(lambda x: x < 0))
+    outcome = []
+    begun = threading.Event()
+
+    def read():
+        begun.set()
+        try:
+            next(it)
+        except mr.errors.FailedPreconditionError as e:
+            outcome.append(e.message)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begun.wait()
+    it.close()
+    reader.join()
+    assert outcome == ["this iterator is closed"]
+
+
+def test_iterators_are_closed_under_running_readers():
+    for _ in range(50):
+        it = iter(Dataset.range(10**12).map(lambda x: x + 1).prefetch(2))
+        stop = []
+
+        def read():
+            try:
+                while True:
+                    next(it)
+            except mr.errors.FailedPreconditionError:
+                stop.append(True)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        it.close()
+        reader.join()
+        assert stop == [True]
+
+
 def test_errors_come_after_the_rows_before_them_and_name_the_operator():
     it = iter(Dataset.range(10).map(lambda x: mr.gather([7, 8, 9], x)))
     assert [next(it) for _ in range(3)] == [7, 8, 9]
