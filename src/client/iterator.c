@@ -12,22 +12,36 @@
 #include <millrace/iterator.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
+#include <pthread.h>
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's state. */
 #define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */
 
 struct mr_iterator {
-    pid_t pid;
+    unsigned generation;
     mr_engine_iter *engine;
     mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
     uint32_t row;    /* the next one of `block` to hand out */
     bool started;
 };
 
+/* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to ask than getpid(). */
+static unsigned generation;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    generation++;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
 static int check_process(const mr_iterator *it, mr_error *err)
 {
-    if (it->pid == getpid()) {
+    if (it->generation == generation) {
         return MR_OK;
     }
     return mr_error_set(err, MR_EPRECOND,
@@ -49,11 +63,12 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         }
         memcpy(&given, opts, known);
     }
+    (void)pthread_once(&once, watch_forks);
     it = mr_calloc(1, sizeof *it);
     if (it == NULL) {
         return mr_error_nomem(err);
     }
-    it->pid = getpid();
+    it->generation = generation;
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
@@ -74,7 +89,7 @@ void mr_iterator_free(mr_iterator *it)
         return;
     }
     /* In a forked child the threads and connections behind this are the parent's: leave them alone. */
-    if (it->pid == getpid()) {
+    if (it->generation == generation) {
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
         mr_free(it);
@@ -83,7 +98,7 @@ void mr_iterator_free(mr_iterator *it)
 
 void mr_iterator_cancel(mr_iterator *it)
 {
-    if (it->pid == getpid()) {
+    if (it->generation == generation) {
         mr_engine_cancel(it->engine);
     }
 }
@@ -148,7 +163,9 @@ static int refill(mr_iterator *it, mr_error *err)
 int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
 {
     /* The common case is a look at two fields: no call, no lock, no system call. */
-    if (__builtin_expect(it->block == NULL || it->row == mr_block_rows(it->block) || !it->started, 0)) {
+    if (__builtin_expect(it->block == NULL || it->row == mr_block_rows(it->block) || !it->started ||
+                             it->generation != generation,
+                         0)) {
         int rc = refill(it, err);
 
         if (rc != MR_OK) {

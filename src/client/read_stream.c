@@ -22,6 +22,8 @@
 
 #define RETRY_MS_FIRST 50
 #define RETRY_MS_MAX 2000
+/* A worker that cannot be reached is worth a line in the log after this. */
+#define COMPLAIN_MS 3000
 /* A credit that a worker has not used for so long goes to another one that waits. */
 #define PARKED_MS 10
 /* A worker that was asked to give a credit back and says nothing for so long is not waited for. */
@@ -302,6 +304,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     t->revoking = false;
     t->failures = 0;
     t->failing_ms = 0;
+    t->complained = false;
     if (c->header->end) {
         t->end = true;
         t->goodbye = true;
@@ -393,6 +396,11 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
                rc < 0 ? err->message : "closed", NULL);
         if (t->failing_ms == 0) {
             t->failing_ms = now;
+        }
+        if (!t->complained && now - t->failing_ms >= COMPLAIN_MS) {
+            t->complained = true;
+            mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker", "%s",
+                   t->address, "error", "%s", rc < 0 ? err->message : "it closes the stream", NULL);
         }
         t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
     }

@@ -46,6 +46,7 @@ struct mr_read_task {
     int64_t retry_ms;     /* not connected: when to try */
     unsigned failures;    /* since the last message */
     int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
+    bool complained;      /* ... and people were told */
 };
 
 struct mr_reader {

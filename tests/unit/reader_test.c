@@ -511,6 +511,40 @@ static void the_queue_is_bounded(void **state)
     memset(f->seen, 0, sizeof f->seen);
 }
 
+/* Whichever allocation fails: an error or the right answer, and nothing is left behind (a sanitizer sees to that). */
+static void any_allocation_may_fail(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    struct mr_want want = {.rows_max = 1};
+
+    f->d.job_finished = true;
+    for (uint64_t nth = 1; nth <= 60; nth++) {
+        struct mr_read_options opts = {
+            .service = mr_strdup(f->d.address),
+            .job_name = mr_strdup("j"),
+            .compression = mr_strdup("NONE"),
+            .target_workers = mr_strdup("AUTO"),
+            .connect_timeout_ms = LONG_MS,
+            .heartbeat_ms = 1000,
+            .dataset_id = mr_strdup("digits"),
+        };
+        mr_block *block = NULL;
+        mr_reader *r = NULL;
+
+        assert_int_equal(mr_spec_new(&leaf, 1, NULL, &opts.spec, NULL), MR_OK);
+        mr_alloc_fail_at(nth);
+        int rc = mr_reader_open(&opts, &r, NULL);
+        if (rc == MR_OK) {
+            rc = mr_reader_pull(r, want, LONG_MS, &block, NULL);
+            mr_reader_close(r);
+        }
+        mr_alloc_fail_at(0);
+        assert_true(rc == MR_END || rc == MR_EEXHAUSTED || rc == MR_EUNAVAIL);
+        mr_read_options_clear(&opts);
+    }
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -536,6 +570,7 @@ int main(int argc, char **argv)
         TEST(closing_early_says_goodbye),
         TEST(what_was_returned_is_reported),
         TEST(the_queue_is_bounded),
+        TEST(any_allocation_may_fail),
     };
 
     if (argc > 1) {

@@ -5,7 +5,7 @@
  * "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the rest.
  *
  * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of all dispatchers.
- * Every call ends within @timeout_ms (0: 60 s) with MR_EUNAVAIL naming the addresses, or earlier by mr_cancel_flag.
+ * Every call ends within @timeout_ms (0: 60 s): with MR_EUNAVAIL naming the addresses if no dispatcher answered by then.
  * Threads: all functions are safe from any thread.
  */
 #ifndef MILLRACE_SERVICE_H

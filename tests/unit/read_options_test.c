@@ -1,0 +1,130 @@
+/* The attributes of "distribute" and "from_dataset_id". */
+#include "client/options.h"
+#include "element/spec_proto.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#define TEXT(n, v) {.name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1}
+
+struct spec {
+    void *bytes;
+    size_t size;
+};
+
+static int setup(void **state)
+{
+    static struct spec spec;
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    mr_spec *s = NULL;
+
+    assert_int_equal(mr_spec_new(&leaf, 1, NULL, &s, NULL), MR_OK);
+    assert_int_equal(mr_spec_pack(s, &spec.bytes, &spec.size, NULL), MR_OK);
+    mr_spec_unref(s);
+    *state = &spec;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    mr_free(((struct spec *)*state)->bytes);
+    return 0;
+}
+
+static int parse(const struct spec *spec, struct mr_attr extra, struct mr_read_options *o, mr_error *err)
+{
+    struct mr_attr attrs[] = {
+        TEXT("service", "grpc://a:1,b:2"),
+        TEXT("dataset_id", "digits"),
+        {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
+        extra,
+    };
+
+    return mr_read_options_parse(attrs, 4, NULL, 3, o, err);
+}
+
+static void defaults(void **state)
+{
+    struct mr_read_options o;
+
+    assert_int_equal(parse(*state, (struct mr_attr)TEXT("processing_mode", "OFF"), &o, NULL), MR_OK);
+    assert_string_equal(o.service, "grpc://a:1,b:2");
+    assert_string_equal(o.dataset_id, "digits");
+    assert_string_equal(o.job_name, "");
+    assert_string_equal(o.target_workers, "AUTO");
+    assert_int_equal(o.mode, MILLRACE__PROCESSING_MODE__PROCESSING_OFF);
+    assert_int_equal(o.repetition, 3);
+    assert_int_equal(o.max_outstanding, 0);
+    assert_int_equal(o.connect_timeout_ms, 60000);
+    assert_int_equal(o.heartbeat_ms, 1000);
+    assert_int_equal(mr_spec_leaves(o.spec), 1);
+    mr_read_options_clear(&o);
+}
+
+static void modes(void **state)
+{
+    static const struct {
+        struct mr_attr attr;
+        int rc;
+        int mode;
+    } cases[] = {
+        {TEXT("processing_mode", "parallel_epochs"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_OFF},
+        {TEXT("processing_mode", "DYNAMIC"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC},
+        {TEXT("processing_mode", "distributed_epoch"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC},
+        {TEXT("processing_mode", "FILE_OR_DATA"), MR_EUNIMPL, 0},
+        {TEXT("processing_mode", "off"), MR_EINVAL, 0},
+        {TEXT("processing_mode", ""), MR_EINVAL, 0},
+        {TEXT("processing_mode", "OFF\0x"), MR_EINVAL, 0},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mr_read_options o;
+        mr_error err;
+
+        assert_int_equal(parse(*state, cases[i].attr, &o, &err), cases[i].rc);
+        if (cases[i].rc == MR_OK) {
+            assert_int_equal(o.mode, cases[i].mode);
+        } else {
+            assert_non_null(strstr(err.message, "processing_mode"));
+        }
+        mr_read_options_clear(&o);
+    }
+}
+
+static void what_is_not_built_is_refused(void **state)
+{
+    static const struct mr_attr extra[] = {TEXT("guarantee", "exactly_once"), TEXT("target_workers", "LOCAL")};
+
+    for (size_t i = 0; i < 2; i++) {
+        struct mr_read_options o;
+        mr_error err;
+
+        assert_int_equal(parse(*state, extra[i], &o, &err), MR_EUNIMPL);
+        assert_non_null(strstr(err.message, extra[i].name));
+        mr_read_options_clear(&o);
+    }
+}
+
+static void a_spec_is_needed(void **state)
+{
+    struct mr_attr attrs[] = {TEXT("service", "a:1"), TEXT("processing_mode", "OFF")};
+    struct mr_read_options o;
+    mr_error err;
+
+    assert_int_equal(mr_read_options_parse(attrs, 2, NULL, 0, &o, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "spec"));
+    mr_read_options_clear(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(modes),
+        cmocka_unit_test(what_is_not_built_is_refused),
+        cmocka_unit_test(a_spec_is_needed),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
