@@ -6,7 +6,8 @@
  * other than OK arrives as a mr_error (mr_code_from_status()).
  *
  * Lifetime: mr_rpc_acquire()/mr_rpc_release() count users; gRPC is initialised by the first and shut down completely by
- * the last (see mr_rpc_keep_forkable()); neither is called from a callback. Everything made between must be freed before release.
+ * the last (see mr_rpc_keep_forkable()); neither is called from a callback. Everything made between must be freed
+ * before release.
  */
 #ifndef MR_RPC_RPC_H
 #define MR_RPC_RPC_H
@@ -29,8 +30,8 @@ int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err);
 void mr_rpc_release(mr_rpc_runtime *rt);
 
 /*
- * Before the first mr_rpc_acquire() of the process: it may fork while nothing is open, and parent and child may both use
- * gRPC afterwards. Takes a poller that suits tens of connections, not thousands: for clients, not for servers.
+ * Before the first mr_rpc_acquire() of the process: it may fork while nothing is open, and parent and child may both
+ * use gRPC afterwards. Takes a poller that suits tens of connections, not thousands: for clients, not for servers.
  */
 void mr_rpc_keep_forkable(void);
 
@@ -71,18 +72,21 @@ int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request,
 /* ---- streams, both sides ---- */
 
 struct mr_rpc_stream_ops {
-    /* A message came; it is the callee's (mr_rpc_message_free()). The next one is received after mr_rpc_stream_receive(). */
+    /* A message came; it is the callee's (mr_rpc_message_free()). The next one is received after
+     * mr_rpc_stream_receive(). */
     void (*message)(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
     /* The send that was in flight is done: the next may go. */
     void (*sent)(void *ctx, mr_rpc_stream *s);
     /*
      * Over: exactly once, after the last other callback. Client: the status the server gave, or the transport's error
-     * (MR_OK: clean end). Server: the client is gone (MR_ECANCELED) or the stream was finished (MR_OK). No callback follows.
+     * (MR_OK: clean end). Server: the client is gone (MR_ECANCELED) or the stream was finished (MR_OK). No callback
+     * follows.
      */
     void (*ended)(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err);
 };
 
-/* Client: open a bidirectional (or server-streaming) call. timeout_ms -1: none. Reads begin with mr_rpc_stream_receive(). */
+/* Client: open a bidirectional (or server-streaming) call. timeout_ms -1: none. Reads begin with
+ * mr_rpc_stream_receive(). */
 int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata, int64_t timeout_ms,
                        bool wait_for_ready, const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
                        mr_error *err);
@@ -118,17 +122,21 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
 /* ---- server ---- */
 
 int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err);
-/* Before start. @handle runs on the runtime's thread; it or somebody later must call mr_rpc_reply() once. Bytes are lent. */
+/* Before start. @handle runs on the runtime's thread; it or somebody later must call mr_rpc_reply() once. Bytes are
+ * lent. */
 typedef void mr_rpc_handler(void *ctx, mr_rpc_request *req, const void *bytes, size_t size);
 int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, mr_rpc_handler *handle, void *ctx, mr_error *err);
 /* @accept is called for each new stream: it sets the ops and the context (mr_rpc_stream_accept) or refuses (finish). */
 typedef void mr_rpc_accept(void *ctx, mr_rpc_stream *s);
 int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err);
 void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx);
-/* @address "host:port", port 0: any. *@port is the bound one. MR_EUNAVAIL if it is taken (ports are never shared). */
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port, mr_error *err);
+/* @address "host:port" (else MR_EINVAL), port 0: any. *@port is the bound one. MR_EUNAVAIL: taken (ports are never
+ * shared). */
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
+                         mr_error *err);
 int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err);
-/* Nothing new is accepted; open calls are cancelled after @grace_ms. Blocks until all have ended. Not from a callback. */
+/* Nothing new is accepted; open calls are cancelled after @grace_ms. Blocks until all have ended. Not from a callback.
+ */
 void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms);
 void mr_rpc_server_free(mr_rpc_server *srv);
 

@@ -14,6 +14,7 @@
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MR_INT_ARG(name, n) \
@@ -406,12 +407,31 @@ int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *ac
     return add_method(srv, path, NULL, accept, ctx, err);
 }
 
+/* "host:port", "[v6]:port" or ":port". gRPC itself takes 99999 for 34463 and a word for a service's name. */
+static bool is_listen_address(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    char *end = NULL;
+
+    if (colon == NULL || colon[1] < '0' || colon[1] > '9') {
+        return false;
+    }
+    if (memchr(address, ':', (size_t)(colon - address)) != NULL && !(address[0] == '[' && colon[-1] == ']')) {
+        return false;
+    }
+    unsigned long port = strtoul(colon + 1, &end, 10);
+    return *end == '\0' && port <= UINT16_MAX;
+}
+
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
                          mr_error *err)
 {
     MR_ASSERT(!srv->started);
     if (tls != NULL) {
         return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in", address);
+    }
+    if (!is_listen_address(address)) {
+        return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535", address);
     }
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
     int bound = grpc_server_add_http2_port(srv->server, address, creds);

@@ -51,6 +51,10 @@ def test_version():
     (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
     (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
     (["worker"], "--dispatcher is needed"),
+    (["worker", "--dispatcher", "localhost"], "'localhost' is no address: host:port is wanted"),
+    (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
+    (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "listening on '5051': host:port is wanted"),
+    (["dispatcher", "--listen", "::1:5050"], "listening on '::1:5050': host:port is wanted"),
     (["dev", "--work-dir", "x", "--etcd-endpoints", "y"], "--work-dir is the home of a private etcd"),
 ])
 def test_usage_errors(args, said):
