@@ -1,4 +1,4 @@
-"""A dataset, here and through the service. Run it from the tree: see python/README.md for the variables."""
+"""A dataset, here and through the service. How to run it from the tree is in the README beside it."""
 
 import millrace as mr
 
