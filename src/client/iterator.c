@@ -10,9 +10,9 @@
 #include "engine/engine.h"
 
 #include <millrace/iterator.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <pthread.h>
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's state. */
 #define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */
@@ -25,7 +25,8 @@ struct mr_iterator {
     bool started;
 };
 
-/* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to ask than getpid(). */
+/* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to ask than getpid().
+ */
 static unsigned generation;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -269,7 +270,8 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
         return rc;
     }
     if (it->started) {
-        return mr_error_set(err, MR_EPRECOND, "restoring an iterator that was read from: restore comes before the first read");
+        return mr_error_set(err, MR_EPRECOND,
+                            "restoring an iterator that was read from: restore comes before the first read");
     }
     if (size < sizeof head) {
         return mr_error_set(err, MR_EINVAL, "restoring the iterator: %zu bytes are no state", size);

@@ -52,8 +52,8 @@ static int parse_mode(const char *name, Millrace__ProcessingMode *ret, mr_error 
             return mr_error_set(err, MR_EUNIMPL, "processing_mode '%s' is not built: OFF and DYNAMIC are", name);
         }
     }
-    return mr_error_set(err, MR_EINVAL, "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch",
-                        name);
+    return mr_error_set(err, MR_EINVAL,
+                        "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch", name);
 }
 
 /* What the job asks for and this library cannot give is refused here, not ignored. */

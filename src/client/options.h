@@ -20,9 +20,9 @@ struct mr_read_options {
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;
     uint64_t repetition;
-    char *dataset_id;   /* from_dataset_id, else NULL */
-    mr_dataset *input;  /* distribute: a reference, else NULL */
-    mr_spec *spec;      /* a reference: what elements must be like */
+    char *dataset_id;  /* from_dataset_id, else NULL */
+    mr_dataset *input; /* distribute: a reference, else NULL */
+    mr_spec *spec;     /* a reference: what elements must be like */
 };
 
 /* MR_EINVAL and MR_EUNIMPL name the attribute. Free with mr_read_options_clear(), also after a failure. */

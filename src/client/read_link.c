@@ -1,6 +1,6 @@
 /*
- * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow the task list (a watch),
- * prove to be alive (heartbeats). When the leader does not know us any more, attach again to the same job.
+ * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow the task list (a
+ * watch), prove to be alive (heartbeats). When the leader does not know us any more, attach again to the same job.
  *
  * While nobody leads, the calls wait; reading from the workers that are known goes on.
  */
@@ -32,7 +32,8 @@ static struct mr_read_task *find_task_locked(const mr_reader *r, const Millrace_
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (strcmp(t->id, info->task_id) == 0 && t->attempt == info->attempt &&
             strcmp(t->incarnation, info->worker_incarnation) == 0) {
             return t;
@@ -98,7 +99,8 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
     mr_error err;
 
     r->finished = true;
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         close_task_locked(t);
     }
     if (end == NULL) {
@@ -136,7 +138,8 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
             close_task_locked(t);
         }
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (!is_listed(t, u)) {
             close_task_locked(t);
         }
@@ -168,7 +171,8 @@ static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refu
 /* ---- calls, on the link's thread ---- */
 
 /*
- * Until a dispatcher has answered for the first time, the connect timeout holds; afterwards only the application's patience.
+ * Until a dispatcher has answered for the first time, the connect timeout holds; afterwards only the application's
+ * patience.
  */
 static int call(mr_reader *r, const char *method, ProtobufCMessage *request, const ProtobufCMessageDescriptor *type,
                 ProtobufCMessage **reply, mr_error *err)
@@ -260,7 +264,8 @@ static size_t unreachable(mr_reader *r, char *list[UNREACHABLE_MAX])
     size_t n = 0;
 
     MR_LOCK(&r->lock);
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         bool away = !t->end && !t->closed && t->failing_ms != 0 && now - t->failing_ms >= UNREACHABLE_MS;
 
         if (away && n < UNREACHABLE_MAX) {

@@ -1,14 +1,15 @@
 /*
  * The streams to the workers (/millrace.Worker/Read).
  *
- * Happy path: open with the session and the first limits; messages come, each is acknowledged at once (one send in flight,
- * the next says all that has happened meanwhile); END comes; the last acknowledgement says "done"; the worker closes.
+ * Happy path: open with the session and the first limits; messages come, each is acknowledged at once (one send in
+ * flight, the next says all that has happened meanwhile); END comes; the last acknowledgement says "done"; the worker
+ * closes.
  *
  * Failures: a broken stream is opened again with the same session, from the first element that did not come; the
  * waiting grows, and the dispatcher is told whom we cannot reach. So is one that broke before the worker had our last
- * acknowledgement: until it has that, the task does not end for anybody. A worker that cannot resume says ABORTED: then the next
- * session begins. "Moved" (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it is lost.
- * What a task's pipeline failed with is the reader's error.
+ * acknowledgement: until it has that, the task does not end for anybody. A worker that cannot resume says ABORTED: then
+ * the next session begins. "Moved" (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it
+ * is lost. What a task's pipeline failed with is the reader's error.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -34,7 +35,8 @@ static unsigned open_tasks_locked(const mr_reader *r)
     const struct mr_read_task *t;
     unsigned n = 0;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         n += !t->end && !t->closed;
     }
     return n > 0 ? n : 1;
@@ -131,9 +133,21 @@ void mr_read_task_tell_locked(struct mr_read_task *t, bool force)
         return;
     }
     limits_locked(t, &limit, &limit_bytes);
-    if (force || t->session.told_received != t->session.received ||
-        mr_session_worth_telling(&t->session, limit, limit_bytes)) {
+    if (force || mr_session_worth_telling(&t->session, limit, limit_bytes)) {
         send_locked(t, false);
+    }
+}
+
+/* What came and what was taken is said with the next credit, or soon: a message of its own for each would cost more. */
+static void acknowledge_soon_locked(struct mr_read_task *t)
+{
+    const struct mr_session *s = &t->session;
+    mr_reader *r = t->reader;
+    bool news = s->told_received != s->received || s->told_returned != s->returned;
+
+    if (news && !r->ack_due) {
+        r->ack_due = true;
+        (void)pthread_cond_broadcast(&r->due);
     }
 }
 
@@ -149,10 +163,7 @@ void mr_read_task_taken_locked(struct mr_read_task *t)
     } else {
         mr_read_task_tell_locked(t, false);
     }
-    if (t->session.told_returned != t->session.returned && !r->ack_due) {
-        r->ack_due = true;
-        (void)pthread_cond_broadcast(&r->due);
-    }
+    acknowledge_soon_locked(t);
 }
 
 /* ---- few credits for many tasks ---- */
@@ -163,7 +174,8 @@ static struct mr_read_task *hungriest_locked(const mr_reader *r)
     struct mr_read_task *best = NULL;
     struct mr_read_task *t;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         bool idle = t->stream != NULL && t->connected && !t->end && !t->closed && !t->revoking && !t->sending &&
                     t->session.count == 0 && t->session.limit <= t->session.received;
 
@@ -183,7 +195,8 @@ void mr_read_grant_locked(mr_reader *r)
     if (!mr_read_few_credits_locked(r)) {
         return;
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (!t->end && !t->closed) {
             bool unsure = t->revoking && now - t->told_ms < REVOKED_MS;
 
@@ -209,7 +222,8 @@ int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms)
     if (!mr_read_few_credits_locked(r) || hungriest_locked(r) == NULL) {
         return next;
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         bool parked = t->session.limit > t->session.received;
         int64_t due = t->told_ms + (t->revoking ? REVOKED_MS : PARKED_MS);
 
@@ -354,6 +368,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
         mr_rpc_stream_cancel(stream);
     } else if (more) {
         mr_read_task_tell_locked(t, t->goodbye);
+        acknowledge_soon_locked(t);
         mr_read_grant_locked(r);
     }
     mr_mutex_unlock(&r->lock);
@@ -399,8 +414,8 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
         }
         if (!t->complained && now - t->failing_ms >= COMPLAIN_MS) {
             t->complained = true;
-            mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker", "%s",
-                   t->address, "error", "%s", rc < 0 ? err->message : "it closes the stream", NULL);
+            mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker",
+                   "%s", t->address, "error", "%s", rc < 0 ? err->message : "it closes the stream", NULL);
         }
         t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
     }

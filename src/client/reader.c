@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define ACK_MS 50
+/* Soon enough for the end of a task, which waits for what every reader of it has received. */
+#define ACK_MS 5
 #define GOODBYE_MS 200
 
 /* ---- pulling ---- */
@@ -17,7 +18,8 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (t->session.count == 0) {
             if (t->failed) {
                 mr_reader_fail_locked(r, &t->err);
@@ -44,7 +46,8 @@ static bool at_end_locked(const mr_reader *r)
     if (!r->finished) {
         return false;
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (t->session.count > 0 || (!t->end && !t->closed)) {
             return false;
         }
@@ -57,7 +60,8 @@ static void found_empty_locked(mr_reader *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (t->stream != NULL && !t->end && !t->closed) {
             mr_session_found_empty(&t->session);
             mr_read_task_tell_locked(t, false);
@@ -123,7 +127,8 @@ static int64_t reconnect_locked(mr_reader *r, int64_t now)
     struct mr_read_task *t;
     int64_t next = INT64_MAX;
 
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (t->stream != NULL || t->settled || t->closed) {
             continue;
         }
@@ -144,8 +149,12 @@ static int64_t acknowledge_locked(mr_reader *r, int64_t now)
     if (!r->ack_due) {
         return next;
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
-        if (t->stream == NULL || t->end || t->closed || t->session.told_returned == t->session.returned) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        bool news =
+            t->session.told_received != t->session.received || t->session.told_returned != t->session.returned;
+
+        if (t->stream == NULL || t->end || t->closed || !news) {
             continue;
         }
         if (now - t->told_ms >= ACK_MS) {
@@ -263,7 +272,8 @@ static void say_goodbye(mr_reader *r)
     struct mr_read_task *t;
 
     mr_mutex_lock(&r->lock);
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         if (t->stream != NULL && !t->connected) {
             mr_read_task_drop_locked(t);
         } else if (t->stream != NULL && !t->goodbye) {
@@ -291,7 +301,8 @@ void mr_reader_close(void *ctx)
     while (r->streams > 0 && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
-    TAILQ_FOREACH (t, &r->tasks, link) {
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
         mr_read_task_drop_locked(t);
     }
     while (r->streams > 0) {

@@ -1,6 +1,6 @@
 /*
- * A reader: one iterator over a dataset that workers produce. It attaches to a job, learns of its tasks, reads from all of
- * them at once and gives their elements in turn.
+ * A reader: one iterator over a dataset that workers produce. It attaches to a job, learns of its tasks, reads from all
+ * of them at once and gives their elements in turn.
  *
  * Threads: pull and close belong to one thread at a time; cancel is safe from any.
  */

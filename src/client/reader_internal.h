@@ -40,13 +40,13 @@ struct mr_read_task {
     bool settled;  /* ... and knows that we know: no need to connect again */
     bool closed;   /* the dispatcher says that it ended or is lost */
     bool failed;
-    mr_error err;         /* failed */
-    int64_t told_ms;      /* when credits were sent last */
-    int64_t granted_ms;   /* when a single credit was given (few credits for many tasks) */
-    int64_t retry_ms;     /* not connected: when to try */
-    unsigned failures;    /* since the last message */
-    int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
-    bool complained;      /* ... and people were told */
+    mr_error err;       /* failed */
+    int64_t told_ms;    /* when credits were sent last */
+    int64_t granted_ms; /* when a single credit was given (few credits for many tasks) */
+    int64_t retry_ms;   /* not connected: when to try */
+    unsigned failures;  /* since the last message */
+    int64_t failing_ms; /* since when it cannot be reached; 0: it can */
+    bool complained;    /* ... and people were told */
 };
 
 struct mr_reader {
@@ -73,9 +73,9 @@ struct mr_reader {
     bool finished; /* the iteration is: no task will be added */
     bool failed;
     bool stopping;
-    bool waiting;  /* pull does */
-    bool ack_due;  /* something was returned that no worker was told yet */
-    mr_error err;  /* failed */
+    bool waiting; /* pull does */
+    bool ack_due; /* something came or was returned that its worker was not told yet */
+    mr_error err; /* failed */
 };
 
 /* ---- read_stream.c; all with the lock ---- */

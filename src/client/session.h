@@ -1,10 +1,10 @@
 /*
- * The state of reading one task: what came, what the application took, what the worker may send. Pure: no I/O, no clock,
- * no lock; one owner at a time. The counters are those of protocol messages (proto/millrace/service.proto, ReadRequest):
- * elements are numbered within a session, limits are absolute.
+ * The state of reading one task: what came, what the application took, what the worker may send. Pure: no I/O, no
+ * clock, no lock; one owner at a time. The counters are those of protocol messages (proto/millrace/service.proto,
+ * ReadRequest): elements are numbered within a session, limits are absolute.
  *
- * Slow start: the window begins at 2 elements and doubles when the queue is found empty while the worker had used all it
- * was allowed; a worker that is slower than its window is not asked for more.
+ * Slow start: the window begins at 2 elements and doubles when the queue is found empty while the worker had used all
+ * it was allowed; a worker that is slower than its window is not asked for more.
  */
 #ifndef MR_CLIENT_SESSION_H
 #define MR_CLIENT_SESSION_H
@@ -48,8 +48,8 @@ void mr_session_next(struct mr_session *s);
 void mr_session_reconnect(struct mr_session *s);
 
 /*
- * Elements [first, first + rows of @blocks) came. Duplicates of what is known are dropped. MR_EDATALOSS: a gap, or more than
- * was allowed. Takes references of its own.
+ * Elements [first, first + rows of @blocks) came. Duplicates of what is known are dropped. MR_EDATALOSS: a gap, or more
+ * than was allowed. Takes references of its own.
  */
 int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n, mr_error *err);
 /* Up to @rows rows from the queue's head: MR_OK, or MR_END when it is empty. *@ret is the caller's reference. */

@@ -1,8 +1,8 @@
 /*
  * Calls: attempts at one member after the other until the leader has answered.
  *
- * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag, the line on stderr and
- * the bound of the attempt all are reasons to look up.
+ * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag, the line on stderr
+ * and the bound of the attempt all are reasons to look up.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -131,9 +131,9 @@ static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_member 
 }
 
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
-static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path,
-                                       ProtobufCMessage *request, const ProtobufCMessageDescriptor *reply_type,
-                                       ProtobufCMessage **reply, mr_error *err)
+static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path, ProtobufCMessage *request,
+                                       const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **reply,
+                                       mr_error *err)
 {
     struct mr_member *m = mr_search_next_locked(c, &p->search);
     const Millrace__ReplyHeader *header = NULL;

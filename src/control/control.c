@@ -1,9 +1,10 @@
 /*
  * Who the dispatchers are and which one leads.
  *
- * Happy path: the first member that is asked leads, or names who does. Failures: a member that cannot be reached or does
- * not answer in time is passed over for this round; after a round there is a pause. The configured members stay for ever
- * (they are names: each connection resolves them anew); those a leader named go an hour after it named them last.
+ * Happy path: the first member that is asked leads, or names who does. Failures: a member that cannot be reached or
+ * does not answer in time is passed over for this round; after a round there is a pause. The configured members stay
+ * for ever (they are names: each connection resolves them anew); those a leader named go an hour after it named them
+ * last.
  *
  * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known one is a deposed
  * leader's; another incarnation, from a leader, replaces what was known (the store was restored or made anew).

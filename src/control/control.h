@@ -1,11 +1,12 @@
 /*
- * A connection to the service: knows the dispatchers' addresses, finds the one that leads, follows it when it changes, and
- * repeats calls until the leader answers them. Used by workers and clients; only dispatchers themselves do not.
+ * A connection to the service: knows the dispatchers' addresses, finds the one that leads, follows it when it changes,
+ * and repeats calls until the leader answers them. Used by workers and clients; only dispatchers themselves do not.
  *
- * What it does for each call: fills in the request's RequestHeader from what was learned, checks the reply's ReplyHeader,
- * follows redirects (at most 3 in a row, and never back to an older epoch), bounds each attempt so that a leader that
- * hangs costs seconds, waits with jitter between rounds. It gives up only at the caller's deadline, at a cancellation, or
- * on a definite answer; so calls must be safe to repeat, which those of proto/millrace/service.proto are.
+ * What it does for each call: fills in the request's RequestHeader from what was learned, checks the reply's
+ * ReplyHeader, follows redirects (at most 3 in a row, and never back to an older epoch), bounds each attempt so that a
+ * leader that hangs costs seconds, waits with jitter between rounds. It gives up only at the caller's deadline, at a
+ * cancellation, or on a definite answer; so calls must be safe to repeat, which those of proto/millrace/service.proto
+ * are.
  *
  * Threads: everything is safe from any thread, but new and free. Calls block; none may be made on rpc's thread.
  */
@@ -36,11 +37,13 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
 void mr_control_free(mr_control *c);
 
 /*
- * Call "/millrace.Dispatcher/<method>" at the leader. @request's first field is a RequestHeader, which is set during the
- * call; the reply's is a ReplyHeader. MR_OK: *@reply is the caller's (protobuf_c_message_free_unpacked(reply, NULL)).
+ * Call "/millrace.Dispatcher/<method>" at the leader. @request's first field is a RequestHeader, which is set during
+ * the call; the reply's is a ReplyHeader. MR_OK: *@reply is the caller's (protobuf_c_message_free_unpacked(reply,
+ * NULL)).
  *
- * Errors: what the leader said, if it was definite; MR_EUNAVAIL naming the addresses after @timeout_ms (-1: never), with
- * MR_MAYBE_APPLIED if an attempt may have reached a leader; MR_ECANCELED once *@cancel is true (NULL: not cancellable).
+ * Errors: what the leader said, if it was definite; MR_EUNAVAIL naming the addresses after @timeout_ms (-1: never),
+ * with MR_MAYBE_APPLIED if an attempt may have reached a leader; MR_ECANCELED once *@cancel is true (NULL: not
+ * cancellable).
  */
 int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request,
                     const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms, const atomic_bool *cancel,
@@ -64,15 +67,16 @@ struct mr_control_watch_ops {
     /* A message of the leader, its header checked; lent. Runs on the watch's own thread and may block. */
     void (*update)(void *ctx, const ProtobufCMessage *update);
     /*
-     * The leader refused for good (for instance MR_ENOTFOUND: it does not know the client). After *@again = true the watch
-     * goes on; otherwise it rests until freed.
+     * The leader refused for good (for instance MR_ENOTFOUND: it does not know the client). After *@again = true the
+     * watch goes on; otherwise it rests until freed.
      */
     void (*refused)(void *ctx, const mr_error *err, bool *again);
 };
 
 /*
- * Open the server stream "/millrace.Dispatcher/<method>" and keep it open: when it breaks, ends, or a leader with a newer
- * epoch is heard of, it is opened again at the next leader. @request is packed anew each time and must stay as it is.
+ * Open the server stream "/millrace.Dispatcher/<method>" and keep it open: when it breaks, ends, or a leader with a
+ * newer epoch is heard of, it is opened again at the next leader. @request is packed anew each time and must stay as it
+ * is.
  */
 int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *request,
                          const ProtobufCMessageDescriptor *update_type, const struct mr_control_watch_ops *ops,

@@ -38,7 +38,7 @@ struct mr_control {
     char cluster[MR_NAME_BYTES_MAX + 1];
     char incarnation[MR_INCARNATION_BYTES_MAX + 1];
     uint64_t epoch;
-    bool answered;  /* some dispatcher has, ever */
+    bool answered; /* some dispatcher has, ever */
     bool announced;
     LIST_HEAD(, mr_control_watch) watches;
 };
@@ -69,8 +69,8 @@ void mr_member_put_locked(mr_control *c, struct mr_member *m);
 void mr_member_failed_locked(mr_control *c, struct mr_member *m);
 
 /*
- * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may be NULL (no header: not
- * a dispatcher of ours).
+ * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may be NULL (no header:
+ * not a dispatcher of ours).
  */
 enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
                                         const Millrace__ReplyHeader *h, mr_error *err);

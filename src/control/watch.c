@@ -1,8 +1,8 @@
 /*
  * Watches: a server stream that is opened again at the next leader whenever it ends.
  *
- * A watch has a thread. Streams call back on rpc's thread, which only hands over: the message or the end. One message is
- * asked for at a time, so a slow callback holds back the leader, not our memory.
+ * A watch has a thread. Streams call back on rpc's thread, which only hands over: the message or the end. One message
+ * is asked for at a time, so a slow callback holds back the leader, not our memory.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -26,7 +26,7 @@ struct mr_control_watch {
     /* control->lock */
     mr_rpc_message *message;
     bool ended;
-    mr_error end;   /* why, if end.code < 0 */
+    mr_error end; /* why, if end.code < 0 */
     bool stop;
     bool moved;     /* a newer epoch was heard of */
     uint64_t epoch; /* of the leader at the other end */
@@ -36,7 +36,8 @@ void mr_control_watches_wake_locked(mr_control *c)
 {
     struct mr_control_watch *w;
 
-    LIST_FOREACH (w, &c->watches, link) {
+    LIST_FOREACH(w, &c->watches, link)
+    {
         w->moved = w->epoch != c->epoch;
     }
     (void)pthread_cond_broadcast(&c->changed);
@@ -100,8 +101,7 @@ static int open_stream(struct mr_control_watch *w, struct mr_member *m, mr_rpc_s
     return rc;
 }
 
-static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m,
-                                    mr_error *err)
+static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m, mr_error *err)
 {
     mr_control *c = w->control;
     mr_rpc_message *message = w->message;

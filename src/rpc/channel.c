@@ -9,14 +9,83 @@
 
 #include <string.h>
 
-#define MR_INT_ARG(name, n) \
-    {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n)}}
+#define MR_INT_ARG(name, n)                                                                                            \
+    {                                                                                                                  \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }                         \
+    }
 
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500
 
 /* A reader's largest message is one element and its header. */
 #define MR_CHANNEL_RECEIVE_MAX ((int)(MR_ELEMENT_BYTES_MAX + 16 * MR_MIB))
+
+/*
+ * With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while something waits on it;
+ * between two calls nobody does but a backup poller, every 5 s. So a channel's state is watched for as long as it
+ * lives: then a server that comes late is seen when it comes. The watch ends when the channel is destroyed, and takes
+ * the rest along.
+ */
+static void watch_locked(mr_rpc_channel *ch)
+{
+    grpc_connectivity_state state = grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */);
+
+    grpc_channel_watch_connectivity_state(ch->channel, state, gpr_inf_future(GPR_CLOCK_MONOTONIC), ch->rt->cq,
+                                          &ch->watch_tag);
+}
+
+static void on_state(struct mr_rpc_tag *tag, bool ok)
+{
+    mr_rpc_channel *ch = MR_CONTAINER(tag, mr_rpc_channel, watch_tag);
+    mr_rpc_runtime *rt = ch->rt;
+
+    (void)ok;
+    mr_mutex_lock(&ch->lock);
+    bool closing = ch->closing;
+    if (!closing) {
+        watch_locked(ch);
+        (void)pthread_cond_broadcast(&ch->changed);
+    }
+    mr_mutex_unlock(&ch->lock);
+    if (closing) {
+        (void)pthread_cond_destroy(&ch->changed);
+        (void)pthread_mutex_destroy(&ch->lock);
+        mr_free(ch);
+        mr_rpc_call_ended(rt);
+    }
+}
+
+static void watch_begin(mr_rpc_channel *ch)
+{
+    ch->watched = true;
+    mr_mutex_init(&ch->lock);
+    mr_cond_init(&ch->changed);
+    mr_rpc_tag_init(&ch->watch_tag, on_state);
+    mr_rpc_call_began(ch->rt);
+    mr_mutex_lock(&ch->lock);
+    watch_locked(ch);
+    mr_mutex_unlock(&ch->lock);
+}
+
+/*
+ * Also with the poll engine, a channel that is destroyed while it connects may leak the connection attempt, and with it
+ * keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS, so wait for that.
+ */
+static void close_watched(mr_rpc_channel *ch)
+{
+    int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
+    bool may_wait = !pthread_equal(pthread_self(), ch->rt->thread);
+    grpc_channel *channel = ch->channel;
+
+    mr_mutex_lock(&ch->lock);
+    while (may_wait && mr_now_ms() < until &&
+           grpc_channel_check_connectivity_state(channel, 0) == GRPC_CHANNEL_CONNECTING) {
+        (void)mr_cond_wait_ms(&ch->changed, &ch->lock, until - mr_now_ms());
+    }
+    ch->closing = true;
+    mr_mutex_unlock(&ch->lock);
+    grpc_channel_destroy(channel); /* on_state() frees @ch. */
+}
 
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
                        mr_error *err)
@@ -54,57 +123,11 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
     ch->rt = rt;
     ch->channel = grpc_channel_create(address, creds, &list);
     grpc_channel_credentials_release(creds);
+    if (mr_rpc_is_forkable()) {
+        watch_begin(ch);
+    }
     *ret = ch;
     return MR_OK;
-}
-
-struct state_watch {
-    struct mr_rpc_tag tag;
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    bool over; /* lock */
-};
-
-static void on_state(struct mr_rpc_tag *tag, bool ok)
-{
-    struct state_watch *w = MR_CONTAINER(tag, struct state_watch, tag);
-
-    (void)ok;
-    MR_LOCK(&w->lock);
-    w->over = true;
-    (void)pthread_cond_signal(&w->cond);
-}
-
-/*
- * With gRPC's poll engine (mr_rpc_keep_forkable()), a channel that is destroyed while it connects may leak the connection
- * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS, so wait for that.
- */
-static void wait_until_settled(mr_rpc_channel *ch)
-{
-    struct state_watch w = {.over = false};
-    int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
-
-    if (pthread_equal(pthread_self(), ch->rt->thread)) {
-        return; /* It would be waiting for itself. */
-    }
-    mr_rpc_tag_init(&w.tag, on_state);
-    mr_mutex_init(&w.lock);
-    mr_cond_init(&w.cond);
-    while (mr_now_ms() < until &&
-           grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */) == GRPC_CHANNEL_CONNECTING) {
-        w.over = false;
-        mr_rpc_call_began(ch->rt);
-        grpc_channel_watch_connectivity_state(ch->channel, GRPC_CHANNEL_CONNECTING,
-                                              mr_rpc_deadline(until - mr_now_ms()), ch->rt->cq, &w.tag);
-        mr_mutex_lock(&w.lock);
-        while (!w.over) {
-            mr_cond_wait(&w.cond, &w.lock);
-        }
-        mr_mutex_unlock(&w.lock);
-        mr_rpc_call_ended(ch->rt);
-    }
-    (void)pthread_cond_destroy(&w.cond);
-    (void)pthread_mutex_destroy(&w.lock);
 }
 
 void mr_rpc_channel_free(mr_rpc_channel *ch)
@@ -112,8 +135,9 @@ void mr_rpc_channel_free(mr_rpc_channel *ch)
     if (ch == NULL || mr_rpc_inherited(ch->rt)) {
         return;
     }
-    if (mr_rpc_is_forkable()) {
-        wait_until_settled(ch);
+    if (ch->watched) {
+        close_watched(ch);
+        return;
     }
     grpc_channel_destroy(ch->channel);
     mr_free(ch);
@@ -205,9 +229,8 @@ static grpc_call_error start_unary(mr_rpc_call *call, const void *request, size_
 
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags = wait_for_ready
-                       ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
-                       : 0;
+    ops[0].flags =
+        wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET : 0;
     ops[0].data.send_initial_metadata.count = nmd;
     ops[0].data.send_initial_metadata.metadata = md;
     ops[1].op = GRPC_OP_SEND_MESSAGE;

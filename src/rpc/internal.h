@@ -26,7 +26,7 @@ struct mr_rpc_tag {
     void (*fn)(struct mr_rpc_tag *tag, bool ok);
 };
 
-#define MR_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define MR_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void mr_rpc_tag_init(struct mr_rpc_tag *tag, void (*fn)(struct mr_rpc_tag *tag, bool ok))
 {
@@ -46,6 +46,12 @@ struct mr_rpc_runtime {
 struct mr_rpc_channel {
     mr_rpc_runtime *rt;
     grpc_channel *channel;
+    /* Only with the poll engine: see channel.c. */
+    bool watched;
+    struct mr_rpc_tag watch_tag;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* the state */
+    bool closing;           /* lock */
 };
 
 struct mr_rpc_message {

@@ -48,8 +48,8 @@ static void after_fork(void)
 }
 
 /*
- * glibc gives the top of the heap back after each message and faults it in again: 600,000 page faults for 10 GB. Raising
- * the trim threshold more than doubles the throughput of large messages.
+ * glibc gives the top of the heap back after each message and faults it in again: 600,000 page faults for 10 GB.
+ * Raising the trim threshold more than doubles the throughput of large messages.
  */
 static void tune_malloc(void)
 {

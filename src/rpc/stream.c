@@ -26,17 +26,17 @@ struct mr_rpc_stream {
     void *ctx;
 
     pthread_mutex_t lock;
-    grpc_call *call;       /* lock, from here on; NULL once it is over */
-    unsigned pending;      /* batches that are out */
-    bool status_seen;      /* nothing new may be started */
-    bool cancelled;        /* by this side */
+    grpc_call *call;  /* lock, from here on; NULL once it is over */
+    unsigned pending; /* batches that are out */
+    bool status_seen; /* nothing new may be started */
+    bool cancelled;   /* by this side */
     bool receiving;
-    bool receive_ended;    /* the peer sends no more */
+    bool receive_ended; /* the peer sends no more */
     bool sending;
-    bool first_sent;       /* WRITE_BUFFER_HINT on a stream's first message never completes */
-    bool closing;          /* half close or finish was asked for */
+    bool first_sent; /* WRITE_BUFFER_HINT on a stream's first message never completes */
+    bool closing;    /* half close or finish was asked for */
     bool close_started;
-    bool accepted;         /* server: initial metadata was sent */
+    bool accepted; /* server: initial metadata was sent */
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 
@@ -150,7 +150,8 @@ static void start_close_locked(mr_rpc_stream *s)
     grpc_slice_unref(text);
 }
 
-/* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the runtime's thread. */
+/* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the runtime's thread.
+ */
 static void over(mr_rpc_stream *s)
 {
     mr_rpc_runtime *rt = s->rt;
@@ -423,9 +424,8 @@ static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t 
 
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags = wait_for_ready
-                       ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
-                       : 0;
+    ops[0].flags =
+        wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET : 0;
     ops[0].data.send_initial_metadata.count = nmd;
     ops[0].data.send_initial_metadata.metadata = md;
     ops[1].op = GRPC_OP_RECV_INITIAL_METADATA;

@@ -4,9 +4,12 @@
 #include "control/control.h"
 #include "fake_service.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +76,8 @@ static int open_job(struct fixture *f, int64_t timeout_ms, const atomic_bool *ca
 {
     Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
     ProtobufCMessage *reply = NULL;
-    int rc = mr_control_call(f->c, "Open", &req.base, &millrace__open_reply__descriptor, timeout_ms, cancel, &reply, err);
+    int rc =
+        mr_control_call(f->c, "Open", &req.base, &millrace__open_reply__descriptor, timeout_ms, cancel, &reply, err);
 
     if (rc == MR_OK) {
         assert_string_equal(((Millrace__OpenReply *)reply)->job_id, "job-1");
@@ -87,7 +91,7 @@ static int open_job(struct fixture *f, int64_t timeout_ms, const atomic_bool *ca
 
 static void bad_addresses_are_named(void **state)
 {
-    static const char *const bad[] = {"",       "host",          "host:",        ":1",         "host:0", "host:70000",
+    static const char *const bad[] = {"",         "host",       "host:", ":1",       "host:0", "host:70000",
                                       "a:1,,b:2", "http://a:1", "a b:1", "::1:5050", "a:1,b:x"};
     struct fixture *f = *state;
 

@@ -5,10 +5,13 @@
 #include "base/sync.h"
 #include "element/frame.h"
 
-#include <millrace/dataset.h> /* mr_free */
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
+#include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
 
@@ -331,10 +334,8 @@ static void send_header(struct fake_worker *w, Millrace__ReadHeader *h, mr_block
     const struct iovec *iov = mr_frame_iov(frame, &n);
     assert_true(n <= 16);
     for (size_t i = 0; i < n; i++) {
-        slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
-                                          .size = iov[i].iov_len,
-                                          .release = mr_frame_unref,
-                                          .ctx = mr_frame_ref(frame)};
+        slices[i] = (struct mr_rpc_slice){
+            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
     }
     w->sending = mr_rpc_stream_send(w->stream, slices, n, false, NULL) == MR_OK;
     mr_frame_unref(frame);

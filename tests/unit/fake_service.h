@@ -81,16 +81,16 @@ struct fake_worker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* what to do */
-    int64_t first;           /* value of its first element */
-    uint64_t total;          /* elements */
-    uint32_t rows;           /* a message has at most so many */
-    bool silent;             /* sends no elements */
-    uint64_t break_at;       /* break the stream off once, after so many elements; 0: never */
-    bool forget;             /* ... and do not know the session afterwards: ABORTED */
-    bool lose_goodbye;       /* break the stream off when END was sent, once */
-    int fail_code;           /* at the end */
-    bool strings;            /* elements of another spec */
-    int refuse_open;         /* code */
+    int64_t first;     /* value of its first element */
+    uint64_t total;    /* elements */
+    uint32_t rows;     /* a message has at most so many */
+    bool silent;       /* sends no elements */
+    uint64_t break_at; /* break the stream off once, after so many elements; 0: never */
+    bool forget;       /* ... and do not know the session afterwards: ABORTED */
+    bool lose_goodbye; /* break the stream off when END was sent, once */
+    int fail_code;     /* at the end */
+    bool strings;      /* elements of another spec */
+    int refuse_open;   /* code */
     /* the session */
     mr_rpc_stream *stream;
     bool sending;
@@ -98,15 +98,15 @@ struct fake_worker {
     bool answer_owed;
     bool end_sent;
     uint64_t number;
-    uint64_t cursor;         /* next to send, of the session */
-    uint64_t base;           /* element of the task at which the session began */
+    uint64_t cursor; /* next to send, of the session */
+    uint64_t base;   /* element of the task at which the session began */
     uint64_t limit;
     uint64_t received;
     uint64_t returned;
     bool done;
     /* what came */
     unsigned opens;
-    uint64_t limit_max;      /* most that was outstanding at once */
+    uint64_t limit_max; /* most that was outstanding at once */
     unsigned lowered;
 };
 

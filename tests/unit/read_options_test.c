@@ -2,12 +2,18 @@
 #include "client/options.h"
 #include "element/spec_proto.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
 #include <string.h>
 
-#define TEXT(n, v) {.name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1}
+#define TEXT(n, v)                                                                                                     \
+    {                                                                                                                  \
+        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                                        \
+    }
 
 struct spec {
     void *bytes;

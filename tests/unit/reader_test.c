@@ -5,9 +5,12 @@
 #include "client/reader.h"
 #include "fake_service.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,7 +384,7 @@ static void reading_goes_on_while_no_dispatcher_leads(void **state)
         usleep(1000);
     }
     fake_dispatcher_stop(&f->d);
-    pull_n(f, 180); /* all there is */
+    pull_n(f, 180);                                     /* all there is */
     assert_int_equal(pull(f, 1, 50, NULL), MR_TIMEOUT); /* but nobody says that it is over */
     fake_dispatcher_start(&f->d, f->rt, port);
     f->d.epoch = 8;

@@ -4,11 +4,14 @@
 #include "base/sync.h"
 #include "rpc/rpc.h"
 
-#include <millrace/dataset.h> /* mr_free */
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
 #include <dirent.h>
+#include <millrace/dataset.h> /* mr_free */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -748,7 +751,8 @@ static int child_serve(int tell, int stop)
     return told && closed ? 0 : 1;
 }
 
-/* A connection attempt that is dropped half-way must not keep gRPC open: a fork afterwards would give a useless child. */
+/* A connection attempt that is dropped half-way must not keep gRPC open: a fork afterwards would give a useless child.
+ */
 static void closed_while_connecting(void **state)
 {
     static struct fixture f;

@@ -1,9 +1,12 @@
 /* The state of reading one task: order, duplicates, credits, slow start. */
 #include "client/session.h"
 
-#include <stdarg.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
 #include <cmocka.h>
+
 #include <string.h>
 
 /* Rows first, first + 1, ... of int64. */
