@@ -31,6 +31,11 @@ const struct mr_leader_view *mr_election_leader(const mr_election *e)
     return &e->leader;
 }
 
+bool mr_election_leader_gone(const mr_election *e)
+{
+    return e->leader.known && (e->certain || (e->suspect && e->refused));
+}
+
 static struct mr_election_action *emit(mr_election *e, struct mr_election_actions *out,
                                        enum mr_election_action_kind kind)
 {
@@ -69,6 +74,7 @@ static void forget_suspicion(mr_election *e)
     e->refusals = 0;
     e->forcing = false;
     e->certain = false;
+    e->refused = false;
     e->ttl_last_s = -1;
     e->renewed_ms = INT64_MIN;
     e->probe_ms = INT64_MAX;
@@ -206,6 +212,7 @@ static void on_probed(mr_election *e, const struct mr_election_event *in)
     if (!e->suspect || in->epoch != e->leader.epoch || e->state != MR_ELECTION_FOLLOWING) {
         return;
     }
+    e->refused = in->refused;
     if (in->refused && e->refusals++ > 0) {
         start_forcing(e);
         return;

@@ -704,6 +704,11 @@ const struct mr_leader_view *mr_member_leader(const mr_member *m)
     return mr_election_leader(&m->election);
 }
 
+bool mr_member_leader_gone(const mr_member *m)
+{
+    return mr_election_leader_gone(&m->election);
+}
+
 bool mr_member_may_answer(const mr_member *m, int64_t now_ms)
 {
     return m->leading && now_ms < proven_ms(m) + m->election.ttl_ms / 2;

@@ -80,6 +80,7 @@ int64_t mr_member_due(const mr_member *m);
 bool mr_member_leads(const mr_member *m);    /* the state is loaded, and the term is not known to be over */
 int64_t mr_member_epoch(const mr_member *m); /* 0: no term of our own */
 const struct mr_leader_view *mr_member_leader(const mr_member *m);
+bool mr_member_leader_gone(const mr_member *m); /* mr_election_leader_gone() */
 /* May answers be given from memory? For ttl/2 from when the last committed batch was sent. */
 bool mr_member_may_answer(const mr_member *m, int64_t now_ms);
 /* How long etcd has not answered to the batch in flight. */

@@ -534,6 +534,17 @@ static void a_dead_leader_that_nobody_knew_is_replaced_after_three_seconds(void 
     sim_free(s);
 }
 
+/* Do all others take the leader's process for gone? */
+static bool gone_for_others(struct sim *s, int leader)
+{
+    bool gone = true;
+
+    for (int i = 0; i < NODES; i++) {
+        gone = gone && (i == leader || mr_member_leader_gone(s->nodes[i].member));
+    }
+    return gone;
+}
+
 static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
 {
     struct sim *s = sim_new(23);
@@ -550,6 +561,7 @@ static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
         run_ms(s, 500);
     }
     assert_int_equal(s->terms, 1);
+    assert_false(gone_for_others(s, leader));
     sim_free(s);
 }
 
@@ -561,7 +573,10 @@ static void a_young_term_is_left_alone(void **state)
     (void)state;
     run_ms(s, 50);
     kill_node(s, leader);
-    assert_in_range(outage_ms(s), 500, 1500); /* until it is a second old */
+    run_ms(s, 200);
+    assert_true(gone_for_others(s, leader)); /* Known to be dead meanwhile: nobody is sent there. */
+    assert_in_range(outage_ms(s), 300, 1300); /* until it is a second old */
+    assert_false(gone_for_others(s, leader));
     sim_free(s);
 }
 

@@ -278,8 +278,8 @@ bool mr_loop_led_by_another(const struct mr_loop *l)
 {
     const struct mr_leader_view *leader = mr_member_leader(l->member);
 
-    /* An earlier process at this one's address is gone; its key soon will be. */
-    return leader->known && strcmp(leader->record.instance, l->instance) != 0 &&
+    /* A process that is gone leads nobody; its key will be gone soon. So is an earlier one at this one's address. */
+    return leader->known && !mr_member_leader_gone(l->member) && strcmp(leader->record.instance, l->instance) != 0 &&
            strcmp(leader->record.address, l->address) != 0;
 }
 
