@@ -100,6 +100,9 @@ def _check_consumers(job_name, consumer_index, num_consumers):
         raise ValueError("consumer_index and num_consumers are given together, or not at all")
     if job_name is None:
         raise ValueError("num_consumers needs a job_name: consumers meet by that name")
+    for what, value in (("num_consumers", num_consumers), ("consumer_index", consumer_index)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{what} is an integer, not {value!r}")
     if num_consumers < 1:
         raise ValueError(f"num_consumers is at least 1: got {num_consumers}")
     if not 0 <= consumer_index < num_consumers:
@@ -280,7 +283,7 @@ class DispatcherConfig:
 class WorkerConfig:
     """
     How a worker runs. @dispatcher_address is "host:port[,host:port...]"; @worker_address is what clients use to reach it
-    ("%port%" stands for the real port).
+    ("%port%" stands for the real port). @dispatcher_timeout_ms is how long a task waits for splits while no dispatcher answers.
     """
 
     dispatcher_address: str
@@ -346,7 +349,10 @@ class DispatchServer(_server.Server):
 
 
 class WorkerServer(_server.Server):
-    """A worker in a child process: the `millrace` program, on the loopback interface."""
+    """
+    A worker in a child process: the `millrace` program, on the loopback interface. It serves once a dispatcher has taken it
+    on: starting waits for that, as long as it takes.
+    """
 
     _subcommand = "worker"
 
@@ -359,6 +365,9 @@ class WorkerServer(_server.Server):
         if config.data_transfer_protocol not in (None, "grpc"):
             raise errors.UnimplementedError(
                 f"data_transfer_protocol {config.data_transfer_protocol!r} is not built: \"grpc\" is")
+        if config.worker_tags is not None and (isinstance(config.worker_tags, str) or not all(
+                isinstance(t, str) and t and "," not in t for t in config.worker_tags)):
+            raise ValueError(f"worker_tags are words, none empty and none with a comma: got {config.worker_tags!r}")
         super().__init__(config, start)
 
     def _flags(self):

@@ -185,7 +185,7 @@ def test_the_spec_is_fetched_when_it_is_left_out(cluster):
 @pytest.mark.parametrize("arguments", [
     {"job_name": ""}, {"job_name": 3}, {"job_name": b"x"},
     {"num_consumers": 2, "consumer_index": 0}, {"num_consumers": 2, "job_name": "j"}, {"consumer_index": 0, "job_name": "j"},
-    {"num_consumers": 2, "consumer_index": 2, "job_name": "j"},
+    {"num_consumers": 2, "consumer_index": 2, "job_name": "j"}, {"num_consumers": "2", "consumer_index": 0, "job_name": "j"},
     {"service": ""}, {"service": 5}, {"service": None}, {"service": "grpc://a://b"}, {"service": "grpc://"},
     {"processing_mode": "sometimes"}, {"processing_mode": None}, {"processing_mode": 1}, {"compression": "foo"},
     {"target_workers": "SOME"}, {"max_outstanding_requests": 0}, {"max_outstanding_requests": 1.5},
@@ -223,6 +223,9 @@ def test_other_odd_arguments():
         mr.service.DispatchServer(mr.service.DispatcherConfig(fault_tolerant_mode=True))
     with pytest.raises(ValueError):
         mr.service.WorkerServer(mr.service.WorkerConfig(""))
+    for tags in ("abc", [""], ["a,b"], [3]):
+        with pytest.raises(ValueError, match="worker_tags"):
+            mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", worker_tags=tags))
     with pytest.raises(TypeError):
         mr.service.DispatchServer({"port": 3})
 
