@@ -162,7 +162,8 @@ uint64_t mr_session_outstanding(const struct mr_session *s)
 
 void mr_session_found_empty(struct mr_session *s)
 {
-    if (s->limit > 0 && s->received >= s->limit && s->window < MR_WINDOW_MAX) {
+    /* Half of it is used and the next credit has not left (a send is in flight): the worker is about to wait for us. */
+    if (s->limit > 0 && s->received + s->window / 2 >= s->limit && s->window < MR_WINDOW_MAX) {
         s->window *= 2;
     }
 }
