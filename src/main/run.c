@@ -1,5 +1,6 @@
 #include "main/run.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -166,14 +167,19 @@ bool run_stop_pending(void)
 
 static void *end_at_once(void *arg)
 {
-    struct timespec limit = {.tv_sec = STOP_SECONDS_MAX};
+    int64_t until = mr_now_ms() + STOP_SECONDS_MAX * 1000;
     sigset_t set;
     int sig;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
-    sig = sigtimedwait(&set, NULL, &limit);
+    do { /* A process that is frozen and goes on, or is looked into, comes out of the wait early. */
+        int64_t left = until - mr_now_ms();
+        struct timespec limit = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
+
+        sig = left > 0 ? sigtimedwait(&set, NULL, &limit) : -1;
+    } while (sig < 0 && mr_now_ms() < until);
     mr_log(MR_LOG_WARN, sig > 0 ? "a second signal: ending at once" : "stopping takes too long: ending at once", NULL);
     _exit(sig > 0 ? 128 + sig : 1);
 }
