@@ -51,6 +51,10 @@ lint: ## clang-format and clang-tidy
 	cmake --build --preset dev --target mr_generated -j $(JOBS)
 	@scripts/lint.sh $(DEV)
 
+models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)
+	@MODELS=1 scripts/deps.sh
+	@scripts/models.sh build/models
+
 bench: build ## measurements of docs/performance.md (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
-# LINT=1 adds what `make lint` needs.
+# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -10,6 +10,7 @@ libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler l
 services="etcd-server etcd-client"
 python="python3-numpy python3-pytest"
 lint="clang-format clang-tidy"
+models="spin"
 
 wanted="$build $libraries $services"
 case ${PYTHON:-/usr/bin/python3} in
@@ -18,6 +19,9 @@ case ${PYTHON:-/usr/bin/python3} in
 esac
 if [ -n "${LINT:-}" ]; then
     wanted="$wanted $lint"
+fi
+if [ -n "${MODELS:-}" ]; then
+    wanted="$wanted $models"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
