@@ -57,7 +57,7 @@ static void print_help(FILE *out)
         fprintf(out, "  %-12s %s\n", commands[i].name, summary);
     }
     fprintf(out, "\nExit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused,\n"
-                 "6 precondition, 124 timeout.\n");
+                 "6 precondition, 124 timeout, 130 interrupted.\n");
 }
 
 static const struct command *find(const char *name)
