@@ -432,7 +432,7 @@ class Torture:
         if not late:
             self.readers[2].send(**shared, file=file(2))
         self.readers[3].send(**reading(rng.choice(SHAPES), min(n, 30000), 3), mode="parallel_epochs", file=file(3))
-        self.readers[4].send(do="visit", service=self.service, seconds=seconds, threads=rng.choice([1, 4, 10]),
+        self.readers[4].send(do="visit", service=self.service, seconds=seconds, threads=rng.choice([1, 4, 30]),
                              seed=rng.randrange(1 << 30))
         self._plague(seconds / 2)
         if late:

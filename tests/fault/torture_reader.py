@@ -62,7 +62,7 @@ def read(command):
 
 
 def visit(command):
-    """Threads that come, read a little, and go: by close(), by reading to the end, or by dropping the iterator."""
+    """Threads that come, read a little, and go: by close(), also from another thread, by the end, or by dropping the iterator."""
     over = time.monotonic() + command["seconds"]
     errors, counts, lock = [], collections.Counter(), threading.Lock()
 
@@ -71,10 +71,13 @@ def visit(command):
         while time.monotonic() < over:
             n = rng.choice([10, 1000, 50000])
             mode = rng.choice(["parallel_epochs", "distributed_epoch"])
-            it, seen = None, set()
+            it, closer, seen = None, None, set()
             try:
                 it = iter(numbered(rng.choice(["range", "shuffle", "flat_map"]), n).apply(
                     mr.service.distribute(mode, command["service"])))
+                if rng.random() < 0.3:
+                    closer = threading.Timer(rng.uniform(0, 0.5), it.close)
+                    closer.start()
                 for _ in range(rng.choice([0, 1, 10, n])):
                     x = next(it, None)
                     if x is None or time.monotonic() > over:
@@ -88,9 +91,12 @@ def visit(command):
                 with lock:
                     counts["visits"] += 1
             except mr.errors.MillraceError as e:
-                with lock:
-                    errors.append(f"visitor, {mode}: {type(e).__name__}: {e}")
-            del it
+                if closer is None or not isinstance(e, mr.errors.FailedPreconditionError):
+                    with lock:
+                        errors.append(f"visitor, {mode}: {type(e).__name__}: {e}")
+            if closer is not None:
+                closer.join()
+            del it, closer
 
     threads = [threading.Thread(target=visitor, args=(i,)) for i in range(command["threads"])]
     for t in threads:
