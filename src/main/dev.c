@@ -257,7 +257,7 @@ static void print_service(const struct dev *dev)
     }
     printf("\nservice: grpc://%s\n\n"
            "    millrace status --service %s\n"
-           "    etcdctl --endpoints %s get --prefix /millrace/%s/      # ETCDCTL_API=3\n"
+           "    millrace state tree --etcd-endpoints %s --cluster %s\n"
            "    python3 -c 'import millrace as mr\n"
            "ds = mr.Dataset.range(10).apply(mr.service.distribute(\"parallel_epochs\", \"grpc://%s\"))\n"
            "print(list(ds.as_numpy_iterator()))'\n\n"

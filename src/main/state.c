@@ -101,7 +101,7 @@ static int judge(const struct state_values *v, const struct state *state, struct
         mr_buf_clear(out);
     }
     if (rc >= 0 && report.nproblems > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong in %zu places", state->root, report.nproblems);
+        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong: %zu found", state->root, report.nproblems);
     } else if (rc >= 0 && v->strict && report.nleft_over > 0) {
         rc = mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over", report.nleft_over, state->root);
     }

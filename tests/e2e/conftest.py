@@ -26,6 +26,7 @@ from millrace import _ffi
 sys.path.insert(0, os.path.dirname(__file__))
 
 _PR_SET_PDEATHSIG = 1
+_NO_STATE = 3  # nobody has led
 
 
 def _die_with_parent():
@@ -57,6 +58,14 @@ def pid_gone(pid):
             return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def run_state(etcd, cluster, *words):
+    """millrace state ..., on the keys of a cluster; None: what @words say."""
+    arguments = [f"--etcd-endpoints={etcd.endpoint}"] if etcd is not None else []
+    arguments += [f"--cluster={cluster}"] if cluster is not None else []
+    program = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
+    return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=60)
 
 
 class Etcd:
@@ -167,6 +176,11 @@ def make_cluster(etcd):
     yield make
     for cluster in made:
         cluster.close()
+    # Whatever a test has done, killed or cut off: what it leaves in etcd is sound.
+    for cluster in made:
+        done = run_state(etcd, cluster.name, "check")
+        if done.returncode not in (0, _NO_STATE):
+            pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 
 
 @pytest.fixture

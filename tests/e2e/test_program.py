@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 import millrace as mr
-from conftest import pid_gone, wait_until
+from conftest import pid_gone, run_state, wait_until
 from millrace import _ffi
 
 PROGRAM = _ffi.program_path()
@@ -31,7 +31,7 @@ def test_bare_call_is_short_help_and_usage():
     assert "millrace dev" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status"])
+@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status", "state"])
 def test_help_has_examples_first(command):
     for args in ([command, "--help"], ["help", command]):
         done = run(*args)
@@ -105,6 +105,11 @@ def serving(*args, **env):
         process.wait()
 
 
+def check_state_of_dev(said):
+    done = run_state(None, "dev", "check", f"--etcd-endpoints={said['etcd']}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def children_of(pid):
     """Process ids of all descendants."""
     found = []
@@ -128,6 +133,7 @@ def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
         assert "workers (2)" in text
         assert status["leader"] in text
 
+        check_state_of_dev(said)
         children = children_of(process.pid)
         assert len(children) == 5  # etcd, two dispatchers, two workers
         process.send_signal(signal.SIGINT)
@@ -152,6 +158,7 @@ def test_dev_starts_a_crashed_worker_again():
                    "there is a worker again")
         ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
         assert sorted(ds.as_numpy_iterator()) == list(range(5))
+        check_state_of_dev(said)
 
 
 def test_state_outlives_a_restart_in_the_work_dir(tmp_path):
@@ -162,6 +169,7 @@ def test_state_outlives_a_restart_in_the_work_dir(tmp_path):
     with serving("dev", "--dispatchers=1", "--workers=1", home) as (process, said):
         ds = mr.service.from_dataset_id("distributed_epoch", "grpc://" + said["address"], "three")
         assert sorted(ds.as_numpy_iterator()) == [0, 1, 2]
+        check_state_of_dev(said)
 
 
 def test_a_server_ends_with_its_owner(tmp_path):

@@ -9,6 +9,7 @@
 #include "millrace/service.pb-c.h"
 #include "rpc/rpc.h"
 #include "tests/support/etcd.h"
+#include "tests/support/state.h"
 
 #include <millrace/dataset.h>
 #include <pthread.h>
@@ -212,6 +213,13 @@ static int new_cluster(void **state)
     (void)state;
     (void)snprintf(cluster, sizeof cluster, "t%d", ++clusters);
     return rpc != NULL ? 0 : mr_rpc_acquire(&rpc, NULL);
+}
+
+/* Whatever happened, what is left in etcd is sound. */
+static int check_state(void **state)
+{
+    (void)state;
+    return mr_test_state_is_sound(mr_test_etcd_endpoint(etcd), cluster) ? 0 : -1;
 }
 
 /* For tests that fork. */
@@ -584,14 +592,15 @@ static void bad_options_are_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_killed_leader_is_replaced_before_its_lease_ends, new_cluster_without_rpc),
-        cmocka_unit_test_setup(a_dataset_survives_its_dispatcher, new_cluster),
-        cmocka_unit_test_setup(a_large_definition_is_kept_in_parts, new_cluster),
-        cmocka_unit_test_setup(a_standby_sends_callers_to_the_leader, new_cluster),
-        cmocka_unit_test_setup(a_watch_is_told_of_changes, new_cluster),
-        cmocka_unit_test_setup(etcd_may_be_away_for_a_while, new_cluster),
-        cmocka_unit_test_setup(state_of_a_newer_version_is_refused, new_cluster),
-        cmocka_unit_test_setup(bad_options_are_named, new_cluster),
+        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_before_its_lease_ends, new_cluster_without_rpc,
+                                        check_state),
+        cmocka_unit_test_setup_teardown(a_dataset_survives_its_dispatcher, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(a_large_definition_is_kept_in_parts, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(a_standby_sends_callers_to_the_leader, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(a_watch_is_told_of_changes, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(etcd_may_be_away_for_a_while, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(state_of_a_newer_version_is_refused, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(bad_options_are_named, new_cluster, check_state),
     };
     int failed;
 
