@@ -255,6 +255,14 @@ class Torture:
                 raise Broken(f"the healed cluster is not whole: {seen}")
             time.sleep(0.05)
 
+    def _judge_logs(self):
+        """What sanitizers said does not always end the process."""
+        for name in sorted(os.listdir(self.directory)):
+            if name.endswith(".log"):
+                with open(os.path.join(self.directory, name), "rb") as f:
+                    if any(b"Sanitizer" in line or b"runtime error:" in line for line in f):
+                        self._fail(f"a sanitizer spoke: see {os.path.join(self.directory, name)}")
+
     def close(self):
         for reader in self.readers:
             reader.end()
@@ -408,7 +416,7 @@ class Torture:
     def cycle(self):
         rng, number = self.rng, self.counts["cycles"]
         self._due = []
-        self.workers_may_die = "worker" in self.faults and rng.random() < 0.35
+        self.workers_may_die = "worker" in self.faults and rng.random() < (0.35 if len(self.faults) > 1 else 1)
         self._starts = [w.starts for w in self.workers]
         seconds = rng.uniform(2, 8)
         # Paced: small and slow, so that hand-outs go on through the faults. Not paced: as much as there is time for.
@@ -514,6 +522,7 @@ class Torture:
                 print(f"torture: held; readers {[r.pid for r in self.readers]}, servers "
                       f"{[(s.name, s.pid) for s in self._everything() if s.up]}", flush=True)
                 sys.stdin.read(1)
+        self._judge_logs()
         self._report()
 
     def _report(self):
