@@ -47,7 +47,7 @@ static void print_help(FILE *out)
                  "Examples:\n"
                  "  millrace dev                                # a whole cluster on this machine, until Ctrl-C\n"
                  "  millrace status --service localhost:5050    # what a cluster is doing\n"
-                 "  millrace state tree --cluster dev           # what etcd keeps of it\n"
+                 "  millrace state tree                         # what etcd keeps of it\n"
                  "\n"
                  "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++) {

@@ -97,8 +97,8 @@ void state_report_free(struct state_report *report)
 static void check_stamp(struct check *c, const struct state_key *k, const char *what, const char *stamp)
 {
     if (c->epoch_known && strtoull(stamp, NULL, 10) > c->epoch) {
-        problem(c, k->key, "%s is %.40s, and no leader later than epoch %" PRIu64 " has committed anything", what,
-                stamp, c->epoch);
+        problem(c, k->key, "%s is %.*s, and no leader later than epoch %" PRIu64 " has committed anything", what,
+                (int)strcspn(stamp, "/"), stamp, c->epoch);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "coord/bytes.h"
+#include "dispatcher/core/core.h"
 #include "main/state.h"
 
 #include <setjmp.h>
@@ -248,6 +249,16 @@ static void all_that_is_wrong_is_told(void **state)
     state_free(&s);
 }
 
+static void every_kind_of_key_is_known(void **state)
+{
+    for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
+        char key[64];
+
+        (void)snprintf(key, sizeof key, "%sx", *p);
+        assert_non_null(state_kind_of(key));
+    }
+}
+
 /* ---- showing ---- */
 
 static void a_tree_has_a_line_for_each_key(void **state)
@@ -393,6 +404,7 @@ int main(void)
         cmocka_unit_test(a_lease_is_where_it_belongs),
         cmocka_unit_test(left_overs_are_not_wrong),
         cmocka_unit_test(all_that_is_wrong_is_told),
+        cmocka_unit_test(every_kind_of_key_is_known),
         cmocka_unit_test(a_tree_has_a_line_for_each_key),
         cmocka_unit_test(all_pages_are_of_one_revision),
         cmocka_unit_test(a_compacted_revision_is_begun_again),
