@@ -26,6 +26,7 @@
 /* Of failures in a row so many are one line in the log. */
 #define REGISTER_LOG_EVERY 15u
 #define HEARTBEAT_CALL_MS 2000
+#define GOODBYE_CALL_MS 500
 #define HEARTBEAT_DEFAULT_MS 1000u
 #define HEARTBEAT_MIN_MS 10u
 #define HEARTBEAT_MAX_MS 60000u
@@ -394,8 +395,10 @@ static struct mr_task **list_tasks(struct mr_worker *w, size_t *n)
     return list;
 }
 
-static int heartbeat(struct mr_link *link, mr_error *err)
+/* With @leaving the last one: it does not wait for long, since silence says the same later. */
+static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
 {
+    const atomic_bool never = false;
     struct mr_worker *w = link->worker;
     Millrace__WorkerHeartbeatRequest req = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     ProtobufCMessage *reply = NULL;
@@ -415,8 +418,10 @@ static int heartbeat(struct mr_link *link, mr_error *err)
         req.incarnation = w->incarnation;
         req.tasks = pointers;
         req.n_tasks = n;
+        req.leaving = leaving;
         rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
-                             HEARTBEAT_CALL_MS, &link->cancel, &reply, err);
+                             leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply,
+                             err);
     }
     if (reply != NULL) {
         protobuf_c_message_free_unpacked(reply, NULL);
@@ -471,7 +476,7 @@ static void *link_main(void *arg)
             next_ms = mr_now_ms() + link->heartbeat_ms;
             continue;
         }
-        int rc = heartbeat(link, &err);
+        int rc = heartbeat(link, false, &err);
         if (rc == MR_ENOTFOUND || rc == MR_EPRECOND) {
             mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
                    err.message, NULL);
@@ -562,6 +567,13 @@ void mr_link_stop(struct mr_link *link)
     if (link->started) {
         (void)pthread_join(link->thread, NULL);
         link->started = false;
+        if (link->registered) {
+            mr_error err = {0};
+
+            if (heartbeat(link, true, &err) < 0) {
+                mr_log(MR_LOG_INFO, "leaving without a good-bye", "error", "%s", err.message, NULL);
+            }
+        }
     }
     mr_control_watch_free(link->watch);
     link->watch = NULL;

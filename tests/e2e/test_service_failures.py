@@ -128,11 +128,12 @@ def test_a_client_waits_for_servers_that_come_later(etcd):
 
 
 def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
-    it = iter(Dataset.range(100).apply(cluster.distribute()))
+    n = 20000  # more than a reader that took 50 asks for ahead: the first worker cannot be done when the second joins
+    it = iter(Dataset.range(n).apply(cluster.distribute()))
     head = [int(x) for x in itertools.islice(it, 50)]
     cluster.start_worker()
     got = collections.Counter(head + [int(x) for x in it])
-    assert got == collections.Counter({i: 2 for i in range(100)})
+    assert got == collections.Counter({i: 2 for i in range(n)})
 
 
 def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
@@ -142,6 +143,14 @@ def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
     cluster.workers[0].kill()
     got += [int(x) for x in it]  # ends
     assert len(got) == len(set(got)) and set(got) <= set(range(3000))  # at most once
+
+
+def test_a_worker_that_is_stopped_says_so(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=3_600_000)  # nobody learns it from its silence
+    cluster.workers[0].stop()
+    lost = [w["address"] for w in cluster.status()["workers"] if w.get("lost")]
+    assert lost == [cluster.workers[0].address]
+    assert values(Dataset.range(10).apply(cluster.distribute())) == list(range(10))
 
 
 # ---- bad input ----

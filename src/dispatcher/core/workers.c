@@ -324,8 +324,11 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
             task->delivered = in->tasks[i]->delivered;
         }
     }
+    if (in->leaving) {
+        mr_worker_lose(core, worker, false);
+    }
     Millrace__WorkerHeartbeatReply *reply =
-        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);
+        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, in->leaving /* else a positive refresh */);
 
     if (reply != NULL) {
         reply->version = worker->version;
