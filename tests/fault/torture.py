@@ -368,7 +368,7 @@ class Torture:
             victim = self.rng.choice(self.workers)
             if victim.up and sum(w.up for w in self.workers) > 1:
                 self.counts["workers killed"] += 1
-                victim.kill()
+                victim.kill() if self.rng.random() < 0.7 else victim.terminate()
                 self._restart_later(victim, self.rng.choice([0, 0, 0.5, 7]))
 
     def fault_pause_worker(self):
