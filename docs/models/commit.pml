@@ -130,8 +130,12 @@ end:
 #else
 #define ANSWERABLE(r) ((mem & BIT(r)) != 0)
 #endif
-#ifdef NO_NONCE
+#if defined(NO_NONCE_CHECK)
+#define IS_MINE false
+#elif defined(NUMBER_ALONE)
 #define IS_MINE (batch_number == flight.number)
+#elif defined(EPOCH_AND_NUMBER)
+#define IS_MINE (batch_epoch == flight.epoch && batch_number == flight.number)
 #else
 #define IS_MINE (batch_nonce == flight.nonce)
 #endif
