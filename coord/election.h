@@ -182,7 +182,8 @@ void mr_election_step(mr_election *e, const struct mr_election_event *in, struct
 /* When the next TICK is due. */
 int64_t mr_election_due(const mr_election *e);
 const struct mr_leader_view *mr_election_leader(const mr_election *e);
-/* Does all speak for the known leader's process being gone? Nobody should be sent to it; soon another leads, or it is back. */
+/* Does all speak for the known leader's process being gone? Nobody should be sent to it; soon another leads, or it is
+ * back. */
 bool mr_election_leader_gone(const mr_election *e);
 
 #endif

@@ -574,7 +574,7 @@ static void a_young_term_is_left_alone(void **state)
     run_ms(s, 50);
     kill_node(s, leader);
     run_ms(s, 200);
-    assert_true(gone_for_others(s, leader)); /* Known to be dead meanwhile: nobody is sent there. */
+    assert_true(gone_for_others(s, leader));  /* Known to be dead meanwhile: nobody is sent there. */
     assert_in_range(outage_ms(s), 300, 1300); /* until it is a second old */
     assert_false(gone_for_others(s, leader));
     sim_free(s);
