@@ -306,8 +306,8 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
     }
 }
 
-/* A message of our session. */
-static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c, mr_error *err)
+/* A message of our session. *@wake: the application waits for what it brought. */
+static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c, bool *wake, mr_error *err)
 {
     mr_reader *r = t->reader;
     int rc = mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
@@ -329,9 +329,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
         (void)mr_error_set(&failure, c->header->code, "%s", c->header->message);
         fail_task_locked(t, &failure);
     }
-    if (r->waiting && (c->n > 0 || t->end)) {
-        (void)pthread_cond_signal(&r->ready);
-    }
+    *wake = r->waiting && (c->n > 0 || t->end);
     return MR_OK;
 }
 
@@ -342,6 +340,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     struct mr_frame_content content = {0};
     mr_error err;
     bool more = false;
+    bool wake = false;
     int rc = decode(m, &content, &err);
 
     mr_rpc_message_free(m);
@@ -358,7 +357,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     } else if (rc == MR_OK && !names_match(t, content.header)) {
         rc = mr_error_set(&err, MR_EUNAVAIL, "a message of another task or session");
     } else if (rc == MR_OK) {
-        rc = t->goodbye ? MR_OK : data_locked(t, &content, &err);
+        rc = t->goodbye ? MR_OK : data_locked(t, &content, &wake, &err);
         more = true;
     }
     if (rc < 0) {
@@ -372,6 +371,9 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
         mr_read_grant_locked(r);
     }
     mr_mutex_unlock(&r->lock);
+    if (wake) {
+        (void)pthread_cond_signal(&r->ready); /* Not under the lock, on which the woken thread would wait again. */
+    }
     if (more && rc == MR_OK) {
         mr_rpc_stream_receive(stream);
     }

@@ -151,8 +151,7 @@ static int64_t acknowledge_locked(mr_reader *r, int64_t now)
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool news =
-            t->session.told_received != t->session.received || t->session.told_returned != t->session.returned;
+        bool news = t->session.told_received != t->session.received || t->session.told_returned != t->session.returned;
 
         if (t->stream == NULL || t->end || t->closed || !news) {
             continue;

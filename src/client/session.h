@@ -3,8 +3,8 @@
  * clock, no lock; one owner at a time. The counters are those of protocol messages (proto/millrace/service.proto,
  * ReadRequest): elements are numbered within a session, limits are absolute.
  *
- * Slow start: the window begins at 2 elements and doubles when the queue is found empty while the worker has used half of
- * what it was allowed; a worker that is slower than its window is not asked for more.
+ * Slow start: the window begins at 2 elements and doubles when the queue is found empty while the worker has used half
+ * of what it was allowed; a worker that is slower than its window is not asked for more.
  */
 #ifndef MR_CLIENT_SESSION_H
 #define MR_CLIENT_SESSION_H
