@@ -65,7 +65,8 @@ def _view(block, address, shape, dtype):
         array = np.empty(shape, dtype)
         array.flags.writeable = False
         return array
-    if dtype.name == "bfloat16":  # __array_interface__ has no letter for it
+    # __array_interface__ has no letter for it. The kind is asked first: a name is put together at each use.
+    if dtype.kind == "V" and dtype.name == "bfloat16":
         return _view(block, address, shape, np.dtype(np.uint16)).view(dtype)
     return np.asarray(_Memory(block, address, shape, dtype))
 
