@@ -10,7 +10,6 @@ static struct {
     pthread_mutex_t lock;
     pthread_mutex_t life; /* held while threads are started and joined; before `lock` */
     pthread_cond_t work;
-    bool ready;
     uint32_t users;    /* guarded by life */
     uint32_t nthreads; /* guarded by life */
     pthread_t threads[THREADS_MAX];
@@ -19,6 +18,9 @@ static struct {
     struct mr_task *head;
     struct mr_task **tail;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .life = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int register_errnum; /* by once */
 
 static void *pool_main(void *arg)
 {
@@ -60,8 +62,8 @@ static void stop_threads(void)
 }
 
 /*
- * fork: the threads and what they work on stay with the parent. A child begins with an empty pool, whatever was open; what
- * the parent opened is never closed there. The locks are taken across fork(), so that the child finds them free.
+ * fork: the threads and what they work on stay with the parent. A child begins with an empty pool, whatever was open;
+ * what the parent opened is never closed there. The locks are taken across fork(), so that the child finds them free.
  */
 static void before_fork(void)
 {
@@ -86,29 +88,24 @@ static void after_fork_in_child(void)
     after_fork();
 }
 
-static int prepare(mr_error *err)
+/* Before `life` is first taken: a child forked while a thread holds it, and no handler is registered, could never take
+ * it. */
+static void prepare(void)
 {
-    if (pool.ready) {
-        return MR_OK;
-    }
-    int errnum = pthread_atfork(before_fork, after_fork, after_fork_in_child);
-    if (errnum != 0) {
-        return mr_error_errno(err, errnum, "pthread_atfork");
-    }
+    register_errnum = pthread_atfork(before_fork, after_fork, after_fork_in_child);
     mr_cond_init(&pool.work);
     pool.tail = &pool.head;
-    pool.ready = true;
-    return MR_OK;
 }
 
 int mr_pool_acquire(mr_error *err)
 {
-    MR_LOCK(&pool.life);
-    int rc = prepare(err);
+    int rc = MR_OK;
 
-    if (rc != MR_OK) {
-        return rc;
+    (void)pthread_once(&once, prepare);
+    if (register_errnum != 0) {
+        return mr_error_errno(err, register_errnum, "pthread_atfork");
     }
+    MR_LOCK(&pool.life);
     if (pool.users == 0) {
         uint32_t cores = mr_machine_cores();
         uint32_t wanted = cores < THREADS_MAX ? cores : THREADS_MAX;
