@@ -258,6 +258,13 @@ class Dataset:
         attrs = AttrTable() if buffer_size is None else _number(AttrTable(), "buffer_size", buffer_size)
         return _apply("prefetch", [self], attrs)
 
+    def ignore_errors(self, log_warning=False, name=None):
+        """
+        The elements that can be made: those that fail are left out. Memory that runs out, and a service that cannot be
+        reached, are no faults of an element and are raised as ever. With @log_warning each one left out is a line on stderr.
+        """
+        return _apply("ignore_errors", [self], _flag(AttrTable(), "log_warning", log_warning))
+
     def apply(self, transformation_func, name=None):
         """transformation_func(self), which has to be a Dataset."""
         ds = transformation_func(self)
@@ -343,7 +350,6 @@ class Dataset:
     cache = _absent("cache", "datasets are read again in each pass")
     enumerate = _absent("enumerate", "zip with Dataset.range: Dataset.zip(Dataset.range(n), ds)")
     group_by_window = _absent("group_by_window", "there is no replacement yet")
-    ignore_errors = _absent("ignore_errors", "filter what cannot be processed before it is")
     padded_batch = _absent("padded_batch", "pad to one shape in map (mr.pad), then batch")
     ragged_batch = _absent("ragged_batch", "pad to one shape in map (mr.pad), then batch")
     rebatch = _absent("rebatch", "batch after everything else")

@@ -100,6 +100,16 @@ static mr_dataset *p_map_fails_parallel(void)
     return map_of(make_range(0, 20, 1), fn_divide_5, 2, true);
 }
 
+static mr_dataset *p_ignore_errors(void)
+{
+    return make("ignore_errors", p_map_fails(), NULL, NULL, 0, NULL);
+}
+
+static mr_dataset *p_ignore_errors_parallel(void)
+{
+    return make("ignore_errors", p_map_fails_parallel(), NULL, NULL, 0, NULL);
+}
+
 static mr_dataset *filter_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *))
 {
     mr_function *f = fn(ds);
@@ -324,6 +334,8 @@ static const struct pipeline pipelines[] = {
     {.name = "unordered map", .make = p_map_unordered, .any_order = true},
     {.name = "map that fails", .make = p_map_fails},
     {.name = "parallel map that fails", .make = p_map_fails_parallel},
+    {.name = "ignore_errors", .make = p_ignore_errors},
+    {.name = "ignore_errors of a parallel map", .make = p_ignore_errors_parallel},
     {.name = "filter", .make = p_filter},
     {.name = "filter that keeps nothing", .make = p_filter_none},
     {.name = "batch", .make = p_batch},

@@ -1,0 +1,87 @@
+/*
+ * ignore_errors: elements that cannot be made are left out.
+ *
+ * What says something about an element or a file is dropped. What says something about this process or the service
+ * (memory, a lost connection, a fault of ours) is passed on: dropping it would lose elements that are fine, and the
+ * next pull may well meet it again.
+ */
+#include "base/log.h"
+#include "engine/ops/ops.h"
+
+static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
+{
+    int64_t n = in->inputs[0]->cardinality;
+
+    (void)err;
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
+}
+
+static bool is_about_data(int rc)
+{
+    return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
+           rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
+}
+
+static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct mr_unary_iter *it = (struct mr_unary_iter *)head;
+    bool log_warning = mr_op_bool(head, "log_warning", false);
+
+    for (;;) {
+        mr_error failure;
+        int rc = mr_op_pull(it->input, pull, ret, &failure);
+
+        if (rc >= MR_OK) {
+            return rc;
+        }
+        if (!is_about_data(rc)) {
+            if (err != NULL) {
+                *err = failure;
+            }
+            return rc;
+        }
+        if (log_warning) {
+            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", failure.message, NULL);
+        }
+        rc = mr_op_interrupted(head, pull, err);
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+}
+
+static int ignore_errors_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    return mr_op_save(((struct mr_unary_iter *)head)->input, out, err);
+}
+
+static int ignore_errors_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    return mr_op_restore(((struct mr_unary_iter *)head)->input, in, err);
+}
+
+static const struct mr_op_run ignore_errors_run = {
+    .size = sizeof(struct mr_unary_iter),
+    .open = mr_unary_open,
+    .pull = ignore_errors_pull,
+    .save = ignore_errors_save,
+    .restore = ignore_errors_restore,
+    .close = mr_unary_close,
+};
+
+static const struct mr_arg ignore_errors_args[] = {
+    {.name = "log_warning", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_ignore_errors = {
+    .name = "ignore_errors",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = ignore_errors_args,
+    .infer = ignore_errors_infer,
+    .run = &ignore_errors_run,
+};
