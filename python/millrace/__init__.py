@@ -23,7 +23,7 @@ from ._ops import pow_ as pow  # noqa: F401
 from ._ops import range_ as range  # noqa: F401
 from ._ops import round_ as round  # noqa: F401
 from ._ops import slice_ as slice  # noqa: F401
-from ._iterator import NumpyIterator  # noqa: F401
+from ._iterator import Losses, NumpyIterator  # noqa: F401
 from ._spec import TensorShape, TensorSpec  # noqa: F401
 from ._tensor import Tensor, convert_to_tensor  # noqa: F401
 from ._version import __version__  # noqa: F401
@@ -32,6 +32,7 @@ from .dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Datas
 from .dtypes import (DType, as_dtype, bfloat16, double, float16, float32, float64, half, int8, int16, int32,  # noqa: F401
                      int64, string, uint8, uint16, uint32, uint64)
 from .dtypes import bool_ as bool  # noqa: F401
+from .errors import DataLossWarning  # noqa: F401
 from .options import AutotuneOptions, Options, ThreadingOptions  # noqa: F401
 
 

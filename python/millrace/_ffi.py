@@ -52,6 +52,12 @@ class IteratorOptions(Structure):
                 ("threads", c_uint32)]
 
 
+class Losses(Structure):
+    """struct mr_losses"""
+    _fields_ = [("struct_size", c_size_t), ("lost_splits", c_uint64), ("quarantined_splits", c_uint64),
+                ("repeated_splits", c_uint64), ("lost_workers", c_uint64), ("incomplete_reads", c_uint64)]
+
+
 # What the headers call these structures: the test compares size and offsets.
 STRUCTURES = {
     "mr_error": Error,
@@ -59,6 +65,7 @@ STRUCTURES = {
     "struct mr_column": Column,
     "struct mr_attr": Attr,
     "struct mr_iterator_options": IteratorOptions,
+    "struct mr_losses": Losses,
 }
 
 _P, _PP, _ERR = c_void_p, POINTER(c_void_p), POINTER(Error)
@@ -103,6 +110,7 @@ FUNCTIONS = {
     # iterator.h
     "mr_iterator_open": (c_int, [_P, POINTER(IteratorOptions), _PP, _ERR]),
     "mr_iterator_next_block": (c_int, [_P, c_uint32, c_int, _PP, _ERR]),
+    "mr_iterator_losses": (c_int, [_P, POINTER(Losses), _ERR]),
     "mr_iterator_cancel": (None, [_P]),
     "mr_iterator_save": (c_int, [_P, _PP, POINTER(c_size_t), _ERR]),
     "mr_iterator_restore": (c_int, [_P, c_char_p, c_size_t, _ERR]),

@@ -5,10 +5,12 @@ library wakes the reader at once when there is something, so nothing is delayed.
 """
 
 import ctypes
+import dataclasses
 import json
 import math
 import struct
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -46,6 +48,33 @@ def _after_fork():
 _block.os.register_at_fork(after_in_child=_after_fork)
 
 
+@dataclasses.dataclass(frozen=True)
+class Losses:
+    """
+    What an iterator's reads from a service ended without, all that have ended so far. A read that was left early is not in
+    it. Bounds from above: part of a lost split may have arrived, part of a repeated one may not have come twice.
+    """
+
+    lost_splits: int = 0  # DYNAMIC
+    lost_workers: int = 0  # that had a task of these reads
+    repeated_splits: int = 0  # at_least_once: handed out again
+    quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
+    incomplete_reads: int = 0  # reads that ended with elements missing
+
+    def __str__(self):
+        parts = [(self.lost_splits, "split lost", "splits lost"),
+                 (self.quarantined_splits, "of them quarantined", "of them quarantined"),
+                 (self.lost_workers, "worker lost", "workers lost"),
+                 (self.repeated_splits, "split handed out again", "splits handed out again")]
+        return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n) or "nothing lost"
+
+    def __sub__(self, other):
+        return Losses(*(a - b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
+
+
+_NO_LOSSES = Losses()
+
+
 class NumpyIterator:
     """
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays are read-only views over memory that
@@ -65,6 +94,8 @@ class NumpyIterator:
         self._build = _structure.row_builder(self._structure)
         self._error = _ffi.Error()
         self._block = ctypes.c_void_p()
+        self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
+        self._losses = _NO_LOSSES
         self._dataset = dataset
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
@@ -100,14 +131,40 @@ class NumpyIterator:
                 self._started = True
                 # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
                 rc = lib.mr_iterator_next_block(self._ptr, 0, _SLICE_MS, byref(self._block), byref(self._error))
+                is_open = self._state == "open"  # not closed by a signal handler meanwhile
                 if rc == _ffi.MR_OK:
                     _, columns = _block.block_columns(self._block.value)
-                    if self._state == "open":  # not closed by a signal handler meanwhile
+                    if is_open:
                         self._rows = iter(self._build(*columns))
+                        self._warn(self._new_losses())
                 elif rc == _ffi.MR_END:
+                    new = self._new_losses() if is_open else _NO_LOSSES
                     self._close("ended")
-                elif rc != _ffi.MR_TIMEOUT and self._state == "open":
-                    check(rc, self._error)
+                    self._warn(new)
+                elif rc != _ffi.MR_TIMEOUT and is_open:
+                    error = errors.from_code(rc, self._error.message.decode("utf-8", "replace"), self._error.traits)
+                    self._new_losses()
+                    raise error
+
+    def _new_losses(self):
+        """What was lost since the last time."""
+        c = self._c_losses
+        check(lib.mr_iterator_losses(self._ptr, byref(c), byref(self._error)), self._error)
+        if not (c.lost_workers or c.lost_splits or c.repeated_splits):  # the common path
+            return _NO_LOSSES
+        now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads)
+        new, self._losses = now - self._losses, now
+        return new
+
+    @staticmethod
+    def _warn(new):
+        if new.incomplete_reads:
+            text = f"a read from the service ended with elements missing: {new}"
+        elif new.repeated_splits:
+            text = f"a read from the service ended with elements that may have come twice: {new}"
+        else:
+            return
+        warnings.warn(text, errors.DataLossWarning, 4)  # at the line that asked for the next element
 
     def _close(self, state):
         with self._life:
@@ -148,6 +205,11 @@ class NumpyIterator:
     @property
     def element_spec(self):
         return self._dataset.element_spec
+
+    @property
+    def losses(self):
+        """The Losses of the reads from a service that have ended; all zero without a service."""
+        return self._losses
 
     # ---- the position ----
 

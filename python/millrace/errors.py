@@ -4,11 +4,13 @@ Wrong arguments that are found in Python raise ValueError or TypeError; everythi
 arrives here, through from_code().
 """
 
+import warnings
+
 __all__ = [
     "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError", "DeadlineExceededError",
     "NotFoundError", "AlreadyExistsError", "PermissionDeniedError", "ResourceExhaustedError",
     "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError",
-    "UnavailableError", "DataLossError", "UnauthenticatedError", "from_code",
+    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning", "from_code",
 ]
 
 _RETRYABLE, _MAYBE_APPLIED, _FENCED = 1, 2, 4
@@ -104,6 +106,13 @@ class DataLossError(MillraceError):
 class UnauthenticatedError(MillraceError):
     code = 16
 
+
+class DataLossWarning(UserWarning):
+    """A read from a service ended with elements missing, or after splits were handed out again (on_loss="warn")."""
+
+
+# Each pass is told of, also by a loop that comes by the same line again; filters of the application go first.
+warnings.simplefilter("always", DataLossWarning, append=True)
 
 _BY_CODE = {cls.code: cls for cls in MillraceError.__subclasses__()}
 

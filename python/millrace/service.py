@@ -36,6 +36,7 @@ class ShardingPolicy(enum.IntEnum):
 _LEGACY_MODES = {"parallel_epochs": ShardingPolicy.OFF, "distributed_epoch": ShardingPolicy.DYNAMIC}
 _TARGETS = ("AUTO", "ANY", "LOCAL")
 _GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+_ON_LOSS = {"warn": "report", "error": "error"}  # who warns is the iterator, in Python
 
 
 class CrossTrainerCache:
@@ -111,7 +112,7 @@ def _check_consumers(job_name, consumer_index, num_consumers):
 
 
 def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-               data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
+               data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, connect_timeout_ms,
                heartbeat_interval_ms):
     """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
     attrs = AttrTable().bytes("service", _check_service(service))
@@ -120,6 +121,8 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         raise ValueError(f"target_workers {target_workers!r}: it is \"AUTO\", \"ANY\" or \"LOCAL\"")
     if guarantee not in _GUARANTEES:
         raise ValueError(f"guarantee {guarantee!r}: it is one of {', '.join(_GUARANTEES)}")
+    if on_loss not in _ON_LOSS:
+        raise ValueError(f"on_loss {on_loss!r}: it is \"warn\" or \"error\"")
     if cross_trainer_cache is not None and not isinstance(cross_trainer_cache, CrossTrainerCache):
         raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cross_trainer_cache).__name__}")
     for key, value in (("max_outstanding_requests", max_outstanding_requests),
@@ -136,13 +139,16 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         raise errors.UnimplementedError("sharing between trainers (cross_trainer_cache) is not built")
     if data_transfer_protocol not in (None, "grpc"):
         raise errors.UnimplementedError(f"data_transfer_protocol {data_transfer_protocol!r} is not built: \"grpc\" is")
-    if guarantee != "at_most_once":
-        raise errors.UnimplementedError(f"guarantee {guarantee!r} is not built: \"at_most_once\" is")
+    if guarantee == "exactly_once":
+        raise errors.UnimplementedError(
+            "guarantee \"exactly_once\" is not built: \"at_most_once\" and \"at_least_once\" are")
     if target_workers.upper() == "LOCAL":
         raise errors.UnimplementedError("target_workers \"LOCAL\" is not built: \"AUTO\" and \"ANY\" are")
     policy = _check_mode(processing_mode)
     attrs.bytes("processing_mode", policy.name).bytes("target_workers", target_workers.upper())
-    attrs.bytes("guarantee", guarantee)
+    if guarantee == "at_least_once" and policy != ShardingPolicy.DYNAMIC:
+        raise ValueError("guarantee \"at_least_once\" needs ShardingPolicy.DYNAMIC: nobody takes over another worker's copy")
+    attrs.bytes("guarantee", guarantee).bytes("on_loss", _ON_LOSS[on_loss])
     if name is not None:
         attrs.bytes("job_name", name)
     return attrs
@@ -150,17 +156,23 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
 
 def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
                max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
-               target_workers="AUTO", *, guarantee="at_most_once", connect_timeout_ms=None, heartbeat_interval_ms=None):
+               target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", connect_timeout_ms=None,
+               heartbeat_interval_ms=None):
     """
     A transformation for Dataset.apply(): what stands before it runs on the service's workers, what follows runs here.
 
     Readers with the same @job_name share one job: each element goes to one of them. Without a name every iterator has a job
     of its own.
+
+    @guarantee says what becomes of the splits of a worker that is lost (DYNAMIC): "at_most_once" leaves them out and counts
+    them, "at_least_once" has others do them again, so that some elements may come twice. At the end of a read that is not
+    complete, or that had repeats, @on_loss="warn" gives a DataLossWarning; "error" raises DataLossError in place of the end
+    when elements are missing. The numbers are in the iterator's `losses`.
     """
     compression = _check_compression(compression)
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
-                       heartbeat_interval_ms).bytes("compression", compression)
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss,
+                       connect_timeout_ms, heartbeat_interval_ms).bytes("compression", compression)
 
     def transformation(dataset):
         if not isinstance(dataset, Dataset):
@@ -227,12 +239,15 @@ def _fetch_spec(address, dataset_id, timeout_ms):
 
 def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job_name=None, consumer_index=None,
                     num_consumers=None, max_outstanding_requests=None, data_transfer_protocol=None,
-                    cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once",
+                    cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn",
                     connect_timeout_ms=None, heartbeat_interval_ms=None):
-    """Read a dataset that was registered. Without @element_spec the dispatcher is asked for it now."""
+    """
+    Read a dataset that was registered; the arguments are those of distribute(). Without @element_spec the dispatcher is
+    asked for it now.
+    """
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, connect_timeout_ms,
-                       heartbeat_interval_ms)
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss,
+                       connect_timeout_ms, heartbeat_interval_ms)
     if not isinstance(dataset_id, str) or not dataset_id:
         raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
     if element_spec is None:

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "client/losses.h"
 #include "client/opener.h"
 #include "element/block.h"
 #include "engine/engine.h"
@@ -20,6 +21,7 @@
 struct mr_iterator {
     unsigned generation;
     mr_engine_iter *engine;
+    struct mr_loss_tally losses;
     mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
     uint32_t row;    /* the next one of `block` to hand out */
     bool started;
@@ -53,6 +55,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
 {
     struct mr_iterator_options given = {0};
     struct mr_engine_options engine = {0};
+    struct mr_external_opener opener;
     mr_iterator *it;
     int rc;
 
@@ -73,10 +76,13 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
-    engine.external = mr_client_opener();
+    mr_loss_tally_init(&it->losses);
+    opener = mr_client_opener(&it->losses);
+    engine.external = &opener;  /* copied */
     engine.count_epochs = true; /* A loop over a dataset is a pass each time: shuffles change their order. */
     rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
+        mr_loss_tally_destroy(&it->losses);
         mr_free(it);
         return rc;
     }
@@ -93,6 +99,7 @@ void mr_iterator_free(mr_iterator *it)
     if (it->generation == generation) {
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
+        mr_loss_tally_destroy(&it->losses);
         mr_free(it);
     }
 }
@@ -102,6 +109,24 @@ void mr_iterator_cancel(mr_iterator *it)
     if (it->generation == generation) {
         mr_engine_cancel(it->engine);
     }
+}
+
+int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
+{
+    size_t size = ret->struct_size;
+    struct mr_losses now;
+
+    if (size < sizeof ret->struct_size) {
+        return mr_error_set(err, MR_EINVAL, "losses: struct_size %zu is not a size", size);
+    }
+    int rc = check_process(it, err);
+    if (rc < 0) {
+        return rc;
+    }
+    mr_loss_tally_get(&it->losses, &now);
+    now.struct_size = size;
+    memcpy(ret, &now, size < sizeof now ? size : sizeof now);
+    return MR_OK;
 }
 
 /* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. */

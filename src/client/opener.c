@@ -9,8 +9,8 @@ static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, s
     struct mr_read_options opts;
     mr_reader *r = NULL;
 
-    (void)ctx;
     int rc = mr_read_options_parse(attrs, nattrs, input, ordinal, &opts, err);
+    opts.losses = ctx;
     if (rc == MR_OK) {
         rc = mr_reader_open(&opts, &r, err);
     }
@@ -24,9 +24,7 @@ static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, s
     return MR_OK;
 }
 
-const struct mr_external_opener *mr_client_opener(void)
+struct mr_external_opener mr_client_opener(struct mr_loss_tally *losses)
 {
-    static const struct mr_external_opener opener = {.open = open_reader};
-
-    return &opener;
+    return (struct mr_external_opener){.ctx = losses, .open = open_reader};
 }

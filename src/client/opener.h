@@ -6,9 +6,10 @@
 #ifndef MR_CLIENT_OPENER_H
 #define MR_CLIENT_OPENER_H
 
+#include "client/losses.h"
 #include "engine/engine.h"
 
-/* Lent for ever. */
-const struct mr_external_opener *mr_client_opener(void);
+/* What is opened through it adds what it ended without to @losses, which must outlive it. */
+struct mr_external_opener mr_client_opener(struct mr_loss_tally *losses);
 
 #endif

@@ -56,18 +56,61 @@ static int parse_mode(const char *name, Millrace__ProcessingMode *ret, mr_error 
                         "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch", name);
 }
 
+static int parse_guarantee(const char *name, Millrace__Guarantee *ret, mr_error *err)
+{
+    if (strcmp(name, "at_most_once") == 0) {
+        *ret = MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    } else if (strcmp(name, "at_least_once") == 0) {
+        *ret = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    } else if (strcmp(name, "exactly_once") == 0) {
+        return mr_error_set(err, MR_EUNIMPL, "guarantee '%s' is not built: at_most_once and at_least_once are", name);
+    } else {
+        return mr_error_set(err, MR_EINVAL, "guarantee '%s' is none of at_most_once, at_least_once", name);
+    }
+    return MR_OK;
+}
+
+static int parse_on_loss(const char *name, enum mr_on_loss *ret, mr_error *err)
+{
+    if (strcmp(name, "warn") == 0) {
+        *ret = MR_ON_LOSS_WARN;
+    } else if (strcmp(name, "report") == 0) {
+        *ret = MR_ON_LOSS_REPORT;
+    } else if (strcmp(name, "error") == 0) {
+        *ret = MR_ON_LOSS_ERROR;
+    } else {
+        return mr_error_set(err, MR_EINVAL, "on_loss '%s' is none of warn, report, error", name);
+    }
+    return MR_OK;
+}
+
+static int parse_target(const char *name, mr_error *err)
+{
+    if (strcmp(name, "AUTO") == 0 || strcmp(name, "ANY") == 0) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are", name);
+}
+
 /* What the job asks for and this library cannot give is refused here, not ignored. */
-static int check_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
 {
     char *guarantee = NULL;
+    char *on_loss = NULL;
     char *mode = NULL;
     int rc = text(attrs, n, "guarantee", "at_most_once", &guarantee, err);
 
-    if (rc == MR_OK && strcmp(guarantee, "at_most_once") != 0) {
-        rc = mr_error_set(err, MR_EUNIMPL, "guarantee '%s' is not built: at_most_once is", guarantee);
+    if (rc == MR_OK) {
+        rc = parse_guarantee(guarantee, &o->guarantee, err);
     }
-    if (rc == MR_OK && strcmp(o->target_workers, "AUTO") != 0 && strcmp(o->target_workers, "ANY") != 0) {
-        rc = mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are", o->target_workers);
+    if (rc == MR_OK) {
+        rc = text(attrs, n, "on_loss", "warn", &on_loss, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_on_loss(on_loss, &o->on_loss, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_target(o->target_workers, err);
     }
     if (rc == MR_OK) {
         rc = text(attrs, n, "processing_mode", "", &mode, err);
@@ -75,7 +118,13 @@ static int check_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
     if (rc == MR_OK) {
         rc = parse_mode(mode, &o->mode, err);
     }
+    if (rc == MR_OK && o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+        o->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        rc = mr_error_set(err, MR_EINVAL,
+                          "guarantee 'at_least_once' needs DYNAMIC sharding: nobody takes over another worker's copy");
+    }
     mr_free(guarantee);
+    mr_free(on_loss);
     mr_free(mode);
     return rc;
 }
@@ -115,7 +164,7 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
         rc = text(attrs, nattrs, "target_workers", "AUTO", &ret->target_workers, err);
     }
     if (rc == MR_OK) {
-        rc = check_choices(attrs, nattrs, ret, err);
+        rc = parse_choices(attrs, nattrs, ret, err);
     }
     return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
 }

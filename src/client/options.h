@@ -10,9 +10,20 @@
 
 #include <millrace/dataset.h>
 
+struct mr_loss_tally;
+
+/* What a read does at an end that is not complete. */
+enum mr_on_loss {
+    MR_ON_LOSS_WARN,   /* writes a line to the log */
+    MR_ON_LOSS_REPORT, /* says nothing: the application asks mr_iterator_losses() */
+    MR_ON_LOSS_ERROR,  /* MR_EDATALOSS in place of the end */
+};
+
 struct mr_read_options {
     char *service;
     Millrace__ProcessingMode mode;
+    Millrace__Guarantee guarantee;
+    enum mr_on_loss on_loss;
     char *job_name; /* "": a job of this reader's own */
     char *compression;
     char *target_workers;
@@ -20,9 +31,10 @@ struct mr_read_options {
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;
     uint64_t repetition;
-    char *dataset_id;  /* from_dataset_id, else NULL */
-    mr_dataset *input; /* distribute: a reference, else NULL */
-    mr_spec *spec;     /* a reference: what elements must be like */
+    char *dataset_id;             /* from_dataset_id, else NULL */
+    mr_dataset *input;            /* distribute: a reference, else NULL */
+    mr_spec *spec;                /* a reference: what elements must be like */
+    struct mr_loss_tally *losses; /* lent; NULL: nobody asks */
 };
 
 /* MR_EINVAL and MR_EUNIMPL name the attribute. Free with mr_read_options_clear(), also after a failure. */

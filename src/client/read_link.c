@@ -110,11 +110,7 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
         (void)mr_error_set(&err, end->error_code, "%s", end->error);
         mr_reader_fail_locked(r, &err);
     }
-    if (end->lost_splits > 0 || end->lost_workers > 0) {
-        mr_log(MR_LOG_WARN, "the read ended without everything: workers were lost", "job", "%s", r->job_id,
-               "lost_workers", "%u", end->lost_workers, "lost_splits", "%llu", (unsigned long long)end->lost_splits,
-               NULL);
-    }
+    mr_read_end_take(&r->end, end);
 }
 
 static void on_update(void *ctx, const ProtobufCMessage *msg)
@@ -223,10 +219,17 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
     mr_free(r->iteration_id);
     r->job_id = job;
     r->iteration_id = iteration;
+    bool again = r->attached;
     r->attached = true;
+    /* The reader's own interval may be too long for this dispatcher. */
+    r->heartbeat_ms = r->opts.heartbeat_ms;
+    if (reply->client_timeout_ms > 0 && reply->client_timeout_ms / 3 < r->heartbeat_ms) {
+        r->heartbeat_ms = reply->client_timeout_ms < 3 ? 1 : reply->client_timeout_ms / 3;
+    }
     r->reopen = false;
     if (reply->finished) {
-        take_end_locked(r, NULL);
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. */
+        take_end_locked(r, again ? reply->end : NULL);
         (void)pthread_cond_broadcast(&r->ready);
     }
     return MR_OK;
@@ -240,6 +243,7 @@ static int open_job(mr_reader *r, mr_error *err)
 
     job.name = r->opts.job_name;
     job.mode = r->opts.mode;
+    job.guarantee = r->opts.guarantee;
     job.target_workers = r->opts.target_workers;
     req.client = r->client;
     req.dataset_id = r->dataset_id;
@@ -247,6 +251,7 @@ static int open_job(mr_reader *r, mr_error *err)
     req.repetition = r->opts.repetition;
     if (r->job_id != NULL) {
         req.job_id = r->job_id;
+        req.iteration_id = r->iteration_id;
     }
     int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor, (ProtobufCMessage **)&reply, err);
     if (rc == MR_OK) {
@@ -266,7 +271,7 @@ static size_t unreachable(mr_reader *r, char *list[UNREACHABLE_MAX])
     MR_LOCK(&r->lock);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool away = !t->end && !t->closed && t->failing_ms != 0 && now - t->failing_ms >= UNREACHABLE_MS;
+        bool away = !t->settled && !t->closed && t->failing_ms != 0 && now - t->failing_ms >= UNREACHABLE_MS;
 
         if (away && n < UNREACHABLE_MAX) {
             list[n++] = t->incarnation;
@@ -300,9 +305,9 @@ static int heartbeat(mr_reader *r, mr_error *err)
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
 static bool rest(mr_reader *r)
 {
-    int64_t until = mr_now_ms() + r->opts.heartbeat_ms;
-
     MR_LOCK(&r->lock);
+    int64_t until = mr_now_ms() + r->heartbeat_ms;
+
     while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }

@@ -151,14 +151,23 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
     }
 }
 
+/* At least once: what the application does not have yet is still ours to lose, so the worker keeps it. */
+static bool owes_returns_locked(const struct mr_read_task *t)
+{
+    return t->reader->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && t->session.returned < t->session.received;
+}
+
 void mr_read_task_taken_locked(struct mr_read_task *t)
 {
     mr_reader *r = t->reader;
 
-    if (t->end || t->closed) {
+    if (t->goodbye || t->closed) {
         return;
     }
-    if (mr_read_few_credits_locked(r)) {
+    if (t->end) {
+        t->goodbye = !owes_returns_locked(t);
+        mr_read_task_tell_locked(t, t->goodbye);
+    } else if (mr_read_few_credits_locked(r)) {
         mr_read_grant_locked(r);
     } else {
         mr_read_task_tell_locked(t, false);
@@ -321,7 +330,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     t->complained = false;
     if (c->header->end) {
         t->end = true;
-        t->goodbye = true;
+        t->goodbye = !owes_returns_locked(t);
     }
     if (c->header->code < 0) {
         mr_error failure;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sync.h"
 
 #include <string.h>
@@ -72,6 +73,37 @@ static void found_empty_locked(mr_reader *r)
     }
 }
 
+/* Everything was taken. That something is missing is told once; as an error, if that was asked for, each time. */
+static int end_locked(mr_reader *r, mr_error *err)
+{
+    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
+    char what[160];
+
+    if (!r->told_end) {
+        r->told_end = true;
+        if (r->opts.losses != NULL) {
+            mr_loss_tally_add(r->opts.losses, &r->end, incomplete);
+        }
+        mr_read_end_describe(&r->end, what, sizeof what);
+        if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
+            mr_log(MR_LOG_WARN, incomplete ? "a read ended with elements missing" : "a read ended after losses", "job",
+                   "%s", r->job_id, "what", "%s", what, NULL);
+        }
+        if (incomplete && r->opts.on_loss == MR_ON_LOSS_ERROR) {
+            (void)mr_error_set(&r->err, MR_EDATALOSS, "the read of job %s ended with elements missing: %s", r->job_id,
+                               what);
+            r->failed = true;
+        }
+    }
+    if (!r->failed) {
+        return MR_END;
+    }
+    if (err != NULL) {
+        *err = r->err;
+    }
+    return r->err.code;
+}
+
 int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
 {
     mr_reader *r = ctx;
@@ -97,7 +129,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
             return r->err.code;
         }
         if (at_end_locked(r)) {
-            return MR_END;
+            return end_locked(r, err);
         }
         if (timeout_ms == 0 || (timeout_ms > 0 && mr_now_ms() >= until)) {
             return MR_TIMEOUT;
@@ -153,7 +185,7 @@ static int64_t acknowledge_locked(mr_reader *r, int64_t now)
     {
         bool news = t->session.told_received != t->session.received || t->session.told_returned != t->session.returned;
 
-        if (t->stream == NULL || t->end || t->closed || !news) {
+        if (t->stream == NULL || t->goodbye || t->closed || !news) {
             continue;
         }
         if (now - t->told_ms >= ACK_MS) {
@@ -264,10 +296,14 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     return MR_OK;
 }
 
-/* What did not come, or was not taken, may go to others: tell the workers and the dispatcher. */
+/*
+ * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told when they know, since
+ * its word alone ("this client is gone") does not say what of the elements on their way was used.
+ */
 static void say_goodbye(mr_reader *r)
 {
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    int64_t until = mr_now_ms() + GOODBYE_MS;
     struct mr_read_task *t;
 
     mr_mutex_lock(&r->lock);
@@ -279,6 +315,9 @@ static void say_goodbye(mr_reader *r)
             t->goodbye = true;
             mr_read_task_tell_locked(t, true);
         }
+    }
+    while (r->streams > 0 && mr_now_ms() < until) {
+        (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     mr_mutex_unlock(&r->lock);
     if (r->attached) {
@@ -295,11 +334,7 @@ void mr_reader_close(void *ctx)
 
     stop_threads(r, true, true);
     say_goodbye(r);
-    int64_t until = mr_now_ms() + GOODBYE_MS;
     mr_mutex_lock(&r->lock);
-    while (r->streams > 0 && mr_now_ms() < until) {
-        (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
-    }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         mr_read_task_drop_locked(t);

@@ -9,6 +9,7 @@
 #define MR_CLIENT_READER_INTERNAL_H
 
 #include "base/rng.h"
+#include "client/losses.h"
 #include "client/reader.h"
 #include "client/session.h"
 #include "control/control.h"
@@ -68,9 +69,12 @@ struct mr_reader {
     char *dataset_id;
     char *job_id;
     char *iteration_id;
+    int64_t heartbeat_ms;
     bool attached;
-    bool reopen;   /* the leader does not know us any more */
-    bool finished; /* the iteration is: no task will be added */
+    bool reopen;            /* the leader does not know us any more */
+    bool finished;          /* the iteration is: no task will be added */
+    struct mr_read_end end; /* finished */
+    bool told_end;          /* ... and was told of: in the tally, in the log */
     bool failed;
     bool stopping;
     bool waiting; /* pull does */

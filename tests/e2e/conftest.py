@@ -151,6 +151,11 @@ class Cluster:
     def status(self):
         return json.loads(mr.service.status(self.service))
 
+    def tasks(self):
+        """The tasks of all iterations that are not over, as status shows them."""
+        return [task for job in self.status().get("jobs", []) for iteration in job.get("iterations", [])
+                if not iteration.get("finished") for task in iteration.get("tasks", [])]
+
     def distribute(self, mode="parallel_epochs", **arguments):
         return mr.service.distribute(mode, self.service, **arguments)
 

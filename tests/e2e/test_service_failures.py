@@ -140,8 +140,11 @@ def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=3000)
     it = iter(Dataset.range(3000).apply(cluster.distribute("distributed_epoch")))
     got = [int(x) for x in itertools.islice(it, 10)]
+    wait_until(lambda: all(int(t.get("splits", 0)) for t in cluster.tasks()), "both workers have splits")
     cluster.workers[0].kill()
-    got += [int(x) for x in it]  # ends
+    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
+        got += [int(x) for x in it]  # ends
+    assert it.losses.lost_workers == 1 and it.losses.lost_splits >= 3000 - len(got) and it.losses.incomplete_reads == 1
     assert len(got) == len(set(got)) and set(got) <= set(range(3000))  # at most once
 
 

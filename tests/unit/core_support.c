@@ -284,6 +284,7 @@ int open_job(struct table *t, struct open_args args)
     request.dataset_id = text(args.dataset);
     request.job = &spec;
     request.job_id = text(args.job_id);
+    request.iteration_id = text(args.iteration_id);
     request.repetition = args.repetition;
     return answer(t, &command);
 }

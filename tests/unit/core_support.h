@@ -44,7 +44,7 @@ int put_dataset(struct table *t, const char *id, const char *fingerprint, const 
 int add_worker(struct table *t, const char *worker, const char *address);
 int beat_worker(struct table *t, const char *worker);
 struct open_args {
-    const char *client, *dataset, *name, *target, *job_id;
+    const char *client, *dataset, *name, *target, *job_id, *iteration_id;
     bool dynamic;
     int guarantee;
     uint64_t repetition;

@@ -511,6 +511,57 @@ static void an_unread_iteration_is_collected_unless_dynamic(void **state)
     assert_string_equal(opened(t)->iteration_id, dynamic);
 }
 
+/* A client that comes back goes on where it was or is told why not; it never begins from the start. */
+static void who_comes_back_to_a_collected_iteration_is_refused(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], job[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "off"});
+    assert_int_equal(opened(t)->client_timeout_ms, 120000);
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    release_client(t, "c1", iteration);
+    struct open_args again = {
+        .client = "c1", .dataset = "numbers", .name = "off", .job_id = job, .iteration_id = iteration};
+    assert_int_equal(open_job(t, again), MR_OK);
+    release_client(t, "c1", iteration);
+    for (int i = 0; i < 302; i++) {
+        table_wait(t, 1000);
+        beat_worker(t, "w1");
+    }
+    assert_int_equal(open_job(t, again), MR_EPRECOND);
+    open_job(t,
+             (struct open_args){.client = "c2", .dataset = "numbers", .name = "off"}); /* somebody else begins anew */
+    assert_int_equal(open_job(t, again), MR_EPRECOND);
+}
+
+static void who_comes_back_to_a_finished_iteration_is_told_its_losses(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], job[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    add_worker(t, "w2", "b:1");
+    assert_int_equal(end_task(t, "w1", task_of(iteration, "w1", 1), 0, ""), MR_OK);
+    for (int i = 0; i < 70; i++) {
+        table_wait(t, 1000);
+        beat_worker(t, "w1");
+        beat_client(t, "c1", iteration, NULL);
+    }
+    assert_int_equal(
+        open_job(t,
+                 (struct open_args){
+                     .client = "c1", .dataset = "numbers", .name = "train", .job_id = job, .iteration_id = iteration}),
+        MR_OK);
+    assert_true(opened(t)->finished);
+    assert_int_equal(opened(t)->end->lost_workers, 1);
+}
+
 static void a_named_job_is_forgotten_after_its_retention(void **state)
 {
     struct table *t = *state;
@@ -750,6 +801,8 @@ int main(void)
         T(a_silent_client_is_released_and_its_workers_hear_of_it),
         T(nobody_is_given_up_right_after_a_takeover),
         T(an_unread_iteration_is_collected_unless_dynamic),
+        T(who_comes_back_to_a_collected_iteration_is_refused),
+        T(who_comes_back_to_a_finished_iteration_is_told_its_losses),
         T(a_named_job_is_forgotten_after_its_retention),
         T(a_worker_nobody_reaches_does_not_hold_up_the_end),
         T(what_was_on_its_way_out_is_swept),

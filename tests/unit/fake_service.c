@@ -78,19 +78,34 @@ static void on_register(void *ctx, mr_rpc_request *req, const void *bytes, size_
     millrace__register_dataset_request__free_unpacked(r, NULL);
 }
 
+static void fill_end(const struct fake_dispatcher *d, Millrace__IterationEnd *end)
+{
+    millrace__iteration_end__init(end);
+    end->error_code = d->error_code;
+    end->error = (char *)(uintptr_t)(d->error_code < 0 ? "the iteration failed" : "");
+    end->lost_splits = d->lost_splits;
+    end->lost_workers = d->lost_workers;
+    end->repeated_splits = d->repeated_splits;
+}
+
 static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
     Millrace__OpenRequest *r = millrace__open_request__unpack(NULL, size, bytes);
     Millrace__OpenReply reply = MILLRACE__OPEN_REPLY__INIT;
+    Millrace__IterationEnd end;
     Millrace__ReplyHeader header;
 
     mr_mutex_lock(&d->lock);
     bool held = begin(d, req, r->header);
     d->opens++;
-    d->reopens += r->job_id[0] != '\0';
+    d->reopens += r->job_id[0] != '\0' && r->iteration_id[0] != '\0';
+    d->guarantee = r->job != NULL ? (int)r->job->guarantee : -1;
     fill_header(d, &header);
     reply.finished = d->job_finished;
+    reply.client_timeout_ms = d->client_timeout_ms;
+    fill_end(d, &end);
+    reply.end = d->job_finished ? &end : NULL;
     mr_mutex_unlock(&d->lock);
     reply.header = &header;
     reply.job_id = (char *)(uintptr_t) "job-1";
@@ -146,7 +161,7 @@ static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t
 static void push_locked(struct fake_dispatcher *d, size_t i)
 {
     Millrace__ClientUpdate u = MILLRACE__CLIENT_UPDATE__INIT;
-    Millrace__IterationEnd end = MILLRACE__ITERATION_END__INIT;
+    Millrace__IterationEnd end;
     Millrace__TaskInfo infos[FAKE_TASKS_MAX];
     Millrace__TaskInfo *list[FAKE_TASKS_MAX];
     Millrace__ReplyHeader header;
@@ -174,8 +189,7 @@ static void push_locked(struct fake_dispatcher *d, size_t i)
     u.tasks = list;
     u.finished = d->finished;
     if (d->finished) {
-        end.error_code = d->error_code;
-        end.error = (char *)(uintptr_t)(d->error_code < 0 ? "the iteration failed" : "");
+        fill_end(d, &end);
         u.end = &end;
     }
     struct mr_rpc_slice slice = {.data = bytes, .size = millrace__client_update__pack(&u, bytes)};

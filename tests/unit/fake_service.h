@@ -49,6 +49,10 @@ struct fake_dispatcher {
     size_t ntasks;
     bool finished;
     int error_code;
+    uint64_t lost_splits; /* at the end */
+    uint32_t lost_workers;
+    uint64_t repeated_splits;
+    uint32_t client_timeout_ms; /* what Open says */
     mr_rpc_stream *watchers[FAKE_WATCHERS_MAX];
     bool watcher_busy[FAKE_WATCHERS_MAX];
     bool watcher_stale[FAKE_WATCHERS_MAX];
@@ -58,7 +62,8 @@ struct fake_dispatcher {
     unsigned calls;
     unsigned registers;
     unsigned opens;
-    unsigned reopens; /* with a job id */
+    unsigned reopens; /* with the ids of job and iteration */
+    int guarantee;    /* of the last Open */
     unsigned heartbeats;
     unsigned releases;
     unsigned watches;

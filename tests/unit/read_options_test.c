@@ -113,6 +113,49 @@ static void what_is_not_built_is_refused(void **state)
     }
 }
 
+static void guarantees_and_losses(void **state)
+{
+    static const struct {
+        const char *mode;
+        const char *name;
+        const char *value;
+        int rc;
+        Millrace__Guarantee guarantee;
+        enum mr_on_loss on_loss;
+    } cases[] = {
+        {"DYNAMIC", "guarantee", "at_most_once", MR_OK, MILLRACE__GUARANTEE__AT_MOST_ONCE, MR_ON_LOSS_WARN},
+        {"DYNAMIC", "guarantee", "at_least_once", MR_OK, MILLRACE__GUARANTEE__AT_LEAST_ONCE, MR_ON_LOSS_WARN},
+        {"OFF", "guarantee", "at_least_once", MR_EINVAL, 0, 0}, /* a copy is one worker's */
+        {"DYNAMIC", "guarantee", "exactly_once", MR_EUNIMPL, 0, 0},
+        {"DYNAMIC", "guarantee", "twice", MR_EINVAL, 0, 0},
+        {"OFF", "on_loss", "report", MR_OK, MILLRACE__GUARANTEE__AT_MOST_ONCE, MR_ON_LOSS_REPORT},
+        {"OFF", "on_loss", "error", MR_OK, MILLRACE__GUARANTEE__AT_MOST_ONCE, MR_ON_LOSS_ERROR},
+        {"OFF", "on_loss", "cry", MR_EINVAL, 0, 0},
+    };
+    const struct spec *spec = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mr_attr attrs[] = {
+            TEXT("service", "a:1"),
+            TEXT("dataset_id", "digits"),
+            {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
+            {.name = "processing_mode", .kind = MR_ATTR_BYTES, .bytes = cases[i].mode, .size = strlen(cases[i].mode)},
+            {.name = cases[i].name, .kind = MR_ATTR_BYTES, .bytes = cases[i].value, .size = strlen(cases[i].value)},
+        };
+        struct mr_read_options o;
+        mr_error err;
+
+        assert_int_equal(mr_read_options_parse(attrs, 5, NULL, 0, &o, &err), cases[i].rc);
+        if (cases[i].rc == MR_OK) {
+            assert_int_equal(o.guarantee, cases[i].guarantee);
+            assert_int_equal(o.on_loss, cases[i].on_loss);
+        } else {
+            assert_non_null(strstr(err.message, cases[i].name));
+        }
+        mr_read_options_clear(&o);
+    }
+}
+
 static void a_spec_is_needed(void **state)
 {
     struct mr_attr attrs[] = {TEXT("service", "a:1"), TEXT("processing_mode", "OFF")};
@@ -130,6 +173,7 @@ int main(void)
         cmocka_unit_test(defaults),
         cmocka_unit_test(modes),
         cmocka_unit_test(what_is_not_built_is_refused),
+        cmocka_unit_test(guarantees_and_losses),
         cmocka_unit_test(a_spec_is_needed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sync.h"
+#include "client/losses.h"
 #include "client/reader.h"
 #include "fake_service.h"
 
@@ -25,7 +26,9 @@ struct fixture {
     struct fake_worker w[WORKERS];
     size_t nworkers;
     mr_reader *r;
-    unsigned seen[1024]; /* how often each value came */
+    struct mr_loss_tally losses;
+    struct mr_read_options opts; /* of the reader: what a test wants other than open_reader() has it */
+    unsigned seen[1024];         /* how often each value came */
     size_t count;
 };
 
@@ -33,6 +36,7 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
 
+    mr_loss_tally_init(&f->losses);
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
     fake_dispatcher_start(&f->d, f->rt, 0);
     *state = f;
@@ -55,6 +59,7 @@ static int teardown(void **state)
         }
     }
     mr_rpc_release(f->rt);
+    mr_loss_tally_destroy(&f->losses);
     free(f);
     return 0;
 }
@@ -83,13 +88,16 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
     struct mr_read_options opts = {
         .service = mr_strdup(f->d.address),
-        .mode = MILLRACE__PROCESSING_MODE__PROCESSING_OFF,
+        .mode = f->opts.mode,
+        .guarantee = f->opts.guarantee,
+        .on_loss = f->opts.on_loss,
+        .losses = &f->losses,
         .job_name = mr_strdup(""),
         .compression = mr_strdup("NONE"),
         .target_workers = mr_strdup("AUTO"),
         .max_outstanding = max_outstanding,
         .connect_timeout_ms = 500,
-        .heartbeat_ms = 20,
+        .heartbeat_ms = f->opts.heartbeat_ms > 0 ? f->opts.heartbeat_ms : 20,
         .dataset_id = mr_strdup("digits"),
     };
 
@@ -411,6 +419,160 @@ static void a_forgotten_client_attaches_again(void **state)
     expect_each_once(f, 1, 50);
 }
 
+/* The end of an iteration whose second worker was lost with 3 splits, 2 more being done again. */
+static void end_with_losses(struct fixture *f)
+{
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].ended = true;
+    f->d.tasks[1].lost = true;
+    f->d.lost_splits = 3;
+    f->d.lost_workers = 1;
+    f->d.repeated_splits = 2;
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+}
+
+static void losses_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses sum;
+
+    add_workers(f, 2, 10);
+    f->w[1].silent = true;
+    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.on_loss = MR_ON_LOSS_REPORT;
+    open_reader(f, 0);
+    pull_n(f, 10);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.incomplete_reads, 0);
+    end_with_losses(f);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.lost_splits, 3);
+    assert_int_equal(sum.lost_workers, 1);
+    assert_int_equal(sum.repeated_splits, 2);
+    assert_int_equal(sum.incomplete_reads, 1);
+}
+
+static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    add_workers(f, 2, 10);
+    f->w[1].silent = true;
+    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    pull_n(f, 10);
+    end_with_losses(f);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "3 splits lost, 1 worker lost, 2 splits handed out again"));
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+}
+
+static void repeats_alone_are_no_error(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses sum;
+
+    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    f->d.lost_workers = 1;
+    f->d.repeated_splits = 2;
+    f->d.finished = true;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    assert_int_equal(f->d.guarantee, MILLRACE__GUARANTEE__AT_LEAST_ONCE);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.repeated_splits, 2);
+    assert_int_equal(sum.incomplete_reads, 0);
+}
+
+/* Without splits the rest of a copy is what a lost worker takes along. */
+static void a_lost_copy_is_a_loss(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    f->d.lost_workers = 1;
+    f->d.finished = true;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+}
+
+/* It was away when the iteration ended: what it holds, then the end, and that something is missing. */
+static void a_client_that_comes_back_is_told_of_losses(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 5);
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    pull_n(f, 5);
+    mr_mutex_lock(&f->d.lock);
+    f->d.job_finished = true;
+    f->d.lost_workers = 1;
+    f->d.refuse_heartbeat = MR_ENOTFOUND;
+    mr_mutex_unlock(&f->d.lock);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+    assert_int_equal(f->d.reopens, 1);
+}
+
+/* It has read nothing of it, so nothing is missing. */
+static void a_late_comer_is_not_told_of_losses(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    f->d.job_finished = true;
+    f->d.lost_workers = 1;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+}
+
+static void at_least_once_holds_the_end_until_all_was_returned(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 2); /* the first window */
+    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    open_reader(f, 0);
+    pull_n(f, 1);
+    mr_mutex_lock(&w->lock);
+    while (!w->end_sent || w->received < 2 || w->returned < 1) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    assert_false(w->done);
+    mr_mutex_unlock(&w->lock);
+    pull_n(f, 2);
+    mr_mutex_lock(&w->lock);
+    while (!w->done) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    assert_int_equal(w->returned, 2);
+    mr_mutex_unlock(&w->lock);
+}
+
+static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.heartbeat_ms = 3600 * 1000;
+    f->d.client_timeout_ms = 60;
+    open_reader(f, 0);
+    mr_mutex_lock(&f->d.lock);
+    while (f->d.heartbeats < 3) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->d.lock);
+}
+
 static void a_dead_job_is_an_error(void **state)
 {
     struct fixture *f = *state;
@@ -567,6 +729,14 @@ int main(int argc, char **argv)
         TEST(a_lost_worker_does_not_hold_up_the_end),
         TEST(reading_goes_on_while_no_dispatcher_leads),
         TEST(a_forgotten_client_attaches_again),
+        TEST(losses_are_counted_once),
+        TEST(a_loss_may_be_an_error_in_place_of_the_end),
+        TEST(repeats_alone_are_no_error),
+        TEST(a_lost_copy_is_a_loss),
+        TEST(a_client_that_comes_back_is_told_of_losses),
+        TEST(a_late_comer_is_not_told_of_losses),
+        TEST(at_least_once_holds_the_end_until_all_was_returned),
+        TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
         TEST(nobody_answers),
         TEST(a_blocked_pull_can_be_cancelled),

@@ -262,6 +262,8 @@ void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *top
 
 /* ---------------------------------------------------------------- updates.c: task lists for clients and workers */
 
+/* NULL: no memory. */
+Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end);
 void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update);
 void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update);
 /* Note that its watchers must hear of it; once a step. */

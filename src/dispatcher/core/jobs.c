@@ -326,6 +326,11 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
             return MR_OK;
         }
     }
+    if (in->iteration_id[0] != '\0' && (*it == NULL || strcmp((*it)->rec->id, in->iteration_id) != 0)) {
+        /* A new one would begin from the start: what this client has had already would come again. */
+        return mr_error_set(err, MR_EPRECOND, "iteration %.40s was collected while its client %.8s was away",
+                            in->iteration_id, in->client);
+    }
     client = mr_map_get(&core->clients, in->client);
     if (client != NULL && client->rec->released && in->job_id[0] == '\0' && client->iteration == *it &&
         client->repetition == in->repetition) {
@@ -366,5 +371,9 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         mr_core_set(core, &reply->job_id, job->rec->id);
         mr_core_set(core, &reply->iteration_id, it != NULL ? it->rec->id : "");
         reply->finished = finished;
+        reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
+        if (finished && it != NULL && it->rec->end != NULL) {
+            reply->end = mr_end_copy(core, it->rec->end);
+        }
     }
 }

@@ -65,13 +65,15 @@ static Millrace__TaskInfo *task_info(mr_core *core, const struct mr_task *task)
     return info;
 }
 
-static Millrace__IterationEnd *copy_end(mr_core *core, const Millrace__IterationEnd *end)
+Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end)
 {
     Millrace__IterationEnd *copy = mr_core_new_record(core, &millrace__iteration_end__descriptor);
 
     if (copy != NULL) {
         copy->lost_splits = end->lost_splits;
         copy->lost_workers = end->lost_workers;
+        copy->repeated_splits = end->repeated_splits;
+        copy->quarantined_splits = end->quarantined_splits;
         copy->error_code = end->error_code;
         mr_core_set(core, &copy->error, end->error);
     }
@@ -86,7 +88,7 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
     update->version = it->version;
     update->finished = it->rec->finished;
     if (it->rec->finished && it->rec->end != NULL) {
-        update->end = copy_end(core, it->rec->end);
+        update->end = mr_end_copy(core, it->rec->end);
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {

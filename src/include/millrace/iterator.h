@@ -17,10 +17,10 @@ typedef struct mr_iterator mr_iterator;
 
 /* Zero means "the default" in every field; new fields only ever join at the end. */
 struct mr_iterator_options {
-    size_t struct_size;          /* sizeof: lets an old caller meet a new library */
-    uint64_t seed;               /* for operators without a seed of their own; 0: drawn */
+    size_t struct_size;           /* sizeof: lets an old caller meet a new library */
+    uint64_t seed;                /* for operators without a seed of their own; 0: drawn */
     uint64_t memory_budget_bytes; /* default: a quarter of the memory this process may use */
-    uint32_t threads;            /* default: cores this process may use */
+    uint32_t threads;             /* default: cores this process may use */
 };
 
 /* One element: row @row of @block. The caller owns the reference to @block. */
@@ -48,6 +48,22 @@ MR_API int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeou
  */
 MR_API int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err);
 
+/*
+ * What the reads from a service that have ended so far did not deliver, or may have delivered twice. A read that was
+ * left before its end is not counted.
+ */
+struct mr_losses {
+    size_t struct_size;          /* sizeof, set by the caller: lets an old caller meet a new library */
+    uint64_t lost_splits;        /* DYNAMIC: an upper bound of the splits whose elements are missing */
+    uint64_t quarantined_splits; /* of lost_splits: given up, since the workers that had one of them died */
+    uint64_t repeated_splits;    /* at_least_once: handed out again after a loss; an upper bound of what came twice */
+    uint64_t lost_workers;       /* lost while they had a task of these reads */
+    uint64_t incomplete_reads;   /* reads that ended with elements missing */
+};
+
+/* Never waits. As many fields as @ret->struct_size has room for are written; MR_EINVAL if that is no size. */
+MR_API int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err);
+
 /* Make a blocked read, and all later ones, return MR_ECANCELED. Any thread, any number of times. */
 MR_API void mr_iterator_cancel(mr_iterator *it);
 
@@ -60,8 +76,8 @@ MR_API int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error 
 MR_API int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err);
 
 /*
- * Release @it. Waits for its threads; a read from a service is said goodbye to, which takes less than a second even if nobody
- * answers. NULL is fine.
+ * Release @it. Waits for its threads; a read from a service is said goodbye to, which takes less than a second even if
+ * nobody answers. NULL is fine.
  */
 MR_API void mr_iterator_free(mr_iterator *it);
 

@@ -1,0 +1,72 @@
+#include "client/losses.h"
+
+#include "base/sync.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void mr_loss_tally_init(struct mr_loss_tally *t)
+{
+    mr_mutex_init(&t->lock);
+    memset(&t->sum, 0, sizeof t->sum);
+}
+
+void mr_loss_tally_destroy(struct mr_loss_tally *t)
+{
+    (void)pthread_mutex_destroy(&t->lock);
+}
+
+void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete)
+{
+    MR_LOCK(&t->lock);
+    t->sum.lost_splits += end->lost_splits;
+    t->sum.quarantined_splits += end->quarantined_splits;
+    t->sum.repeated_splits += end->repeated_splits;
+    t->sum.lost_workers += end->lost_workers;
+    t->sum.incomplete_reads += incomplete ? 1 : 0;
+}
+
+void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret)
+{
+    MR_LOCK(&t->lock);
+    *ret = t->sum;
+}
+
+void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg)
+{
+    end->lost_splits = msg->lost_splits;
+    end->quarantined_splits = msg->quarantined_splits;
+    end->repeated_splits = msg->repeated_splits;
+    end->lost_workers = msg->lost_workers;
+}
+
+bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode)
+{
+    if (mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return end->lost_splits > 0;
+    }
+    return end->lost_workers > 0;
+}
+
+static size_t append(char *text, size_t size, size_t used, uint64_t n, const char *one, const char *many)
+{
+    if (n == 0 || used >= size) {
+        return used;
+    }
+    int more = snprintf(text + used, size - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "", n, n == 1 ? one : many);
+
+    return more > 0 ? used + (size_t)more : used;
+}
+
+void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size)
+{
+    size_t used = append(text, size, 0, end->lost_splits, "split lost", "splits lost");
+
+    if (used == 0) {
+        text[0] = '\0';
+    }
+    used = append(text, size, used, end->quarantined_splits, "of them quarantined", "of them quarantined");
+    used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");
+    (void)append(text, size, used, end->repeated_splits, "split handed out again", "splits handed out again");
+}
