@@ -9,7 +9,8 @@
  * Outcomes: MR_OK; a definite refusal (< 0 without MR_MAYBE_APPLIED): nothing was changed; or "unknown" (< 0 with
  * MR_MAYBE_APPLIED): it may have been applied, or be applied later. Unknown is settled only by sending the same bytes
  * again (coord/README.md), never by reading. MR_RETRYABLE: the store may answer later. An adapter never repeats a
- * transaction by itself.
+ * transaction by itself. A store that is full says MR_EEXHAUSTED with MR_MAYBE_APPLIED: that attempt was applied
+ * before it was answered, or never will be; deletes still go through.
  *
  * Limits of a transaction: 128 compares, 128 operations a branch, 1.5 MiB, no key written twice (MR_EINVAL).
  */
@@ -62,8 +63,9 @@ struct mr_txn {
 
 struct mr_txn_result {
     bool succeeded;
-    int64_t revision; /* of the store after the transaction; a transaction that changed something has a revision of its
-                         own */
+    int64_t revision;  /* of the store after the transaction; a transaction that changed something has a revision of its
+                          own */
+    uint64_t store_id; /* of the cluster of etcd; one that is built anew from a snapshot has another */
     /* One per GET of the branch that ran, in order; key.size = 0: no such key. */
     const struct mr_kv *gets;
     size_t ngets;
@@ -81,9 +83,17 @@ struct mr_watch_event {
     struct mr_kv kv; /* deleted: key and mod_revision only */
 };
 
+struct mr_store_status {
+    int64_t size_bytes;  /* of the database */
+    int64_t quota_bytes; /* 0: it does not tell */
+    bool full;           /* alarm NOSPACE: only reads and deletes go through, until somebody has made room */
+    char version[24];
+};
+
 typedef void mr_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err);
 typedef void mr_range_done(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err);
 typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err);
+typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r, const mr_error *err);
 /*
  * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and needs no cancel.
  * MR_ERANGE: the history was compacted: read again, then watch from the revision read + 1. Anything else: watch again
@@ -110,6 +120,8 @@ struct mr_store_ops {
     void (*lease_revoke)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
     /* What is left of somebody's lease; -1: gone. */
     void (*lease_ttl)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    /* How the store does. MR_EPERM: it does not tell us. */
+    void (*status)(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx);
     /* Watch one key from @revision on (0: from now). The returned id is for watch_cancel and never 0. */
     uint64_t (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx);
     void (*watch_cancel)(mr_store *s, uint64_t id); /* no callback of it starts after this; one may be running */

@@ -12,15 +12,20 @@
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
+#include <string.h>
+
 #define WATCH_MESSAGE_BYTES_MAX (16u << 20)
 
 struct mr_etcd_watch {
     struct mr_etcd_watch *next; /* lock of the store */
     struct mr_etcd *etcd;
     struct mr_etcd_conn *conn;
-    mr_rpc_stream *stream;
+    mr_rpc_stream *stream; /* NULL while it waits for a token */
+    struct mr_buf request;
+    uint64_t login; /* number of the token it went with */
     uint64_t id;
-    bool over; /* lock: no callback any more */
+    bool over;      /* lock: no callback any more */
+    mr_error error; /* it could not be started */
     mr_watch_fn *fn;
     void *ctx;
 };
@@ -33,6 +38,13 @@ static void unlink_locked(struct mr_etcd *e, struct mr_etcd_watch *w)
             return;
         }
     }
+}
+
+static void watch_free(struct mr_etcd_watch *w)
+{
+    mr_rpc_stream_unref(w->stream);
+    mr_buf_free(&w->request);
+    mr_free(w);
 }
 
 static bool is_over(struct mr_etcd_watch *w)
@@ -59,6 +71,12 @@ static void cancelled_by_etcd(struct mr_etcd_watch *w, const Etcdserverpb__Watch
 {
     mr_error err;
 
+    if (strstr(r->cancel_reason, "permission denied") != NULL) {
+        /* etcd says the same of a token that it does not know. */
+        mr_mutex_lock(&w->etcd->lock);
+        mr_etcd_login_lost_locked(w->etcd, w->login);
+        mr_mutex_unlock(&w->etcd->lock);
+    }
     if (r->compact_revision > 0) {
         (void)mr_error_set(&err, MR_ERANGE, "the watch's history was compacted at %lld",
                            (long long)r->compact_revision);
@@ -107,6 +125,11 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     for (size_t i = 0; i < r->n_events; i++) {
         tell(w, r->events[i]);
     }
+    if (r->created && !r->canceled) {
+        mr_mutex_lock(&w->etcd->lock);
+        mr_etcd_conn_answered_locked(w->etcd, w->conn);
+        mr_mutex_unlock(&w->etcd->lock);
+    }
     if (r->canceled) {
         cancelled_by_etcd(w, r);
     } else {
@@ -137,40 +160,39 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *why)
     unlink_locked(e, w);
     w->over = true;
     if (!silent) {
-        mr_etcd_conn_failed_locked(e, w->conn);
+        mr_etcd_conn_failed_locked(e, w->conn, &err);
     }
     mr_etcd_conn_put_locked(e, w->conn);
     mr_mutex_unlock(&e->lock);
     if (!silent) {
         w->fn(w->ctx, err.code, NULL, 0, 0, &err);
     }
-    mr_rpc_stream_unref(w->stream);
-    mr_free(w);
+    watch_free(w);
     mr_etcd_ran(e);
 }
 
 static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
 
 /* Open the stream and send the create request. */
-static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, const struct mr_buf *request, mr_error *err)
+static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, mr_error *err)
 {
-    static const char *const metadata[] = {"hasleader", "true", NULL};
-    struct mr_rpc_slice slice = {.data = request->data, .size = request->len};
+    struct mr_rpc_slice slice = {.data = w->request.data, .size = w->request.len};
+    const char *metadata[5];
     int rc;
 
-    w->conn = request->failed || e->closing ? NULL : mr_etcd_conn_get_locked(e);
+    w->conn = mr_etcd_conn_get_locked(e, err);
     if (w->conn == NULL) {
-        return mr_error_nomem(err);
+        return err->code;
     }
+    mr_etcd_metadata_locked(e, metadata);
+    w->login = e->logins;
     rc = mr_rpc_stream_open(w->conn->live, "/etcdserverpb.Watch/Watch", metadata, -1, false, &stream_ops, w, &w->stream,
                             err);
     if (rc < 0) {
         mr_etcd_conn_put_locked(e, w->conn);
+        w->conn = NULL;
         return rc;
     }
-    e->running++;
-    w->next = e->watches;
-    e->watches = w;
     /* If it has ended already, `ended` tells; so does a refused send. */
     if (mr_rpc_stream_send(w->stream, &slice, 1, false, NULL) < 0) {
         mr_rpc_stream_cancel(w->stream);
@@ -179,29 +201,77 @@ static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, const struct
     return MR_OK;
 }
 
+void mr_etcd_watches_fail(struct mr_etcd_watch *list)
+{
+    while (list != NULL) {
+        struct mr_etcd_watch *w = list;
+        struct mr_etcd *e = w->etcd;
+
+        list = w->next;
+        if (!w->over && w->error.code != MR_ECANCELED) {
+            w->error.traits = MR_RETRYABLE;
+            w->fn(w->ctx, w->error.code, NULL, 0, 0, &w->error);
+        }
+        watch_free(w);
+        mr_etcd_ran(e);
+    }
+}
+
+struct mr_etcd_watch *mr_etcd_watches_resume_locked(struct mr_etcd *e, const mr_error *why)
+{
+    struct mr_etcd_watch *failed = NULL;
+    struct mr_etcd_watch *next;
+
+    for (struct mr_etcd_watch *w = e->watches; w != NULL; w = next) {
+        next = w->next;
+        if (w->stream != NULL) {
+            continue;
+        }
+        if (why != NULL) {
+            w->error = *why;
+        }
+        if (w->over || e->closing) {
+            (void)mr_error_set(&w->error, MR_ECANCELED, "nobody waits for it any more");
+        }
+        if (w->error.code < 0 || start_locked(e, w, &w->error) < 0) {
+            unlink_locked(e, w);
+            w->next = failed;
+            failed = w;
+        }
+    }
+    return failed;
+}
+
 uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx)
 {
     struct mr_etcd *e = (struct mr_etcd *)s;
     struct mr_etcd_watch *w = mr_calloc(1, sizeof *w);
-    struct mr_buf request = mr_etcd_pack_watch(key, revision);
     uint64_t id;
-    mr_error err;
+    int rc;
 
     MR_ASSERT(w != NULL);
     w->etcd = e;
     w->fn = fn;
     w->ctx = ctx;
+    w->request = mr_etcd_pack_watch(key, revision);
     mr_mutex_lock(&e->lock);
     id = ++e->watch_ids;
     w->id = id;
-    int rc = start_locked(e, w, &request, &err);
-
-    mr_mutex_unlock(&e->lock);
-    mr_buf_free(&request);
+    w->next = e->watches;
+    e->watches = w;
+    e->running++;
+    if (w->request.failed) {
+        rc = mr_error_nomem(&w->error);
+    } else if (!mr_etcd_login_first_locked(e, &rc, &w->error)) {
+        rc = start_locked(e, w, &w->error);
+    }
     if (rc < 0) {
-        err.traits = MR_RETRYABLE;
-        fn(ctx, rc, NULL, 0, 0, &err);
-        mr_free(w);
+        unlink_locked(e, w);
+        w->next = NULL;
+    }
+    mr_mutex_unlock(&e->lock);
+    if (rc < 0) {
+        mr_etcd_watches_fail(w);
     }
     return id;
 }
@@ -214,7 +284,9 @@ void mr_etcd_watch_cancel(mr_store *s, uint64_t id)
     for (struct mr_etcd_watch *w = e->watches; w != NULL; w = w->next) {
         if (w->id == id) {
             w->over = true;
-            mr_rpc_stream_cancel(w->stream);
+            if (w->stream != NULL) {
+                mr_rpc_stream_cancel(w->stream);
+            }
             return;
         }
     }
@@ -223,7 +295,7 @@ void mr_etcd_watch_cancel(mr_store *s, uint64_t id)
 void mr_etcd_watch_break_locked(struct mr_etcd *e, const struct mr_etcd_conn *c)
 {
     for (struct mr_etcd_watch *w = e->watches; w != NULL; w = w->next) {
-        if (c == NULL || w->conn == c) {
+        if (w->stream != NULL && (c == NULL || w->conn == c)) {
             mr_rpc_stream_cancel(w->stream);
         }
     }

@@ -153,7 +153,38 @@ struct mr_buf mr_etcd_pack_watch(struct mr_bytes key, int64_t revision)
     return pack(&msg.base);
 }
 
+struct mr_buf mr_etcd_pack_status(void)
+{
+    Etcdserverpb__StatusRequest msg = ETCDSERVERPB__STATUS_REQUEST__INIT;
+
+    return pack(&msg.base);
+}
+
+struct mr_buf mr_etcd_pack_login(const char *user, const char *password)
+{
+    Etcdserverpb__AuthenticateRequest msg = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
+
+    msg.name = (char *)(uintptr_t)user;
+    msg.password = (char *)(uintptr_t)password;
+    return pack(&msg.base);
+}
+
 /* ---- errors ---- */
+
+bool mr_etcd_wants_login(const mr_error *err)
+{
+    return err->code == MR_EUNAUTH;
+}
+
+/* etcd has several codes for "I do not know who you are"; here there is one. */
+static void translate_login(mr_error *err)
+{
+    if (err->code == MR_EINVAL && strstr(err->message, "user name is empty") != NULL) {
+        (void)mr_error_set(err, MR_EUNAUTH, "etcd wants a user and a password: %s", "etcdserver: user name is empty");
+    } else if (err->code == MR_EINVAL && strstr(err->message, "revision of auth store is old") != NULL) {
+        err->code = MR_EUNAUTH;
+    }
+}
 
 static bool definite(const mr_error *err)
 {
@@ -176,6 +207,8 @@ static bool definite(const mr_error *err)
 
 void mr_etcd_translate(bool mutates, mr_error *err)
 {
+    translate_login(err);
+
     bool final = definite(err);
 
     err->traits = 0;
@@ -185,8 +218,9 @@ void mr_etcd_translate(bool mutates, mr_error *err)
     if (!final && mutates) {
         err->traits |= MR_MAYBE_APPLIED;
     }
-    /* A learner ("not supported for learner") and "too many requests" refuse now; another member, or later, may not. */
-    if (!final || err->code == MR_EEXHAUSTED || err->code == MR_EPRECOND) {
+    /* A learner ("not supported for learner"), "too many requests" and a token that ran out refuse now; another member,
+     * or later, may not. */
+    if (!final || err->code == MR_EEXHAUSTED || err->code == MR_EPRECOND || err->code == MR_EUNAUTH) {
         err->traits |= MR_RETRYABLE;
     }
 }

@@ -263,6 +263,7 @@ int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)
         return mr_error_nomem(err);
     }
     mr_rng_seed(&f->rng, seed);
+    f->store_id = 1;
     f->latency_min_ms = 1;
     f->latency_max_ms = 3;
     *ret = f;
@@ -328,6 +329,17 @@ void mr_fake_cut(mr_store *s, bool cut)
     for (struct watch *w = c->watches; w != NULL && !cut; w = w->next) {
         mr_fake_schedule(c->fake, EVENT_PUMP, c->fake->now_ms, NULL, w->id);
     }
+}
+
+void mr_fake_full(mr_fake *f, bool full)
+{
+    f->full = full;
+    f->overflowed = false;
+}
+
+void mr_fake_rename(mr_fake *f, uint64_t store_id)
+{
+    f->store_id = store_id;
 }
 
 int mr_fake_compact(mr_fake *f, int64_t revision, mr_error *err)

@@ -59,6 +59,14 @@ void mr_fake_cut(mr_store *s, bool cut);
 /* Break all watches of @s with MR_EUNAVAIL. */
 void mr_fake_break_watches(mr_store *s);
 
+/*
+ * Full: puts and grants are refused, with MR_EEXHAUSTED; the first transaction that puts is applied all the same, as
+ * the one that takes etcd over its quota is.
+ */
+void mr_fake_full(mr_fake *f, bool full);
+/* From now on it says that it is another store (as one does that was built from a snapshot). */
+void mr_fake_rename(mr_fake *f, uint64_t store_id);
+
 int mr_fake_compact(mr_fake *f, int64_t revision, mr_error *err);
 /* Let a lease run out now. false: there is none of that id. */
 bool mr_fake_expire(mr_fake *f, int64_t lease);

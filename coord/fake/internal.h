@@ -33,7 +33,7 @@ struct client {
     struct watch *watches;
 };
 
-enum request_op { REQ_TXN, REQ_RANGE, REQ_GRANT, REQ_RENEW, REQ_REVOKE, REQ_TTL };
+enum request_op { REQ_TXN, REQ_RANGE, REQ_GRANT, REQ_RENEW, REQ_REVOKE, REQ_TTL, REQ_STATUS };
 
 struct request {
     enum request_op op;
@@ -61,6 +61,7 @@ struct request {
     size_t count;
     bool flag; /* succeeded, more */
     int64_t at_revision;
+    uint64_t store_id;
 };
 
 enum event_kind { EVENT_APPLY, EVENT_ANSWER, EVENT_PUMP };
@@ -78,6 +79,9 @@ struct mr_fake {
     struct mr_rng rng;
     int64_t now_ms;
     uint64_t order;
+    bool full;
+    bool overflowed; /* since it is full, one transaction was applied and refused */
+    uint64_t store_id;
     int64_t latency_min_ms;
     int64_t latency_max_ms;
     struct mr_fake_odds odds;

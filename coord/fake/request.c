@@ -174,10 +174,37 @@ static int apply_lease(mr_fake *f, struct request *r)
         return MR_OK;
     case REQ_TXN:
     case REQ_RANGE:
+    case REQ_STATUS:
         break;
     }
     MR_ASSERT(!"a lease request");
     return MR_EINTERNAL;
+}
+
+/* As etcd counts: what either branch would put. */
+static bool needs_space(const struct request *r)
+{
+    bool any = r->op == REQ_GRANT;
+
+    for (size_t i = 0; i < r->txn.nsuccess; i++) {
+        any = any || r->txn.success[i].kind == MR_OP_PUT;
+    }
+    return any;
+}
+
+/* Is it refused for want of space? The first one that puts is applied first. */
+static bool refused_full(mr_fake *f, struct request *r)
+{
+    if (!f->full || !needs_space(r)) {
+        return false;
+    }
+    if (r->op == REQ_TXN && !f->overflowed) {
+        f->overflowed = true;
+        (void)apply_txn(f, r);
+    }
+    r->rc = mr_error_set_traits(&r->err, MR_EEXHAUSTED, MR_RETRYABLE | MR_MAYBE_APPLIED, "database space exceeded");
+    r->applied = true;
+    return true;
 }
 
 void mr_fake_apply(mr_fake *f, struct request *r)
@@ -186,10 +213,14 @@ void mr_fake_apply(mr_fake *f, struct request *r)
         r->fault = MR_FAKE_LOST_REQUEST;
         return;
     }
+    if (refused_full(f, r)) {
+        return;
+    }
     switch (r->op) {
     case REQ_TXN:
         r->rc = apply_txn(f, r);
         r->at_revision = mr_mvcc_revision(f->data);
+        r->store_id = f->store_id;
         break;
     case REQ_RANGE:
         r->rc = apply_range(f, r);
@@ -199,6 +230,9 @@ void mr_fake_apply(mr_fake *f, struct request *r)
     case REQ_REVOKE:
     case REQ_TTL:
         r->rc = apply_lease(f, r);
+        break;
+    case REQ_STATUS:
+        r->flag = f->full;
         break;
     }
     r->applied = true;
@@ -224,8 +258,11 @@ static void call_done(struct request *r, int rc, const mr_error *err)
 {
     switch (r->op) {
     case REQ_TXN: {
-        struct mr_txn_result result = {
-            .succeeded = r->flag, .revision = r->at_revision, .gets = r->kvs, .ngets = r->count};
+        struct mr_txn_result result = {.succeeded = r->flag,
+                                       .revision = r->at_revision,
+                                       .store_id = r->store_id,
+                                       .gets = r->kvs,
+                                       .ngets = r->count};
 
         ((mr_txn_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &result, err);
         break;
@@ -242,6 +279,12 @@ static void call_done(struct request *r, int rc, const mr_error *err)
     case REQ_TTL:
         ((mr_lease_done *)r->done)(r->ctx, rc, r->lease, r->ttl_s, err);
         break;
+    case REQ_STATUS: {
+        struct mr_store_status st = {.full = r->flag, .version = "fake"};
+
+        ((mr_status_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &st, err);
+        break;
+    }
     }
 }
 
@@ -397,6 +440,11 @@ static void fake_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_do
     lease_request(s, REQ_TTL, lease, 0, timeout_ms, done, ctx);
 }
 
+static void fake_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
+{
+    submit(request_new(s, REQ_STATUS, (void *)done, ctx), MR_FAKE_LEASE, timeout_ms);
+}
+
 static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx)
 {
     struct client *c = (struct client *)s;
@@ -451,6 +499,7 @@ const struct mr_store_ops mr_fake_ops = {
     .lease_renew = fake_renew,
     .lease_revoke = fake_revoke,
     .lease_ttl = fake_ttl,
+    .status = fake_status,
     .watch = fake_watch,
     .watch_cancel = fake_watch_cancel,
     .close = fake_close,

@@ -204,7 +204,15 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = advertise(d, opts->advertise, listen, port, err);
     }
     if (rc >= 0) {
-        rc = mr_etcd_open(opts->etcd_endpoints, &d->store, err);
+        struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
+                                       .ca_file = opts->etcd_ca,
+                                       .cert_file = opts->etcd_cert,
+                                       .key_file = opts->etcd_key,
+                                       .server_name = opts->etcd_server_name,
+                                       .user = opts->etcd_user,
+                                       .password_file = opts->etcd_password_file};
+
+        rc = mr_etcd_open(&etcd, &d->store, err);
     }
     if (rc >= 0) {
         loop.store = d->store;

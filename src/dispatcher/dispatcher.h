@@ -18,7 +18,13 @@ typedef struct mr_dispatcher mr_dispatcher;
 struct mr_dispatcher_options {
     const char *listen;    /* "host:port", port 0 = any; default "0.0.0.0:5050" */
     const char *advertise; /* what others are told; default: the listening host ("localhost" for a wildcard) and port */
-    const char *etcd_endpoints;   /* required: "host:port[,host:port...]", "http://" in front is accepted */
+    const char *etcd_endpoints; /* required; this and the next as struct mr_etcd_options (coord/etcd/etcd.h) has them */
+    const char *etcd_ca;        /* files in PEM */
+    const char *etcd_cert;
+    const char *etcd_key;
+    const char *etcd_server_name;
+    const char *etcd_user;
+    const char *etcd_password_file;
     const char *cluster;          /* default "default"; [a-z0-9._-], at most 64 */
     int64_t lease_ttl_ms;         /* default 10000; whole seconds, 1000 to 60000 */
     int64_t heartbeat_ms;         /* of workers and clients; default 1000 */

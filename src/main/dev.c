@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "main/child.h"
 #include "main/commands.h"
+#include "main/etcd_options.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
 
@@ -45,6 +46,7 @@ struct dev_values {
     const char *work_dir;
     const char *cluster;
     int64_t lease_ttl;
+    struct etcd_values etcd;
     struct run_options run;
 };
 
@@ -86,7 +88,7 @@ static const struct opt own_options[] = {
 
 const struct opt_program *dev_program(void)
 {
-    static struct opt shared[RUN_SHARED_OPTIONS];
+    static struct opt shared[ETCD_OPTIONS + RUN_SHARED_OPTIONS];
     static struct opt_program program = {
         .name = "dev",
         .summary = "a whole cluster on this machine, until Ctrl-C",
@@ -96,10 +98,11 @@ const struct opt_program *dev_program(void)
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,
-        .n_more = RUN_SHARED_OPTIONS,
+        .n_more = ETCD_OPTIONS + RUN_SHARED_OPTIONS,
     };
 
-    run_shared_options(AT(run), shared);
+    etcd_options(AT(etcd), shared);
+    run_shared_options(AT(run), shared + ETCD_OPTIONS);
     return &program;
 }
 
@@ -164,16 +167,18 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     (void)snprintf(owner, sizeof owner, "%d", (int)getpid());
     (void)snprintf(ready, sizeof ready, "%d", fds[1]);
     (void)snprintf(ttl, sizeof ttl, "%" PRId64 "ms", dev->v->lease_ttl);
-    const char *argv[24] = {"millrace",     kind_of(s),
-                            "--listen",     s->address,
-                            "--owner-pid",  owner,
-                            "--ready-fd",   ready,
-                            "--log-level",  dev->v->run.log_level,
-                            "--log-format", dev->v->run.log_format,
-                            "--cluster",    dev->v->cluster};
-    const char *const dispatcher_args[] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl, NULL};
+    const char *argv[20 + 2 * ETCD_OPTIONS] = {"millrace",     kind_of(s),
+                                               "--listen",     s->address,
+                                               "--owner-pid",  owner,
+                                               "--ready-fd",   ready,
+                                               "--log-level",  dev->v->run.log_level,
+                                               "--log-format", dev->v->run.log_format,
+                                               "--cluster",    dev->v->cluster};
+    const char *dispatcher_args[5 + 2 * ETCD_OPTIONS] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl};
     const char *const worker_args[] = {"--dispatcher", dev->service, NULL};
     const char *const *more = s->is_worker ? worker_args : dispatcher_args;
+
+    (void)etcd_arguments(&dev->v->etcd, dispatcher_args + 4);
     for (size_t i = 0; more[i] != NULL; i++) {
         argv[14 + i] = more[i];
     }

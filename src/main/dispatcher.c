@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "main/commands.h"
+#include "main/etcd_options.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
 
@@ -23,6 +24,7 @@ struct dispatcher_values {
     int64_t client_timeout;
     int64_t job_gc_timeout;
     int64_t dataset_retention;
+    struct etcd_values etcd;
     struct run_options run;
 };
 
@@ -54,7 +56,7 @@ static const struct opt own_options[] = {
 
 const struct opt_program *dispatcher_program(void)
 {
-    static struct opt shared[RUN_SHARED_OPTIONS];
+    static struct opt shared[ETCD_OPTIONS + RUN_SHARED_OPTIONS];
     static struct opt_program program = {
         .name = "dispatcher",
         .summary = "one replica of the control plane",
@@ -62,14 +64,17 @@ const struct opt_program *dispatcher_program(void)
             "  millrace dispatcher                                # with an etcd of its own, on 127.0.0.1:5050\n"
             "  millrace dispatcher --work-dir /var/lib/millrace   # the same, and a restart recovers\n"
             "  millrace dispatcher --listen 0.0.0.0:5050 --advertise-address $(hostname):5050 \\\n"
-            "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several replicas\n",
+            "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several replicas\n"
+            "  millrace dispatcher --etcd-endpoints https://etcd:2379 --etcd-ca ca.pem --etcd-user millrace \\\n"
+            "      --etcd-password-file /run/secrets/etcd             # see docs/etcd.md\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,
-        .n_more = RUN_SHARED_OPTIONS,
+        .n_more = ETCD_OPTIONS + RUN_SHARED_OPTIONS,
     };
 
-    run_shared_options(AT(run), shared);
+    etcd_options(AT(etcd), shared);
+    run_shared_options(AT(run), shared + ETCD_OPTIONS);
     return &program;
 }
 
@@ -110,6 +115,12 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
         .listen = v->listen,
         .advertise = v->advertise,
         .etcd_endpoints = etcd != NULL ? private_etcd_endpoint(etcd) : v->etcd_endpoints,
+        .etcd_ca = v->etcd.ca,
+        .etcd_cert = v->etcd.cert,
+        .etcd_key = v->etcd.key,
+        .etcd_server_name = v->etcd.server_name,
+        .etcd_user = v->etcd.user,
+        .etcd_password_file = v->etcd.password_file,
         .cluster = v->cluster,
         .lease_ttl_ms = v->lease_ttl,
         .heartbeat_ms = v->heartbeat,

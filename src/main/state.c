@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"
+#include "main/etcd_options.h"
 #include "main/options.h"
 #include "main/run.h"
 
@@ -22,6 +23,7 @@ struct state_values {
     bool json;
     bool strict;
     int64_t timeout;
+    struct etcd_values etcd;
 };
 
 #define AT(field) offsetof(struct state_values, field)
@@ -38,6 +40,7 @@ static const struct opt own_options[] = {
 
 const struct opt_program *state_program(void)
 {
+    static struct opt shared[ETCD_OPTIONS];
     static const struct opt_program program = {
         .name = "state",
         .summary = "the stored state of a cluster: shown, or verified",
@@ -47,11 +50,14 @@ const struct opt_program *state_program(void)
                     "                                               # exit status 0: nothing wrong, 6: something is\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
+        .more = shared,
+        .n_more = ETCD_OPTIONS,
         .usage = "get KEY|tree|check",
         .args_offset = AT(words),
         .n_args = 2,
     };
 
+    etcd_options(AT(etcd), shared);
     return &program;
 }
 
@@ -180,7 +186,15 @@ int command_state(int argc, char **argv)
         rc = check_words(&v, &err);
     }
     if (rc == OPT_RUN) {
-        rc = mr_etcd_open(v.etcd_endpoints, &store, &err);
+        struct mr_etcd_options etcd = {.endpoints = v.etcd_endpoints,
+                                       .ca_file = v.etcd.ca,
+                                       .cert_file = v.etcd.cert,
+                                       .key_file = v.etcd.key,
+                                       .server_name = v.etcd.server_name,
+                                       .user = v.etcd.user,
+                                       .password_file = v.etcd.password_file};
+
+        rc = mr_etcd_open(&etcd, &store, &err);
     }
     if (rc >= 0) {
         rc = run_on(&v, store, &out, &err);

@@ -87,6 +87,18 @@ static void close_watched(mr_rpc_channel *ch)
     grpc_channel_destroy(channel); /* on_state() frees @ch. */
 }
 
+static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
+{
+    grpc_ssl_pem_key_cert_pair pair;
+
+    if (tls == NULL) {
+        return grpc_insecure_credentials_create();
+    }
+    pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
+    return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL, NULL /* no further checks */,
+                                          NULL);
+}
+
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
                        mr_error *err)
 {
@@ -105,21 +117,23 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
         MR_INT_ARG(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
         MR_INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
         MR_INT_ARG(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000),
+        /* The last one: left out without a name. */
+        {.type = GRPC_ARG_STRING,
+         .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+         .value = {.string = (char *)(uintptr_t)(tls != NULL ? tls->server_name : NULL)}},
     };
-    grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
+    size_t n = sizeof args / sizeof args[0];
+    grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1, .args = args};
     int rc = mr_rpc_check(rt, err);
 
     if (rc < 0) {
         return rc;
     }
-    if (tls != NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "channel to '%s': TLS is not built in", address);
-    }
     mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     if (ch == NULL) {
         return mr_error_nomem(err);
     }
-    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel_credentials *creds = credentials_of(tls);
     ch->rt = rt;
     ch->channel = grpc_channel_create(address, creds, &list);
     grpc_channel_credentials_release(creds);

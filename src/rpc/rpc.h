@@ -44,9 +44,18 @@ void mr_rpc_message_free(mr_rpc_message *m);
 
 /* ---- client: channels and unary calls ---- */
 
-struct mr_rpc_tls; /* reserved: NULL = plaintext */
+/* PEM text, lent for the call. */
+struct mr_rpc_tls {
+    const char *ca;          /* who may have signed the peer's certificate; NULL: whom the system trusts */
+    const char *cert;        /* own certificate, with those between it and its authority; NULL: none is shown */
+    const char *key;         /* the key to it, not encrypted */
+    const char *server_name; /* whom the peer's certificate must name; NULL: the host of the address */
+};
 
-/* @address "host:port". Does not connect yet; reconnects by itself (0.1 to 0.5 s). */
+/*
+ * @address "host:port". Does not connect yet; reconnects by itself (0.1 to 0.5 s). @tls NULL: plain text. Credentials
+ * that cannot be used show as calls that fail.
+ */
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
                        mr_error *err);
 /* Calls and streams on it must have ended. May wait for a connection attempt that is under way (half a second). */

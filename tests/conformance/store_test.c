@@ -1,6 +1,7 @@
 /*
- * What coordination relies on in a store, run on the fake ("fake") and on a real etcd ("etcd"): this is what keeps the
- * fake honest. Each test works under a prefix of its own.
+ * What coordination relies on in a store, run on the fake ("fake"), on a real etcd ("etcd"), and on three members of
+ * one that want certificates and a password ("etcd_secure"): this is what keeps the fake honest. Each test works under
+ * a prefix of its own.
  */
 #include "base/alloc.h"
 #include "coord/bytes.h"
@@ -567,17 +568,20 @@ int main(int argc, char **argv)
     };
     int failed;
 
-    real = argc > 1 && strcmp(argv[1], "etcd") == 0;
+    const char *kind = argc > 1 ? argv[1] : "fake";
+    struct mr_test_etcd_options secure = {.members = 3, .tls = true, .prefix = "/test/"};
+
+    real = strcmp(kind, "fake") != 0;
     if (real && !mr_test_etcd_exists()) {
         fprintf(stderr, "SKIPPED: there is no /usr/bin/etcd\n");
         return 77;
     }
-    ts = mr_test_store_new(real, 1);
+    ts = mr_test_store_new(real, strcmp(kind, "etcd_secure") == 0 ? &secure : NULL, 1);
     store = ts != NULL ? mr_test_store_connect(ts) : NULL;
     if (store == NULL) {
         return 1;
     }
-    failed = cmocka_run_group_tests_name(real ? "store over etcd" : "fake store", tests, NULL, NULL);
+    failed = cmocka_run_group_tests_name(kind, tests, NULL, NULL);
     store->ops->close(store);
     mr_test_store_free(ts);
     return failed;

@@ -535,8 +535,9 @@ static void etcd_may_be_away_for_a_while(void **state)
     char *id = register_range(mr_dispatcher_address(d), 10);
 
     (void)state;
-    mr_test_etcd_kill(etcd);
-    assert_true(mr_test_etcd_restart(etcd));
+    mr_test_etcd_kill(etcd, 0);
+    assert_true(mr_test_etcd_restart(etcd, 0));
+    assert_true(mr_test_etcd_ready(etcd));
     char *other = register_range(mr_dispatcher_address(d), 11);
 
     assert_string_not_equal(id, other);

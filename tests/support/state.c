@@ -13,7 +13,7 @@ bool mr_test_state_is_sound(const char *endpoint, const char *cluster)
     struct state state = {0};
     struct state_report report = {0};
     mr_error err = {0};
-    int rc = mr_etcd_open(endpoint, &from.store, &err);
+    int rc = mr_etcd_open(&(struct mr_etcd_options){.endpoints = endpoint}, &from.store, &err);
 
     if (rc == MR_OK) {
         rc = state_read(&from, "", true /* prefix */, &state, &err);

@@ -8,7 +8,7 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 
-struct mr_test_store *mr_test_store_new(bool real, uint64_t seed)
+struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts, uint64_t seed)
 {
     struct mr_test_store *t = mr_calloc(1, sizeof *t);
 
@@ -19,7 +19,7 @@ struct mr_test_store *mr_test_store_new(bool real, uint64_t seed)
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     if (real) {
-        t->etcd = mr_test_etcd_start();
+        t->etcd = mr_test_etcd_start_with(opts);
     } else if (mr_fake_new(seed, &t->fake, NULL) < 0) {
         t->fake = NULL;
     }
@@ -34,7 +34,15 @@ mr_store *mr_test_store_connect(struct mr_test_store *t)
 {
     mr_store *s = NULL;
     mr_error err;
-    int rc = t->real ? mr_etcd_open(mr_test_etcd_endpoint(t->etcd), &s, &err) : mr_fake_connect(t->fake, &s, &err);
+    int rc;
+
+    if (t->real) {
+        struct mr_etcd_options etcd = mr_test_etcd_client(t->etcd);
+
+        rc = mr_etcd_open(&etcd, &s, &err);
+    } else {
+        rc = mr_fake_connect(t->fake, &s, &err);
+    }
 
     if (rc < 0) {
         fprintf(stderr, "connecting: %s\n", err.message);

@@ -20,8 +20,8 @@ struct mr_test_store {
     pthread_cond_t changed;
 };
 
-/* @real: over etcd. NULL: it could not be started. */
-struct mr_test_store *mr_test_store_new(bool real, uint64_t seed);
+/* @real: over etcd, one as @opts has it (NULL: plain). NULL: it could not be started. */
+struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts, uint64_t seed);
 mr_store *mr_test_store_connect(struct mr_test_store *t);
 void mr_test_store_free(struct mr_test_store *t); /* its clients must have been closed */
 

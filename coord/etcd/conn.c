@@ -1,0 +1,208 @@
+/*
+ * Connections: one endpoint is active, until something on it fails; then the next one is. Credentials are read for each
+ * connection, because those who renew certificates replace the files.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "coord/etcd/internal.h"
+
+#include <errno.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_BYTES_MAX (1 * MR_MIB)
+
+/* ---- credentials ---- */
+
+int mr_etcd_read_file(const char *path, char **ret, mr_error *err)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    FILE *f = fopen(path, "re");
+    int rc = MR_OK;
+
+    if (f == NULL) {
+        int why = errno;
+
+        return mr_error_errno(err, why, "%s", path);
+    }
+    for (;;) {
+        char *p = mr_buf_reserve(&b, 4096);
+        size_t n = p != NULL ? fread(p, 1, 4096, f) : 0;
+
+        b.len += n;
+        if (n == 0 || b.len > FILE_BYTES_MAX) {
+            break;
+        }
+    }
+    if (ferror(f)) {
+        rc = mr_error_set(err, MR_EUNKNOWN, "%s: it cannot be read", path);
+    } else if (b.failed) {
+        rc = mr_error_nomem(err);
+    } else if (b.len > FILE_BYTES_MAX) {
+        rc = mr_error_set(err, MR_EINVAL, "%s: more than %llu bytes", path, FILE_BYTES_MAX);
+    }
+    (void)fclose(f);
+    if (rc >= 0) {
+        *ret = mr_buf_take(&b, NULL);
+    }
+    mr_buf_free(&b);
+    return rc;
+}
+
+/* @path "": *@ret stays NULL. */
+static int read_pem(const char *path, const char *begin, const char *what, char **ret, mr_error *err)
+{
+    char *text = NULL;
+    int rc;
+
+    if (path[0] == '\0') {
+        return MR_OK;
+    }
+    rc = mr_etcd_read_file(path, &text, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (strstr(text, begin) == NULL || strstr(text, "ENCRYPTED") != NULL) {
+        mr_free(text);
+        return mr_error_set(err, MR_EINVAL, "%s is no %s in PEM", path, what);
+    }
+    *ret = text;
+    return MR_OK;
+}
+
+struct pem {
+    char *ca;
+    char *cert;
+    char *key;
+};
+
+static void pem_free(struct pem *p)
+{
+    mr_free(p->ca);
+    mr_free(p->cert);
+    mr_free(p->key);
+}
+
+static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
+{
+    static const char certificate[] = "-----BEGIN CERTIFICATE-----";
+    int rc = read_pem(e->ca_file, certificate, "certificate", &p->ca, err);
+
+    rc = rc < 0 ? rc : read_pem(e->cert_file, certificate, "certificate", &p->cert, err);
+    return rc < 0 ? rc : read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
+}
+
+int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)
+{
+    struct pem p = {0};
+    char *password = NULL;
+    int rc = pem_read(e, &p, err);
+
+    if (rc >= 0 && e->password_file[0] != '\0') {
+        rc = mr_etcd_read_file(e->password_file, &password, err);
+    }
+    pem_free(&p);
+    mr_free(password);
+    if (rc < 0) {
+        mr_error_wrap(err, "credentials for etcd");
+    }
+    return rc;
+}
+
+/* ---- connections ---- */
+
+void mr_etcd_conn_free(struct mr_etcd_conn *c)
+{
+    if (c != NULL) {
+        mr_rpc_channel_free(c->bulk);
+        mr_rpc_channel_free(c->live);
+        mr_free(c);
+    }
+}
+
+static int conn_new(struct mr_etcd *e, struct mr_etcd_conn **ret, mr_error *err)
+{
+    struct mr_etcd_conn *c = mr_calloc(1, sizeof *c);
+    const char *address = e->endpoints[e->active];
+    struct pem p = {0};
+    int rc = c == NULL ? mr_error_nomem(err) : pem_read(e, &p, err);
+    struct mr_rpc_tls tls = {
+        .ca = p.ca, .cert = p.cert, .key = p.key, .server_name = e->server_name[0] != '\0' ? e->server_name : NULL};
+
+    if (rc >= 0) {
+        rc = mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->bulk, err);
+    }
+    if (rc >= 0) {
+        rc = mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->live, err);
+    }
+    pem_free(&p);
+    if (rc < 0) {
+        mr_etcd_conn_free(c);
+        return rc;
+    }
+    c->endpoint = e->active;
+    c->refs = 1;
+    *ret = c;
+    return MR_OK;
+}
+
+struct mr_etcd_conn *mr_etcd_conn_get_locked(struct mr_etcd *e, mr_error *err)
+{
+    if (e->closing) {
+        (void)mr_error_set(err, MR_ECANCELED, "the store is being closed");
+        return NULL;
+    }
+    if (e->conn == NULL && conn_new(e, &e->conn, err) < 0) {
+        err->code = MR_EUNAVAIL; /* Whatever is wrong with a file now may be right the next time. */
+        err->traits = MR_RETRYABLE;
+        return NULL;
+    }
+    e->conn->refs++;
+    return e->conn;
+}
+
+void mr_etcd_conn_put_locked(struct mr_etcd *e, struct mr_etcd_conn *c)
+{
+    (void)e;
+    if (c != NULL && --c->refs == 0) {
+        mr_etcd_conn_free(c);
+    }
+}
+
+void mr_etcd_conn_answered_locked(struct mr_etcd *e, struct mr_etcd_conn *c)
+{
+    if (c->answered) {
+        return;
+    }
+    c->answered = true;
+    if (e->quiet && e->conn == c) {
+        e->quiet = false;
+        mr_log(MR_LOG_INFO, "etcd answers again", "endpoint", "%s", e->endpoints[c->endpoint], NULL);
+    }
+}
+
+/* An outage is one line when it begins and one when it ends, however many attempts lie between. */
+void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const mr_error *why)
+{
+    if (e->conn != c || e->closing) {
+        return;
+    }
+    if (!e->quiet) {
+        e->quiet = true;
+        mr_log(MR_LOG_WARN, "etcd endpoint does not answer, trying the next", "endpoint", "%s",
+               e->endpoints[c->endpoint], "next", "%s", e->endpoints[(e->active + 1) % e->nendpoints], "error", "%s",
+               why->message, NULL);
+    }
+    if (e->nendpoints == 1 && !e->tls) {
+        /* Its channels reconnect by themselves, and others' calls on them may be doing well. */
+        c->answered = false;
+        return;
+    }
+    e->conn = NULL;
+    e->active = (e->active + 1) % e->nendpoints;
+    mr_etcd_watch_break_locked(e, c);
+    mr_etcd_conn_put_locked(e, c);
+}

@@ -1,0 +1,169 @@
+/*
+ * User and password: a token is asked for before the first request, and again when etcd does not know it any more (it
+ * ran out, the member was restarted, users or roles were changed). Meanwhile requests wait.
+ *
+ * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again within a second;
+ * requests fail at once until then.
+ */
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "coord/etcd/internal.h"
+#include "etcd/rpc.pb-c.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+#define LOGIN_TIMEOUT_MS 2000
+#define LOGIN_AGAIN_MS 1000
+
+struct login {
+    struct mr_etcd *etcd;
+    struct mr_etcd_conn *conn;
+};
+
+void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5])
+{
+    /* A member that is cut off from the others says so instead of staying silent. */
+    pairs[0] = "hasleader";
+    pairs[1] = "true";
+    pairs[2] = e->token != NULL ? "token" : NULL;
+    pairs[3] = e->token;
+    pairs[4] = NULL;
+}
+
+void mr_etcd_login_lost_locked(struct mr_etcd *e, uint64_t number)
+{
+    if ((e->login == MR_ETCD_LOGIN_DONE || e->login == MR_ETCD_LOGIN_OFF) && number == e->logins) {
+        e->login = MR_ETCD_LOGIN_WANTED;
+    }
+}
+
+/* ---- the answer ---- */
+
+static void take_token_locked(struct mr_etcd *e, const void *bytes, size_t size, mr_error *err)
+{
+    Etcdserverpb__AuthenticateResponse *r = etcdserverpb__authenticate_response__unpack(NULL, size, bytes);
+
+    mr_free(e->token);
+    e->token = r != NULL ? mr_strdup(r->token) : NULL;
+    e->logins++;
+    if (e->token != NULL) {
+        e->login = MR_ETCD_LOGIN_DONE;
+    } else {
+        (void)mr_error_set_traits(err, MR_EINTERNAL, MR_RETRYABLE, "etcd's answer to a login cannot be read");
+    }
+    if (r != NULL) {
+        etcdserverpb__authenticate_response__free_unpacked(r, NULL);
+    }
+}
+
+static void judge_locked(struct mr_etcd *e, struct mr_etcd_conn *conn, mr_error *err)
+{
+    char why[sizeof err->message];
+
+    memcpy(why, err->message, sizeof why);
+    if (err->code == MR_EPRECOND && strstr(why, "not enabled") != NULL) {
+        mr_log(MR_LOG_WARN, "etcd does not authenticate anybody, going on without", "user", "%s", e->user, NULL);
+        mr_free(e->token);
+        e->token = NULL;
+        e->logins++;
+        e->login = MR_ETCD_LOGIN_OFF;
+        mr_error_clear(err);
+    } else if (err->code == MR_EINVAL) {
+        e->login_again_ms = mr_now_ms() + LOGIN_AGAIN_MS;
+        (void)mr_error_set_traits(err, MR_EUNAUTH, MR_RETRYABLE, "etcd does not let user '%.60s' in: %.140s", e->user,
+                                  why);
+        e->login_error = *err;
+    } else {
+        mr_etcd_translate(false, err);
+        err->traits |= MR_RETRYABLE;
+        mr_etcd_conn_failed_locked(e, conn, err);
+    }
+}
+
+static void login_over(void *ctx, int rc, const void *reply, size_t size, const mr_error *why)
+{
+    struct login *login = ctx;
+    struct mr_etcd *e = login->etcd;
+    mr_error err = {0};
+
+    mr_mutex_lock(&e->lock);
+    MR_ASSERT(e->login == MR_ETCD_LOGIN_ASKING);
+    e->login = MR_ETCD_LOGIN_WANTED;
+    if (rc < 0) {
+        err = *why;
+        judge_locked(e, login->conn, &err);
+    } else {
+        take_token_locked(e, reply, size, &err);
+    }
+    mr_etcd_conn_put_locked(e, login->conn);
+    mr_rpc_call_unref(e->login_call);
+    e->login_call = NULL;
+    struct mr_etcd_op *ops = mr_etcd_ops_resume_locked(e, err.code < 0 ? &err : NULL);
+    struct mr_etcd_watch *watches = mr_etcd_watches_resume_locked(e, err.code < 0 ? &err : NULL);
+
+    mr_mutex_unlock(&e->lock);
+    mr_etcd_ops_fail(ops);
+    mr_etcd_watches_fail(watches);
+    mr_free(login);
+    mr_etcd_ran(e);
+}
+
+/* ---- the question ---- */
+
+static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
+{
+    static const char *const metadata[] = {"hasleader", "true", NULL};
+    char *password = NULL;
+    struct mr_buf request = MR_BUF_INIT;
+    int rc = mr_etcd_read_file(e->password_file, &password, err);
+
+    if (rc < 0) {
+        mr_error_wrap(err, "password of etcd's user");
+        err->traits |= MR_RETRYABLE;
+        return rc;
+    }
+    password[strcspn(password, "\r\n")] = '\0';
+    request = mr_etcd_pack_login(e->user, password);
+    login->etcd = e;
+    login->conn = request.failed ? NULL : mr_etcd_conn_get_locked(e, err);
+    rc = login->conn == NULL
+             ? (request.failed ? mr_error_nomem(err) : err->code)
+             : mr_rpc_unary(login->conn->live, "/etcdserverpb.Auth/Authenticate", request.data, request.len, metadata,
+                            LOGIN_TIMEOUT_MS, false, login_over, login, &e->login_call, err);
+    if (rc < 0) {
+        mr_etcd_conn_put_locked(e, login->conn);
+        err->traits |= MR_RETRYABLE;
+    }
+    mr_buf_free(&request);
+    mr_free(password);
+    return rc;
+}
+
+bool mr_etcd_login_first_locked(struct mr_etcd *e, int *rc, mr_error *err)
+{
+    struct login *login;
+
+    *rc = MR_OK;
+    if (e->login != MR_ETCD_LOGIN_WANTED) {
+        return e->login == MR_ETCD_LOGIN_ASKING;
+    }
+    if (mr_now_ms() < e->login_again_ms) {
+        *err = e->login_error;
+        *rc = err->code;
+        return true;
+    }
+    login = mr_calloc(1, sizeof *login);
+    *rc = login == NULL ? mr_error_nomem(err) : ask_locked(e, login, err);
+    if (*rc < 0) {
+        mr_free(login);
+        return true;
+    }
+    e->login = MR_ETCD_LOGIN_ASKING;
+    e->running++;
+    return true;
+}
