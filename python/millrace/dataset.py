@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from . import _ffi, _spec, _structure, errors
+from . import _ffi, _padding, _spec, _structure, errors
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
 from ._iterator import NumpyIterator
@@ -245,6 +245,20 @@ class Dataset:
         attrs = _number(AttrTable(), "batch_size", batch_size)
         return _apply("batch", [self], _flag(attrs, "drop_remainder", drop_remainder))
 
+    def padded_batch(self, batch_size, padded_shapes=None, padding_values=None, drop_remainder=False, name=None):
+        """
+        Groups of @batch_size elements, each component padded behind to one shape and stacked. @padded_shapes and
+        @padding_values are for all components, or in the structure of the elements; None or -1 in a shape is the longest
+        of the batch. By default shapes are those of element_spec, and values 0 or an empty string.
+        """
+        attrs = _number(AttrTable(), "batch_size", batch_size)
+        if padded_shapes is not None:
+            attrs.ints("padded_shapes", _padding.shapes_argument(self._structure, padded_shapes))
+        if padding_values is not None:
+            specs = _spec.leaves_of(lib.mr_dataset_spec(self._handle.ptr))
+            attrs.block("padding_values", _padding.values_argument(self._structure, specs, padding_values))
+        return _apply("padded_batch", [self], _flag(attrs, "drop_remainder", drop_remainder))
+
     def take(self, count, name=None):
         """The first @count elements (-1: all)."""
         return _apply("take", [self], _number(AttrTable(), "count", count))
@@ -350,8 +364,7 @@ class Dataset:
     cache = _absent("cache", "datasets are read again in each pass")
     enumerate = _absent("enumerate", "zip with Dataset.range: Dataset.zip(Dataset.range(n), ds)")
     group_by_window = _absent("group_by_window", "there is no replacement yet")
-    padded_batch = _absent("padded_batch", "pad to one shape in map (mr.pad), then batch")
-    ragged_batch = _absent("ragged_batch", "pad to one shape in map (mr.pad), then batch")
+    ragged_batch = _absent("ragged_batch", "use padded_batch")
     rebatch = _absent("rebatch", "batch after everything else")
     reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")
     rejection_resample = _absent("rejection_resample", "filter by class and concatenate, or choose outside")

@@ -59,6 +59,17 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
 /* The inverse for one row of the first dimension: every row is cut into its dims[0] rows. */
 int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
 
+/*
+ * All rows become one row, whose columns have a first dimension more: the values of each row are padded behind to
+ * @shapes[i] (of known rank; MR_DIM_UNKNOWN: as long as the longest row) with the scalar in column @i of @padding, a
+ * block of one row (NULL: 0, false, ""). The block has at least one row.
+ *
+ * MR_EDATALOSS names component and shapes when a row is larger than its shape; MR_EEXHAUSTED if the result would have
+ * more than @bytes_max bytes.
+ */
+int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding, size_t bytes_max,
+                 mr_block **ret, mr_error *err);
+
 /* Bytes of payload that rows [first, first + count) hold. */
 size_t mr_block_row_bytes(const mr_block *block, uint32_t first, uint32_t count);
 /* Bytes of the buffers that the block pins. */

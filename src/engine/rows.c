@@ -154,16 +154,11 @@ int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out 
     if (s->fixed == 0) {
         return MR_OK;
     }
-    /* Specs have their leaves in one table, but this is no promise of theirs. */
-    size_t n = mr_spec_leaves(s->spec);
-    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
+    struct mr_leaf_spec *leaves = NULL;
+    int rc = mr_spec_copy_leaves(s->spec, &leaves, err);
+    if (rc == MR_OK) {
+        rc = mr_block_alloc(cap, leaves, (uint32_t)mr_spec_leaves(s->spec), &out->block, err);
     }
-    for (size_t i = 0; i < n; i++) {
-        leaves[i] = *mr_spec_leaf(s->spec, i);
-    }
-    int rc = mr_block_alloc(cap, leaves, (uint32_t)n, &out->block, err);
     mr_free(leaves);
     return rc;
 }

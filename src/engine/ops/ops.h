@@ -24,6 +24,7 @@ extern const struct mr_operator mr_operator_from_tensors;
 extern const struct mr_operator mr_operator_ignore_errors;
 extern const struct mr_operator mr_operator_interleave;
 extern const struct mr_operator mr_operator_map;
+extern const struct mr_operator mr_operator_padded_batch;
 extern const struct mr_operator mr_operator_prefetch;
 extern const struct mr_operator mr_operator_range;
 extern const struct mr_operator mr_operator_repeat;
@@ -41,6 +42,9 @@ struct mr_unary_iter {
 
 int mr_unary_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err);
 void mr_unary_close(struct mr_op_iter *head);
+
+/* The leaves of @spec in one array that is freed with mr_free(). */
+int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err);
 
 /* Bytes of a row of @spec where that is known, else 0. */
 size_t mr_spec_row_bytes(const mr_spec *spec);

@@ -13,6 +13,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_ignore_errors,
     &mr_operator_interleave,
     &mr_operator_map,
+    &mr_operator_padded_batch,
     &mr_operator_prefetch,
     &mr_operator_range,
     &mr_operator_repeat,
@@ -60,6 +61,21 @@ int mr_unary_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error
 void mr_unary_close(struct mr_op_iter *head)
 {
     mr_op_close(((struct mr_unary_iter *)head)->input);
+}
+
+int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err)
+{
+    size_t n = mr_spec_leaves(spec);
+    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        leaves[i] = *mr_spec_leaf(spec, i);
+    }
+    *ret = leaves;
+    return MR_OK;
 }
 
 size_t mr_spec_row_bytes(const mr_spec *spec)
