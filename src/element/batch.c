@@ -30,6 +30,7 @@ static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_
         memcpy(out->columns, block->columns, (size_t)block->ncolumns * sizeof out->columns[0]);
         mr_block_hold_all(out, block);
         mr_block_hold(out, b);
+        out->origin = mr_origin_ref(block->origin);
         *ret = out;
         *arrays = b;
     }

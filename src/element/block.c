@@ -31,6 +31,7 @@ void mr_block_unref(const mr_block *block)
     if (before > 1) {
         return;
     }
+    mr_origin_unref(b->origin);
     bool embedded = b->embedded;
     for (uint32_t i = embedded ? 1 : 0; i < b->nheld; i++) {
         mr_buffer_unref(b->held[i]);
@@ -74,6 +75,41 @@ bool mr_block_exclusive(const mr_block *block)
         }
     }
     return true;
+}
+
+const mr_origin *mr_block_origin(const mr_block *block)
+{
+    return block->origin;
+}
+
+int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err)
+{
+    return from->origin == NULL ? MR_OK : mr_origin_add(&to->origin, from->origin, err);
+}
+
+int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err)
+{
+    mr_block *b = *block;
+    mr_block *own = NULL;
+    int rc = MR_OK;
+
+    if (more == NULL || (mr_origin_mask(more) & ~mr_origin_mask(b->origin)) == 0) {
+        return MR_OK;
+    }
+    if (atomic_load_explicit(&b->refs, memory_order_acquire) == 1) {
+        return mr_origin_add(&b->origin, more, err);
+    }
+    rc = mr_block_share(b, 0, b->rows, &own, err);
+    if (rc == MR_OK) {
+        rc = mr_origin_add(&own->origin, more, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(own);
+        return rc;
+    }
+    mr_block_unref(b);
+    *block = own;
+    return MR_OK;
 }
 
 static int check_counts(uint64_t rows, uint64_t columns, mr_error *err)

@@ -16,6 +16,7 @@
 #define MR_ELEMENT_BLOCK_H
 
 #include "element/buffer.h"
+#include "element/origin.h"
 
 #include <millrace/block.h>
 #include <sys/uio.h>
@@ -69,6 +70,17 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err);
  */
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding, size_t bytes_max,
                  mr_block **ret, mr_error *err);
+
+/*
+ * Where the rows come from (element/origin.h), lent; NULL: nobody wants to know. All functions here that make blocks of
+ * blocks hand origins on; whoever fills a block by hand adds what the rows descend from. An encoded block has none.
+ */
+const mr_origin *mr_block_origin(const mr_block *block);
+/*
+ * *@block (the caller's reference) descends from @more too (NULL: nothing happens). If it is shared, *@block becomes
+ * another one over the same buffers. On failure (no memory) it stays as it was.
+ */
+int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err);
 
 /* Bytes of payload that rows [first, first + count) hold. */
 size_t mr_block_row_bytes(const mr_block *block, uint32_t first, uint32_t count);

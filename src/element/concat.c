@@ -141,8 +141,13 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
             mr_column_append(&whole->columns[i], &at, &blocks[k]->columns[i], 0, blocks[k]->rows);
         }
     }
+    for (size_t k = 0; k < n && rc == MR_OK; k++) {
+        rc = mr_block_inherit(whole, blocks[k], err);
+    }
     if (rc == MR_OK) {
         *ret = whole;
+    } else {
+        mr_block_unref(whole);
     }
     if (layout != few) {
         mr_free(layout);

@@ -40,7 +40,8 @@ struct mr_block {
     uint32_t ncolumns;
     uint32_t nheld;
     uint32_t held_cap;
-    bool embedded; /* the memory of the block belongs to `own` */
+    bool embedded;     /* the memory of the block belongs to `own` */
+    mr_origin *origin; /* one reference, or NULL */
     mr_buffer **held;
     mr_buffer own; /* only if embedded */
     struct mr_column columns[];
@@ -65,10 +66,15 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
 
 /* A block without payload of its own: columns zeroed, room for @held_cap buffers. */
 int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err);
+/* Rows [first, first + count) of @block in a block of their own, also if that is all of them. */
+int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err);
 /* Add a reference to @b (NULL is fine) unless the block holds it already. There must be room. */
 void mr_block_hold(mr_block *block, mr_buffer *b);
 /* Hold all that @from holds. */
 void mr_block_hold_all(mr_block *block, const mr_block *from);
+
+/* @to was made of the rows of @from (which may carry no origin). */
+int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);
 
 /* Product of dims, or false if it does not fit or a dim is negative. */
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret);

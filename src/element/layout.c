@@ -69,6 +69,7 @@ static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_
     block->nheld = 0;
     block->held_cap = held_cap;
     block->embedded = false;
+    block->origin = NULL;
     block->held = (mr_buffer **)(void *)(block->columns + n);
 }
 

@@ -276,6 +276,7 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
         rc = pad_columns(block, padding, out, err);
     }
     if (rc == MR_OK) {
+        out->origin = mr_origin_ref(block->origin);
         *ret = out;
         out = NULL;
     }

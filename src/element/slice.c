@@ -22,16 +22,9 @@ static void slice_column(struct mr_column *c, uint32_t first)
     }
 }
 
-int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
 {
     mr_block *part;
-
-    MR_ASSERT(first <= block->rows);
-    MR_ASSERT(count <= block->rows - first);
-    if (count == block->rows) {
-        *ret = mr_block_ref(block);
-        return MR_OK;
-    }
     int rc = mr_block_shell(count, block->ncolumns, block->nheld, &part, err);
     if (rc < 0) {
         return rc;
@@ -41,8 +34,20 @@ int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     for (uint32_t i = 0; first > 0 && i < part->ncolumns; i++) {
         slice_column(&part->columns[i], first);
     }
+    part->origin = mr_origin_ref(block->origin);
     *ret = part;
     return MR_OK;
+}
+
+int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+{
+    MR_ASSERT(first <= block->rows);
+    MR_ASSERT(count <= block->rows - first);
+    if (count == block->rows) {
+        *ret = mr_block_ref(block);
+        return MR_OK;
+    }
+    return mr_block_share(block, first, count, ret, err);
 }
 
 int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, mr_block **ret, mr_error *err)
@@ -62,6 +67,7 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
             mr_block_hold(part, part->columns[i].owner[k]);
         }
     }
+    part->origin = mr_origin_ref(block->origin);
     *ret = part;
     return MR_OK;
 }
@@ -94,6 +100,11 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
         memcpy(at, blocks[i]->columns, (size_t)blocks[i]->ncolumns * sizeof *at);
         at += blocks[i]->ncolumns;
         mr_block_hold_all(whole, blocks[i]);
+        rc = rc == MR_OK ? mr_block_inherit(whole, blocks[i], err) : rc;
+    }
+    if (rc < 0) {
+        mr_block_unref(whole);
+        return rc;
     }
     *ret = whole;
     return MR_OK;

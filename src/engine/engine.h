@@ -28,10 +28,15 @@ struct mr_range {
  * Where the sources of the outermost graph get their splits from, when they do not read everything (DYNAMIC). Split i
  * of a source is its i-th element before any operator. MR_OK, MR_END (of this repetition) or an error. May block;
  * returns MR_ECANCELED once the iterator is cancelled (the implementation is told by `cancel`).
+ *
+ * *@origin is NULL, and may be set to a reference for the engine: then every block that descends from these splits
+ * carries it, and something holds it until they were read to their end and nothing descends from them in the engine any
+ * more. Closing the iterator ends both.
  */
 struct mr_split_source {
     void *ctx;
-    int (*next)(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_error *err);
+    int (*next)(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
+                mr_error *err);
     void (*cancel)(void *ctx);
 };
 
@@ -72,6 +77,7 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
 /* Any thread: blocked and later pulls return MR_ECANCELED. */
 void mr_engine_cancel(mr_engine_iter *it);
+/* Origins are not part of a state: what a restored iterator had read already descends from nothing. */
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err);
 void mr_engine_close(mr_engine_iter *it); /* waits for its threads; NULL is fine */

@@ -72,6 +72,7 @@ void mr_op_close(struct mr_op_iter *it)
     }
     it->op->run->close(it);
     mr_bound_unref(it->bound);
+    mr_origin_unref(it->origin);
     atomic_fetch_sub(&it->env->open_nodes, 1);
     mr_free(it);
 }
@@ -98,6 +99,12 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
         return give_deferred(it, err);
     }
     int rc = it->op->run->pull(it, pull, ret, err);
+    if (rc == MR_OK && it->origin != NULL) {
+        rc = mr_block_add_origin(ret, it->origin, err);
+        if (rc != MR_OK) {
+            mr_block_unref(*ret);
+        }
+    }
     if (rc == MR_OK) {
         it->delivered += mr_block_rows(*ret);
     }

@@ -11,6 +11,9 @@
  *  - Rows before an error are delivered first: mr_op_defer() keeps the error for the next call.
  *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed on as they are.
  *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
+ *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks has nothing to do for
+ *    it; who fills blocks by hand, or keeps rows apart from their block, adds the origins of the rows that went in, and
+ *    holds them as long as it holds the rows.
  *
  * Threads: an iterator is used by one thread at a time. Which thread that is may change (a driver's, the consumer's).
  */
@@ -60,6 +63,7 @@ struct mr_op_iter {
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
+    mr_origin *origin;  /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
     uint64_t delivered; /* rows so far */
     int deferred;       /* error to give before anything else, or MR_OK */
     mr_error deferred_err;

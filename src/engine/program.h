@@ -16,7 +16,7 @@ void mr_program_free(mr_program *p);
 
 /*
  * Run on all rows of @in (columns = the function's input leaves). @captures: one block of one row whose columns are the
- * function's captures in order, or NULL if it has none. *@ret has as many rows as @in.
+ * function's captures in order, or NULL if it has none. *@ret has as many rows as @in, and its origin.
  *
  * If row k fails: *@ret is the block of the k rows before it (NULL if k = 0), *@bad_row = k, and the code is negative;
  * err names the tensor operator.

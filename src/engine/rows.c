@@ -21,6 +21,10 @@ void mr_rows_free(struct mr_rows *s)
     for (size_t i = 0; s->single != NULL && i < s->n; i++) {
         mr_block_unref(s->single[i]);
     }
+    for (size_t i = 0; s->origins != NULL && i < s->n; i++) {
+        mr_origin_unref(s->origins[i]);
+    }
+    mr_free(s->origins);
     mr_free(s->single);
     mr_free(s->packed);
     if (s->env != NULL) {
@@ -58,6 +62,26 @@ static int grow(struct mr_rows *s, mr_error *err)
     *array = bigger;
     s->charged += more;
     s->cap = cap;
+    return MR_OK;
+}
+
+/* Room for the origins of as many rows as there is room for. */
+static int grow_origins(struct mr_rows *s, mr_error *err)
+{
+    size_t more = (s->cap - s->origins_cap) * sizeof(mr_origin *);
+
+    if (!mr_env_charge(s->env, more)) {
+        return over_budget(s, err);
+    }
+    mr_origin **bigger = mr_reallocarray(s->origins, s->cap, sizeof(mr_origin *));
+    if (bigger == NULL) {
+        mr_env_release(s->env, more);
+        return mr_error_nomem(err);
+    }
+    memset(bigger + s->origins_cap, 0, more);
+    s->origins = bigger;
+    s->origins_cap = s->cap;
+    s->charged += more;
     return MR_OK;
 }
 
@@ -123,22 +147,42 @@ static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_erro
 
 int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
+    bool tracked = s->fixed > 0 && (s->origins != NULL || mr_block_origin(block) != NULL);
     int rc = s->n == s->cap ? grow(s, err) : MR_OK;
 
+    if (rc == MR_OK && tracked && s->origins_cap < s->cap) {
+        rc = grow_origins(s, err);
+    }
     if (rc == MR_OK) {
         rc = s->fixed > 0 ? pack(s, block, row, err) : keep_single(s, block, row, err);
     }
-    s->n += rc == MR_OK;
-    return rc;
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (tracked) {
+        s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
+    }
+    s->n++;
+    return MR_OK;
+}
+
+static void remove_packed(struct mr_rows *s, size_t i)
+{
+    if (i != s->n) {
+        memcpy(s->packed + i * s->fixed, s->packed + s->n * s->fixed, s->fixed);
+    }
+    if (s->origins != NULL) {
+        mr_origin_unref(s->origins[i]);
+        s->origins[i] = s->origins[s->n];
+        s->origins[s->n] = NULL;
+    }
 }
 
 void mr_rows_remove(struct mr_rows *s, size_t i)
 {
     s->n--;
     if (s->fixed > 0) {
-        if (i != s->n) {
-            memcpy(s->packed + i * s->fixed, s->packed + s->n * s->fixed, s->fixed);
-        }
+        remove_packed(s, i);
         return;
     }
     size_t charge = single_charge(s->single[i]);
@@ -171,6 +215,13 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         out->n += rc == MR_OK;
         return rc;
     }
+    if (s->origins != NULL) {
+        int rc = mr_origin_add(&out->origin, s->origins[i], err);
+
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
     const unsigned char *from = s->packed + i * s->fixed;
     size_t n = mr_spec_leaves(s->spec);
     for (size_t c = 0; c < n; c++) {
@@ -200,21 +251,26 @@ int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_
         out->n = (uint32_t)out->gather.rows;
         return rc;
     }
-    int rc = MR_OK;
     MR_ASSERT(out->n <= rows); /* none of these are ever left over */
-    if (out->n == out->cap) {
-        *ret = out->block;
-        out->block = NULL;
-    } else {
-        rc = mr_block_slice(out->block, 0, out->n, ret, err);
+    int rc = mr_block_add_origin(&out->block, out->origin, err);
+    if (rc != MR_OK) {
+        return rc;
     }
-    out->n = rc == MR_OK ? 0 : out->n;
+    mr_origin_unref(out->origin);
+    out->origin = NULL;
+    rc = mr_block_slice(out->block, 0, out->n, ret, err);
+    if (rc == MR_OK) {
+        mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
+        out->block = NULL;
+        out->n = 0;
+    }
     return rc;
 }
 
 void mr_rows_out_free(struct mr_rows_out *out)
 {
     mr_block_unref(out->block);
+    mr_origin_unref(out->origin);
     mr_gather_free(&out->gather);
     *out = (struct mr_rows_out){0};
 }

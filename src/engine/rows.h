@@ -1,7 +1,7 @@
 /*
  * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks, so that one of them
  * does not hold a whole block in memory; large ones are kept by reference. Rows of one fixed size lie packed in one
- * array.
+ * array, and beside them where they come from, if somebody wants to know (element/origin.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
@@ -19,6 +19,8 @@ struct mr_rows {
     const mr_spec *spec;
     size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
     unsigned char *packed; /* if fixed */
+    mr_origin **origins;   /* if fixed: a reference for each row, or NULL where it has none */
+    size_t origins_cap;    /* 0: no row had an origin so far */
     mr_block **single;     /* else: blocks of one row */
     size_t n;
     size_t cap;
@@ -27,7 +29,8 @@ struct mr_rows {
 
 /* Rows on their way out, in one block. */
 struct mr_rows_out {
-    mr_block *block; /* if fixed: allocated for `cap` rows */
+    mr_block *block;   /* if fixed: allocated for `cap` rows */
+    mr_origin *origin; /* if fixed: of the rows that were put */
     struct mr_gather gather;
     uint32_t n;
     uint32_t cap;

@@ -1,6 +1,8 @@
 /*
  * Split i is element i of the node below. A pass ends when the split source says so; the number of passes so far is
  * the repetition that it is asked for. A split handed out is ours: after an error the rest of its range is read on.
+ *
+ * Blocks leave with the origin of the range at hand, which is held until the range was read to its end.
  */
 #include "engine/split.h"
 
@@ -13,7 +15,8 @@ struct split_iter {
     struct mr_op_iter *input;
     uint32_t provider;
     uint64_t repetition;
-    uint64_t left; /* elements of the current range; UINT64_MAX: as many as there are */
+    uint64_t left;     /* elements of the current range; UINT64_MAX: as many as there are */
+    mr_origin *origin; /* of the current range; NULL: there is none, or nobody wants to know */
     bool whole;
     bool ended;
 };
@@ -38,12 +41,21 @@ static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     return mr_op_open(&below, head->ds, &it->input, err);
 }
 
+/* The current range was read to its end. */
+static void end_range(struct split_iter *it)
+{
+    it->left = 0;
+    mr_origin_unref(it->origin);
+    it->origin = NULL;
+}
+
 /* Another range, and the input at its start. */
 static int next_range(struct split_iter *it, mr_error *err)
 {
     struct mr_env *env = it->head.env;
     struct mr_range range = {0};
-    int rc = env->splits.next(env->splits.ctx, it->provider, it->repetition, &range, err);
+    mr_origin *origin = NULL;
+    int rc = env->splits.next(env->splits.ctx, it->provider, it->repetition, &range, &origin, err);
 
     if (rc == MR_END) {
         it->ended = true;
@@ -52,15 +64,34 @@ static int next_range(struct split_iter *it, mr_error *err)
     if (rc != MR_OK) {
         return rc == MR_ECANCELED ? rc : mr_op_fail(&it->head, it->head.delivered, rc, err);
     }
-    if (it->whole) {
-        it->left = range.count > 0 ? UINT64_MAX : 0;
-        return MR_OK;
-    }
-    rc = mr_op_seek(it->input, range.first, err);
+    rc = it->whole ? MR_OK : mr_op_seek(it->input, range.first, err);
     if (rc != MR_OK) {
+        mr_origin_unref(origin);
         return rc;
     }
-    it->left = range.count;
+    it->origin = origin;
+    it->left = it->whole && range.count > 0 ? UINT64_MAX : range.count;
+    if (it->left == 0) {
+        end_range(it);
+    }
+    return MR_OK;
+}
+
+/* *@ret was read from the current range. */
+static int give(struct split_iter *it, mr_block **ret, mr_error *err)
+{
+    int rc = mr_block_add_origin(ret, it->origin, err);
+
+    if (rc != MR_OK) {
+        mr_block_unref(*ret); /* no memory: the pipeline fails, and with it the range */
+        return mr_op_fail(&it->head, it->head.delivered, rc, err);
+    }
+    if (!it->whole) {
+        it->left -= mr_block_rows(*ret);
+        if (it->left == 0) {
+            end_range(it);
+        }
+    }
     return MR_OK;
 }
 
@@ -88,13 +119,13 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
         rc = mr_op_pull(it->input, &below, ret, err);
-        if (rc == MR_OK && !it->whole) {
-            it->left -= mr_block_rows(*ret);
+        if (rc == MR_OK) {
+            return give(it, ret, err);
         }
         if (rc != MR_END) {
             return rc;
         }
-        it->left = 0; /* a range that reaches beyond the source: what there is of it was read */
+        end_range(it); /* also of a range that reaches beyond the source: what there is of it was read */
     }
 }
 
@@ -133,7 +164,10 @@ static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
 
 static void split_close(struct mr_op_iter *head)
 {
-    mr_op_close(((struct split_iter *)head)->input);
+    struct split_iter *it = (struct split_iter *)head;
+
+    end_range(it);
+    mr_op_close(it->input);
 }
 
 static const struct mr_op_run split_run = {

@@ -44,7 +44,7 @@ struct mr_book_session {
     uint64_t limit_elements;
     uint64_t limit_bytes;
     uint64_t bytes;     /* of all elements below `next` */
-    struct pieces sent; /* [received, next) */
+    struct pieces sent; /* what is kept: [received, next), or [returned, next) if it has to be returned */
     size_t sent_bytes;
 };
 
@@ -58,7 +58,7 @@ struct mr_book {
     char *message;
     TAILQ_HEAD(, mr_book_session) sessions;
     uint32_t nsessions;
-    uint32_t unreceived; /* sessions with elements that did not arrive yet */
+    uint32_t keeping; /* sessions that elements are kept for */
     uint64_t produced;
     uint64_t received;
     uint64_t returned;
@@ -258,11 +258,11 @@ mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s)
     return s == NULL ? TAILQ_FIRST(&book->sessions) : TAILQ_NEXT(s, link);
 }
 
-static void note_unreceived(mr_book *book, bool before, const mr_book_session *s)
+static void note_keeping(mr_book *book, bool before, const mr_book_session *s)
 {
     bool now = !TAILQ_EMPTY(&s->sent);
 
-    book->unreceived = book->unreceived - (before ? 1u : 0u) + (now ? 1u : 0u);
+    book->keeping = book->keeping - (before ? 1u : 0u) + (now ? 1u : 0u);
 }
 
 static void forget_piece(mr_book *book, mr_book_session *s, struct piece *p)
@@ -272,39 +272,77 @@ static void forget_piece(mr_book *book, mr_book_session *s, struct piece *p)
     book->sent_bytes -= p->bytes;
 }
 
-/* Elements below @received arrived: let them go. A piece that arrived in part only is cut. */
-static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, mr_error *err)
+/* Cut @p, of what is kept for @s, so that a piece begins at index @at. */
+static int cut_kept(mr_book *book, mr_book_session *s, struct piece *p, uint64_t at, mr_error *err)
+{
+    struct piece *rest;
+    size_t old = p->bytes;
+    int rc = piece_cut(p, (uint32_t)(at - p->first), &rest, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    TAILQ_INSERT_AFTER(&s->sent, p, rest, link);
+    s->sent_bytes = s->sent_bytes - old + p->bytes + rest->bytes;
+    book->sent_bytes = book->sent_bytes - old + p->bytes + rest->bytes;
+    return MR_OK;
+}
+
+/* Nobody will ask for elements below @end again: let them go. A piece of which that is true in part only is cut. */
+static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err)
 {
     bool before = !TAILQ_EMPTY(&s->sent);
     struct piece *p;
+    int rc = MR_OK;
 
-    while ((p = TAILQ_FIRST(&s->sent)) != NULL && p->first < received) {
-        uint32_t rows = p->rows;
-
-        if (p->first + rows > received) {
-            struct piece *rest;
-            size_t old = p->bytes;
-            int rc = piece_cut(p, (uint32_t)(received - p->first), &rest, err);
-
-            if (rc < 0) {
-                return rc;
-            }
-            TAILQ_INSERT_AFTER(&s->sent, p, rest, link);
-            s->sent_bytes = s->sent_bytes - old + p->bytes + rest->bytes;
-            book->sent_bytes = book->sent_bytes - old + p->bytes + rest->bytes;
+    while (rc == MR_OK && (p = TAILQ_FIRST(&s->sent)) != NULL && p->first < end) {
+        if (p->first + p->rows > end) {
+            rc = cut_kept(book, s, p, end, err);
         }
-        forget_piece(book, s, p);
-        piece_free(p);
+        if (rc == MR_OK) {
+            forget_piece(book, s, p);
+            piece_free(p);
+        }
     }
+    note_keeping(book, before, s);
+    return rc;
+}
+
+/* Elements below @received arrived, those below @returned were given to the application. */
+static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uint64_t returned, mr_error *err)
+{
     if (received > s->received) {
         book->received += received - s->received;
         s->received = received;
     }
-    note_unreceived(book, before, s);
+    if (returned > s->returned) {
+        book->returned += returned - s->returned;
+        s->returned = returned;
+    }
+    return let_go(book, s, book->limits.until_returned ? s->returned : s->received, err);
+}
+
+/* Go on sending at @index, which is kept or the next. */
+static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error *err)
+{
+    struct piece *p;
+
+    TAILQ_FOREACH(p, &s->sent, link)
+    {
+        if (p->first < index && p->first + p->rows > index) {
+            int rc = cut_kept(book, s, p, index, err);
+
+            if (rc < 0) {
+                return rc;
+            }
+            break;
+        }
+    }
+    s->cursor = index;
     return MR_OK;
 }
 
-/* What did not arrive for certain goes to the front of what is ready, in its order. */
+/* What is kept for @s goes to the front of what is ready, in its order. */
 static void give_back(mr_book *book, mr_book_session *s)
 {
     bool before = !TAILQ_EMPTY(&s->sent);
@@ -316,7 +354,7 @@ static void give_back(mr_book *book, mr_book_session *s)
         book->ready_rows += p->rows;
         book->ready_bytes += p->bytes;
     }
-    note_unreceived(book, before, s);
+    note_keeping(book, before, s);
 }
 
 void mr_book_close(mr_book *book, mr_book_session *s)
@@ -331,12 +369,16 @@ static void abandon(mr_book *book, mr_book_session *s)
     bool before = !TAILQ_EMPTY(&s->sent);
     struct piece *p;
 
+    if (book->limits.until_returned) {
+        mr_book_close(book, s);
+        return;
+    }
     while ((p = TAILQ_FIRST(&s->sent)) != NULL) {
         book->lost += p->rows;
         forget_piece(book, s, p);
         piece_free(p);
     }
-    note_unreceived(book, before, s);
+    note_keeping(book, before, s);
     remove_session(book, s);
 }
 
@@ -398,11 +440,13 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
                             (unsigned long long)number, (unsigned long long)oldest(s), (unsigned long long)s->next,
                             (unsigned long long)resume_from);
     }
-    rc = acknowledge(book, s, resume_from, err);
+    rc = acknowledge(book, s, resume_from, s->returned, err);
+    if (rc == MR_OK) {
+        rc = rewind_to(book, s, resume_from, err);
+    }
     if (rc < 0) {
         return rc;
     }
-    s->cursor = resume_from;
     s->owner = owner;
     s->busy = false;
     s->end_told = false;
@@ -432,14 +476,10 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
                             (unsigned long long)(received > returned ? received : returned),
                             (unsigned long long)s->cursor);
     }
-    if (returned > s->returned) {
-        book->returned += returned - s->returned;
-        s->returned = returned;
-    }
     s->answer_owed = s->answer_owed || limit_elements < s->limit_elements;
     s->limit_elements = limit_elements;
     s->limit_bytes = limit_bytes;
-    return acknowledge(book, s, received, err);
+    return acknowledge(book, s, received, returned, err);
 }
 
 /* ---- sending ---- */
@@ -452,13 +492,13 @@ static bool may_send_rows(const mr_book *book, const mr_book_session *s)
     if (s->cursor < s->next) {
         return true; /* Again: its bytes were counted the first time. */
     }
-    return book->ready_rows > 0 && s->bytes < s->limit_bytes && s->sent_bytes < book->limits.unreceived_bytes;
+    return book->ready_rows > 0 && s->bytes < s->limit_bytes && s->sent_bytes < book->limits.kept_bytes;
 }
 
 /* Nothing can come back any more that @s would have to be given. */
 static bool may_end(const mr_book *book, const mr_book_session *s)
 {
-    uint32_t others = book->unreceived - (TAILQ_EMPTY(&s->sent) ? 0u : 1u);
+    uint32_t others = book->keeping - (TAILQ_EMPTY(&s->sent) ? 0u : 1u);
 
     return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next && !s->end_told;
 }
@@ -555,19 +595,10 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
         if (m->n > 0 && (bytes + p->bytes > book->limits.message_bytes || p->rows > room)) {
             break;
         }
-        if (p->rows > room) {
-            struct piece *rest;
-            size_t old = p->bytes;
-            int rc = piece_cut(p, (uint32_t)room, &rest, err);
-
-            if (rc < 0) {
-                return rc;
-            }
-            TAILQ_INSERT_AFTER(&s->sent, p, rest, link);
-            s->sent_bytes = s->sent_bytes - old + p->bytes + rest->bytes;
-            book->sent_bytes = book->sent_bytes - old + p->bytes + rest->bytes;
+        int rc = p->rows > room ? cut_kept(book, s, p, p->first + room, err) : MR_OK;
+        if (rc == MR_OK) {
+            rc = add_block(m, cap, p->block, err);
         }
-        int rc = add_block(m, cap, p->block, err);
         if (rc < 0) {
             return rc;
         }
@@ -615,7 +646,7 @@ static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr
         bool before = !TAILQ_EMPTY(&s->sent);
         p->first = s->next;
         TAILQ_INSERT_TAIL(&s->sent, p, link);
-        note_unreceived(book, before, s);
+        note_keeping(book, before, s);
         s->next += p->rows;
         s->cursor = s->next;
         s->bytes += p->bytes;
@@ -711,7 +742,7 @@ void mr_book_sent(mr_book_session *s)
 
 bool mr_book_settled(const mr_book *book)
 {
-    return book->finished && book->ready_rows == 0 && book->unreceived == 0;
+    return book->finished && book->ready_rows == 0 && book->keeping == 0;
 }
 
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)

@@ -7,8 +7,11 @@
  * numbered from 0. What was sent is kept until the client says that it arrived, so that a broken connection loses and
  * doubles nothing: the client comes back with the index of the first element it lacks.
  *
- * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that did
- * not arrive yet: until then those may come back and be given to this one.
+ * Where each element must be returned to some application (AT_LEAST_ONCE), it is kept until the client says that it
+ * was: what a client had received and not returned when it went is given to others.
+ *
+ * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that are
+ * kept: until then those may come back and be given to this one.
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
@@ -21,9 +24,10 @@ typedef struct mr_book mr_book;
 typedef struct mr_book_session mr_book_session;
 
 struct mr_book_limits {
-    size_t message_bytes;    /* a message is full at this size */
-    size_t unreceived_bytes; /* a session that keeps so much unacknowledged is sent nothing */
-    uint32_t sessions;       /* at once */
+    size_t message_bytes; /* a message is full at this size */
+    size_t kept_bytes;    /* a session for which so much is kept is sent nothing */
+    uint32_t sessions;    /* at once */
+    bool until_returned;  /* keep what was sent until it was returned to the application, not only received */
 };
 
 int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err);
@@ -44,7 +48,8 @@ bool mr_book_low(const mr_book *book);
 
 /*
  * Open or come back to session @number of @client. @resume_from: elements below it arrived. A higher number than before
- * closes the earlier session; what of it did not arrive for certain counts as lost. MR_EABORTED: the session cannot be
+ * closes the earlier session; what of it did not arrive for certain counts as lost, or, if it has to be returned, is
+ * ready for others again. MR_EABORTED: the session cannot be
  * resumed from there; MR_EEXHAUSTED: too many sessions. @owner is what mr_book_next() gives back, never looked at.
  * *@ret is lent until it is closed.
  */
@@ -56,7 +61,7 @@ void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */
 /* MR_EINVAL: acknowledges what was never sent. */
 int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
                    uint64_t returned, mr_error *err);
-/* The client goes: what did not arrive is ready for others again. @s is gone afterwards. */
+/* The client goes: what is kept for it is ready for others again. @s is gone afterwards. */
 void mr_book_close(mr_book *book, mr_book_session *s);
 /* The session of @client, or NULL. */
 mr_book_session *mr_book_find(const mr_book *book, const char *client);
@@ -85,7 +90,7 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err);
 void mr_book_message_free(struct mr_book_message *m);
 void mr_book_sent(mr_book_session *s);
 
-/* The pipeline is over and every element arrived somewhere. */
+/* The pipeline is over and no element is kept: each arrived somewhere, or was returned somewhere. */
 bool mr_book_settled(const mr_book *book);
 
 struct mr_book_counts {
@@ -94,7 +99,7 @@ struct mr_book_counts {
     uint64_t returned; /* given to applications */
     uint64_t lost;     /* sent to a session that was replaced, perhaps never seen */
     uint32_t sessions;
-    uint64_t buffered_bytes; /* ready, or sent and not acknowledged */
+    uint64_t buffered_bytes; /* ready, or sent and kept */
 };
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret);
 

@@ -246,8 +246,9 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     }
     c->task = mr_task_ref(t);
     c->session = s;
-    /* The first message may bring credit along. What it acknowledges was said by resume_from. */
-    rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, 0, err);
+    /* The first message may bring credit along. What it says was received was said by resume_from. */
+    rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
+                        err);
     mr_task_changed_locked(t);
     return rc;
 }

@@ -19,6 +19,7 @@
 #include "rpc/rpc.h"
 #include "worker/book.h"
 #include "worker/link.h"
+#include "worker/report.h"
 #include "worker/split_feed.h"
 #include "worker/worker.h"
 
@@ -68,6 +69,7 @@ struct mr_task {
     char *job;
     char *dataset;
     bool dynamic;
+    bool at_least_once;
     uint64_t seed;
     uint64_t repetition;
     uint32_t attempt;

@@ -362,7 +362,35 @@ static bool join(struct mr_link *link)
 
 /* ---- heartbeats ---- */
 
-static void fill_progress(struct mr_task *t, Millrace__TaskProgress *p)
+/* AT_LEAST_ONCE: a report for each provider. */
+static int add_reports(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
+{
+    struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
+    Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
+
+    if (reports == NULL || pointers == NULL) {
+        mr_free(reports);
+        mr_free(pointers);
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; i < t->providers; i++) {
+        mr_grant_report_fill(&reports[i], t->feed, i);
+        pointers[i] = &reports[i].base;
+    }
+    p->reports = pointers;
+    p->n_reports = t->providers;
+    return MR_OK;
+}
+
+static void free_reports(Millrace__TaskProgress *p)
+{
+    if (p->reports != NULL) {
+        mr_free(p->reports[0]); /* they are one array */
+        mr_free(p->reports);
+    }
+}
+
+static int fill_progress(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
 {
     struct mr_book_counts counts;
 
@@ -375,6 +403,7 @@ static void fill_progress(struct mr_task *t, Millrace__TaskProgress *p)
     p->delivered = counts.received;
     p->sessions = counts.sessions;
     p->buffered_bytes = counts.buffered_bytes;
+    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, p, err) : MR_OK;
 }
 
 /* References to all tasks; *@n of them. NULL: no memory. */
@@ -411,10 +440,12 @@ static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
     if (tasks == NULL || progress == NULL || pointers == NULL) {
         rc = mr_error_nomem(err);
     } else {
-        for (size_t i = 0; i < n; i++) {
-            fill_progress(tasks[i], &progress[i]);
+        for (size_t i = 0; i < n && rc == MR_OK; i++) {
+            rc = fill_progress(tasks[i], &progress[i], err);
             pointers[i] = &progress[i];
         }
+    }
+    if (rc == MR_OK) {
         req.incarnation = w->incarnation;
         req.tasks = pointers;
         req.n_tasks = n;
@@ -427,6 +458,9 @@ static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
         protobuf_c_message_free_unpacked(reply, NULL);
     }
     for (size_t i = 0; i < n; i++) {
+        if (progress != NULL) {
+            free_reports(&progress[i]);
+        }
         mr_task_unref(tasks[i]);
     }
     mr_free(tasks);

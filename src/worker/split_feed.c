@@ -18,13 +18,26 @@
 /* After so long older measurements count half. */
 #define RATE_WINDOW_MS 4000u
 
+/* Splits that the engine has not taken yet. */
+struct stretch {
+    struct mr_range range;
+    mr_origin *origin; /* a reference; NULL: the feed does not track */
+};
+
+/* Grants that are finished together: the answers with these numbers. */
+struct open_grant {
+    uint64_t first;
+    uint64_t last;
+    uint32_t mark;
+};
+
 struct provider {
     uint64_t repetition;
     uint64_t seq; /* of the last request */
     bool wanted;  /* the engine reads it */
     bool asked;   /* a request is out */
     bool ended;   /* this repetition */
-    struct mr_range *ranges;
+    struct stretch *queue;
     size_t n;
     size_t cap;
     uint64_t queued; /* splits in them */
@@ -32,23 +45,39 @@ struct provider {
     uint64_t taken;  /* by the engine, not finished yet */
     uint64_t finished;
     int64_t since_ms;
+    uint64_t answered; /* number of the last answer */
+    struct open_grant open[MR_MARKS_MAX];
+    uint32_t nopen;
 };
 
 struct mr_split_feed {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
-    bool over; /* cancelled or failed */
+    bool over;   /* closed, cancelled or failed */
+    bool frozen; /* no grant becomes finished any more */
     mr_error why;
+    mr_marks *marks;     /* NULL: does not track */
+    uint64_t marks_used; /* by an open grant, a bit each */
     uint32_t n;
     struct provider providers[];
 };
 
-int mr_split_feed_new(uint32_t providers, mr_split_feed **ret, mr_error *err)
+int mr_split_feed_new(uint32_t providers, bool track, mr_split_feed **ret, mr_error *err)
 {
-    mr_split_feed *feed = mr_calloc(1, sizeof *feed + providers * sizeof feed->providers[0]);
+    mr_split_feed *feed;
 
+    if (track && providers > MR_MARKS_MAX) {
+        return mr_error_set(err, MR_EUNIMPL, "%u split providers, the grants of at most %u can be followed", providers,
+                            MR_MARKS_MAX);
+    }
+    feed = mr_calloc(1, sizeof *feed + providers * sizeof feed->providers[0]);
     if (feed == NULL) {
         return mr_error_nomem(err);
+    }
+    int rc = track ? mr_marks_new(&feed->marks, err) : MR_OK;
+    if (rc < 0) {
+        mr_free(feed);
+        return rc;
     }
     mr_mutex_init(&feed->lock);
     mr_cond_init(&feed->changed);
@@ -57,17 +86,102 @@ int mr_split_feed_new(uint32_t providers, mr_split_feed **ret, mr_error *err)
     return MR_OK;
 }
 
+static void drop_queue(struct provider *p)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        mr_origin_unref(p->queue[i].origin);
+    }
+    p->n = 0;
+    p->queued = 0;
+}
+
 void mr_split_feed_free(mr_split_feed *feed)
 {
     if (feed == NULL) {
         return;
     }
     for (uint32_t i = 0; i < feed->n; i++) {
-        mr_free(feed->providers[i].ranges);
+        drop_queue(&feed->providers[i]);
+        mr_free(feed->providers[i].queue);
     }
+    mr_marks_unref(feed->marks);
     (void)pthread_cond_destroy(&feed->changed);
     (void)pthread_mutex_destroy(&feed->lock);
     mr_free(feed);
+}
+
+/* ---- finished grants ---- */
+
+/* Forget the open grants that nothing descends from any more. */
+static void sweep_locked(mr_split_feed *feed)
+{
+    if (feed->marks == NULL || feed->frozen || feed->marks_used == 0) {
+        return;
+    }
+    uint64_t held = mr_marks_held(feed->marks);
+    for (uint32_t i = 0; i < feed->n; i++) {
+        struct provider *p = &feed->providers[i];
+        uint32_t to = 0;
+
+        for (uint32_t k = 0; k < p->nopen; k++) {
+            uint64_t bit = UINT64_C(1) << p->open[k].mark;
+
+            if ((held & bit) != 0) {
+                p->open[to++] = p->open[k];
+            } else {
+                feed->marks_used &= ~bit;
+            }
+        }
+        p->nopen = to;
+    }
+}
+
+/* The answer @seq of @p brought splits: open a grant for it. *@ret is the caller's; NULL if the feed does not track. */
+static int open_grant(mr_split_feed *feed, struct provider *p, uint64_t seq, mr_origin **ret, mr_error *err)
+{
+    *ret = NULL;
+    if (feed->marks == NULL) {
+        return MR_OK;
+    }
+    sweep_locked(feed);
+    bool joins = p->nopen >= MR_MARKS_MAX / feed->n; /* no provider takes another one's share */
+    uint32_t mark = joins ? p->open[p->nopen - 1].mark : (uint32_t)__builtin_ctzll(~feed->marks_used);
+    int rc = mr_origin_new(feed->marks, mark, ret, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (joins) {
+        p->open[p->nopen - 1].last = seq;
+    } else {
+        feed->marks_used |= UINT64_C(1) << mark;
+        p->open[p->nopen++] = (struct open_grant){.first = seq, .last = seq, .mark = mark};
+    }
+    return MR_OK;
+}
+
+size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
+                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX])
+{
+    const struct provider *p = &feed->providers[provider];
+    uint64_t from = 1;
+    size_t n = 0;
+
+    MR_ASSERT(provider < feed->n);
+    MR_LOCK(&feed->lock);
+    if (feed->marks == NULL) {
+        return 0;
+    }
+    sweep_locked(feed);
+    for (uint32_t k = 0; k < p->nopen; k++) {
+        if (p->open[k].first > from) {
+            ranges[n++] = (struct mr_range){.first = from, .count = p->open[k].first - from};
+        }
+        from = p->open[k].last + 1;
+    }
+    if (p->answered >= from) {
+        ranges[n++] = (struct mr_range){.first = from, .count = p->answered + 1 - from};
+    }
+    return n;
 }
 
 /* ---- the engine's side ---- */
@@ -98,21 +212,23 @@ static uint64_t wanted_splits(const struct provider *p)
     return want == 0 ? 1 : want;
 }
 
-static void take_piece(struct provider *p, struct mr_range *ret)
+static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **origin)
 {
-    struct mr_range *head = &p->ranges[0];
+    struct stretch *head = &p->queue[0];
     uint64_t piece = p->grant / PIECES_PER_GRANT;
 
     piece = piece == 0 ? 1 : piece;
-    piece = piece < head->count ? piece : head->count;
-    *ret = (struct mr_range){.first = head->first, .count = piece};
-    head->first += piece;
-    head->count -= piece;
+    piece = piece < head->range.count ? piece : head->range.count;
+    *ret = (struct mr_range){.first = head->range.first, .count = piece};
+    *origin = mr_origin_ref(head->origin);
+    head->range.first += piece;
+    head->range.count -= piece;
     p->queued -= piece;
     p->taken = piece;
-    if (head->count == 0) {
+    if (head->range.count == 0) {
+        mr_origin_unref(head->origin);
         p->n--;
-        memmove(p->ranges, p->ranges + 1, p->n * sizeof p->ranges[0]);
+        memmove(p->queue, p->queue + 1, p->n * sizeof p->queue[0]);
     }
 }
 
@@ -120,12 +236,12 @@ static void begin_repetition(struct provider *p, uint64_t repetition)
 {
     p->repetition = repetition;
     p->ended = false;
-    p->n = 0;
-    p->queued = 0;
     p->grant = 0;
+    drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
 }
 
-static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_error *err)
+static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
+                     mr_error *err)
 {
     mr_split_feed *feed = ctx;
     struct provider *p;
@@ -146,7 +262,7 @@ static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct m
             return MR_END;
         }
         if (p->n > 0) {
-            take_piece(p, ret);
+            take_piece(p, ret, origin);
             (void)pthread_cond_broadcast(&feed->changed);
             return MR_OK;
         }
@@ -194,59 +310,86 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
     }
 }
 
-static int add_ranges(struct provider *p, const struct mr_range *ranges, size_t n, mr_error *err)
+static int reserve(struct provider *p, size_t n, mr_error *err)
 {
     if (p->n + n > p->cap) {
-        struct mr_range *grown = mr_reallocarray(p->ranges, p->n + n, sizeof grown[0]);
+        struct stretch *grown = mr_reallocarray(p->queue, p->n + n, sizeof grown[0]);
 
         if (grown == NULL) {
             return mr_error_nomem(err);
         }
-        p->ranges = grown;
+        p->queue = grown;
         p->cap = p->n + n;
     }
-    uint64_t count = 0;
-    for (size_t i = 0; i < n; i++) {
+    return MR_OK;
+}
+
+/* @n ranges, @count splits in all. */
+static int add_ranges(mr_split_feed *feed, struct provider *p, uint64_t seq, const struct mr_range *ranges, size_t n,
+                      uint64_t count, mr_error *err)
+{
+    mr_origin *origin = NULL;
+    int rc = reserve(p, n, err);
+
+    if (rc == MR_OK) {
+        rc = open_grant(feed, p, seq, &origin, err);
+    }
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
         if (ranges[i].count > 0) {
-            p->ranges[p->n++] = ranges[i];
-            count += ranges[i].count;
+            p->queue[p->n++] = (struct stretch){.range = ranges[i], .origin = mr_origin_ref(origin)};
         }
     }
-    p->queued += count;
-    if (count > 0) {
-        p->grant = count; /* After an empty answer what is left is taken in pieces as before. */
+    if (rc == MR_OK) {
+        p->queued += count;
+        p->grant = count;
     }
-    return MR_OK;
+    mr_origin_unref(origin);
+    return rc;
 }
 
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_range *ranges,
                          size_t n, bool end, mr_error *err)
 {
+    uint64_t count = 0;
     struct provider *p;
     int rc = MR_OK;
 
     MR_ASSERT(req->provider < feed->n);
+    for (size_t i = 0; i < n; i++) {
+        count += ranges[i].count;
+    }
     MR_LOCK(&feed->lock);
     p = &feed->providers[req->provider];
     MR_ASSERT(p->asked);
     p->asked = false;
     /* An answer for a repetition that the engine has left behind is of no use to it. */
     if (req->repetition == p->repetition) {
-        rc = add_ranges(p, ranges, n, err);
+        /* After an empty answer what is left is taken in pieces as before. */
+        rc = count > 0 ? add_ranges(feed, p, req->seq, ranges, n, count, err) : MR_OK;
         p->ended = end;
+    }
+    if (rc == MR_OK) {
+        p->answered = req->seq;
     }
     (void)pthread_cond_broadcast(&feed->changed);
     return rc;
+}
+
+static void end_locked(mr_split_feed *feed, const mr_error *why)
+{
+    feed->over = true;
+    feed->why = *why;
+    (void)pthread_cond_broadcast(&feed->changed);
 }
 
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why)
 {
     MR_LOCK(&feed->lock);
     if (!feed->over) {
-        feed->over = true;
-        feed->why = *why;
+        sweep_locked(feed);
+        feed->frozen = true;
+        end_locked(feed, why);
     }
-    (void)pthread_cond_broadcast(&feed->changed);
 }
 
 void mr_split_feed_cancel(mr_split_feed *feed)
@@ -255,4 +398,15 @@ void mr_split_feed_cancel(mr_split_feed *feed)
 
     (void)mr_error_set(&why, MR_ECANCELED, "the task was cancelled");
     mr_split_feed_fail(feed, &why);
+}
+
+void mr_split_feed_close(mr_split_feed *feed)
+{
+    mr_error why;
+
+    (void)mr_error_set(&why, MR_ECANCELED, "the pipeline is over");
+    MR_LOCK(&feed->lock);
+    if (!feed->over) {
+        end_locked(feed, &why);
+    }
 }

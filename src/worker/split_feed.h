@@ -6,6 +6,10 @@
  *
  * Requests are numbered per provider: one at a time, the next number only after an answer (GetSplits, service.proto).
  *
+ * A feed that tracks (AT_LEAST_ONCE) marks what it gives to the engine and so knows which grants are finished: all
+ * their splits were read to the end and nothing that descends from them is alive. Only so many grants are told apart;
+ * while that many are open, the youngest is joined by those that come after it, and they are finished together.
+ *
  * Threads: the engine's side from any of the engine's threads, the asker's side from one thread; cancel from any. Its
  * lock is taken last: nothing else is locked under it.
  */
@@ -23,7 +27,8 @@ struct mr_split_request {
     uint64_t want; /* 0: not known yet */
 };
 
-int mr_split_feed_new(uint32_t providers, mr_split_feed **ret, mr_error *err);
+/* @track: know which grants are finished. MR_EUNIMPL with more providers than could be told apart. */
+int mr_split_feed_new(uint32_t providers, bool track, mr_split_feed **ret, mr_error *err);
 void mr_split_feed_free(mr_split_feed *feed); /* nobody waits in it any more; NULL is fine */
 /* Its engine side. */
 struct mr_split_source mr_split_feed_source(mr_split_feed *feed);
@@ -33,7 +38,21 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret);
 /* The answer; ranges are copied. A negative code fails the feed. */
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_range *ranges,
                          size_t n, bool end, mr_error *err);
+/*
+ * Breaking off: whoever waits is told, and from here on no grant becomes finished, since what is alive is dropped
+ * unread. To be called before anything is dropped.
+ */
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why);
 void mr_split_feed_cancel(mr_split_feed *feed);
+/* The pipeline came to its end: nobody asks or is asked any more; what is still to be returned is followed on. */
+void mr_split_feed_close(mr_split_feed *feed);
+
+#define MR_SPLIT_REPORT_RANGES_MAX (MR_MARKS_MAX + 1)
+/*
+ * The numbers of the grants of @provider that are finished, as ranges: ascending, apart. Returns how many ranges; 0 if
+ * the feed does not track. Answers without splits count as finished. Any thread.
+ */
+size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
+                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX]);
 
 #endif

@@ -27,7 +27,7 @@
 /* When a pulled block is large enough. */
 #define PULL_BYTES (256 * MR_KIB)
 #define SESSIONS_MAX 4096u
-#define UNRECEIVED_BYTES_MAX (256 * MR_MIB)
+#define KEPT_BYTES_MAX (256 * MR_MIB)
 /* What one grant may consist of: at worst every split is a range of its own. */
 #define RANGES_MAX MR_GRANT_SPLITS_MAX
 
@@ -139,6 +139,7 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
 {
     Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__GetSplitsReply *reply;
+    struct mr_grant_report report;
     struct mr_range *ranges;
     int rc;
 
@@ -149,6 +150,10 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
     req.repetition = ask->repetition;
     req.seq = ask->seq;
     req.want = ask->want;
+    if (t->at_least_once) {
+        mr_grant_report_fill(&report, t->feed, ask->provider);
+        req.report = &report.base;
+    }
     rc = mr_link_splits(t->worker->link, &req, &t->stop, &reply, err);
     if (rc < 0) {
         return rc;
@@ -352,7 +357,11 @@ static int run_pipeline(struct mr_task *t, mr_error *err)
     if (rc == MR_OK) {
         rc = produce(t, err);
         if (t->dynamic) {
-            mr_split_feed_cancel(t->feed);
+            if (rc == MR_END) {
+                mr_split_feed_close(t->feed);
+            } else {
+                mr_split_feed_cancel(t->feed);
+            }
             (void)pthread_join(asker, NULL);
         }
     }
@@ -424,16 +433,17 @@ static void *task_main(void *arg)
 static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
 {
     struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
-                                    .unreceived_bytes = UNRECEIVED_BYTES_MAX,
-                                    .sessions = SESSIONS_MAX};
+                                    .kept_bytes = KEPT_BYTES_MAX,
+                                    .sessions = SESSIONS_MAX,
+                                    .until_returned = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE};
     struct mr_task *t = mr_calloc(1, sizeof *t);
     int rc = MR_OK;
 
     if (t == NULL) {
         return mr_error_nomem(err);
     }
-    if (w->memory_budget_bytes != 0 && limits.unreceived_bytes > w->memory_budget_bytes / 4) {
-        limits.unreceived_bytes = w->memory_budget_bytes / 4;
+    if (w->memory_budget_bytes != 0 && limits.kept_bytes > w->memory_budget_bytes / 4) {
+        limits.kept_bytes = w->memory_budget_bytes / 4;
     }
     atomic_init(&t->refs, 1);
     t->worker = w;
@@ -442,6 +452,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     t->job = mr_strdup(a->job_id);
     t->dataset = mr_strdup(a->dataset_id);
     t->dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    t->at_least_once = limits.until_returned;
     t->seed = a->seed;
     t->repetition = a->repetition;
     t->attempt = a->attempt;
@@ -458,7 +469,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
         rc = mr_book_new(&limits, &t->book, err);
     }
     if (rc == MR_OK && t->dynamic) {
-        rc = mr_split_feed_new(t->providers, &t->feed, err);
+        rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
     }
     if (rc < 0) {
         mr_task_unref(t);
@@ -504,6 +515,9 @@ void mr_task_drop(struct mr_task *t)
     TAILQ_REMOVE(&w->tasks, t, link);
     mr_mutex_unlock(&w->lock);
     atomic_store(&t->stop, true);
+    if (t->feed != NULL) {
+        mr_split_feed_cancel(t->feed); /* Before anything is dropped: that makes no grant finished. */
+    }
     mr_mutex_lock(&t->lock);
     t->cancelled = true;
     if (t->engine != NULL) {
@@ -511,9 +525,6 @@ void mr_task_drop(struct mr_task *t)
     }
     (void)pthread_cond_broadcast(&t->changed);
     mr_mutex_unlock(&t->lock);
-    if (t->feed != NULL) {
-        mr_split_feed_cancel(t->feed);
-    }
     mr_link_wake_calls(w->link);
     /* One after the other: a stream is ended without the lock. */
     for (;;) {

@@ -28,7 +28,8 @@ struct pool {
     uint64_t calls;
 };
 
-static int pool_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_error *err)
+static int pool_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
+                     mr_error *err)
 {
     struct pool *p = ctx;
 

@@ -18,8 +18,7 @@
 
 #define ROW_BYTES 8u
 
-static const struct mr_book_limits limits = {
-    .message_bytes = 100 * ROW_BYTES, .unreceived_bytes = 1u << 20, .sessions = 8};
+static const struct mr_book_limits limits = {.message_bytes = 100 * ROW_BYTES, .kept_bytes = 1u << 20, .sessions = 8};
 static int someone; /* what sessions are owned by */
 
 static mr_book *new_book(void)

@@ -59,21 +59,22 @@ static void every_split_comes_once_and_in_order(void **state)
     pthread_t thread;
     struct asker a = {.total = 1000, .grant = 37};
 
-    assert_int_equal(mr_split_feed_new(1, &feed, NULL), MR_OK);
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     a.feed = feed;
     struct mr_split_source source = mr_split_feed_source(feed);
     assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
     for (uint64_t repetition = 0; repetition < 3; repetition++) {
+        mr_origin *origin = NULL;
         struct mr_range range;
         uint64_t at = 0;
 
-        while (source.next(source.ctx, 0, repetition, &range, NULL) == MR_OK) {
+        while (source.next(source.ctx, 0, repetition, &range, &origin, NULL) == MR_OK) {
             assert_int_equal(range.first, at);
             assert_true(range.count > 0);
             at += range.count;
         }
         assert_int_equal(at, 1000);
-        assert_int_equal(source.next(source.ctx, 0, repetition, &range, NULL), MR_END);
+        assert_int_equal(source.next(source.ctx, 0, repetition, &range, &origin, NULL), MR_END);
     }
     source.cancel(source.ctx);
     (void)pthread_join(thread, NULL);
@@ -86,15 +87,16 @@ static void the_next_grant_is_asked_for_at_half(void **state)
 {
     mr_split_feed *feed;
     struct mr_split_request req;
+    mr_origin *origin = NULL;
     struct mr_range range;
     pthread_t thread;
     struct asker a = {.total = 8, .grant = 8};
 
-    assert_int_equal(mr_split_feed_new(1, &feed, NULL), MR_OK);
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     a.feed = feed;
     struct mr_split_source source = mr_split_feed_source(feed);
     assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
-    assert_int_equal(source.next(source.ctx, 0, 0, &range, NULL), MR_OK);
+    assert_int_equal(source.next(source.ctx, 0, 0, &range, &origin, NULL), MR_OK);
     assert_int_equal(range.count, 2); /* a quarter of the grant */
     source.cancel(source.ctx);
     (void)pthread_join(thread, NULL);
@@ -102,14 +104,14 @@ static void the_next_grant_is_asked_for_at_half(void **state)
     mr_split_feed_free(feed);
 
     /* Up to half, with the asker's side in hand. */
-    assert_int_equal(mr_split_feed_new(1, &feed, NULL), MR_OK);
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     a = (struct asker){.feed = feed, .total = 8, .grant = 8};
     source = mr_split_feed_source(feed);
     assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(source.next(source.ctx, 0, 0, &range, NULL), MR_OK);
+        assert_int_equal(source.next(source.ctx, 0, 0, &range, &origin, NULL), MR_OK);
     }
-    assert_int_equal(source.next(source.ctx, 0, 0, &range, NULL), MR_END);
+    assert_int_equal(source.next(source.ctx, 0, 0, &range, &origin, NULL), MR_END);
     source.cancel(source.ctx);
     (void)pthread_join(thread, NULL);
     assert_int_equal(a.seq, 2);
@@ -126,9 +128,10 @@ struct reader {
 static void *read_one(void *arg)
 {
     struct reader *r = arg;
+    mr_origin *origin = NULL;
     struct mr_range range;
 
-    r->rc = r->source.next(r->source.ctx, 0, 0, &range, &r->err);
+    r->rc = r->source.next(r->source.ctx, 0, 0, &range, &origin, &r->err);
     return NULL;
 }
 
@@ -141,7 +144,7 @@ static void a_waiting_engine_hears_of_failure_and_cancel(void **state)
         pthread_t thread;
         mr_error why;
 
-        assert_int_equal(mr_split_feed_new(1, &feed, NULL), MR_OK);
+        assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
         r.source = mr_split_feed_source(feed);
         assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
         assert_true(mr_split_feed_wait(feed, &req)); /* the engine waits */
@@ -165,11 +168,12 @@ static void answers_for_a_repetition_left_behind_are_dropped(void **state)
 {
     mr_split_feed *feed;
     struct mr_split_request req;
+    mr_origin *origin = NULL;
     struct mr_range range;
     struct reader r;
     pthread_t thread;
 
-    assert_int_equal(mr_split_feed_new(1, &feed, NULL), MR_OK);
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     struct mr_split_source source = mr_split_feed_source(feed);
     r.source = source;
     assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
@@ -184,12 +188,12 @@ static void answers_for_a_repetition_left_behind_are_dropped(void **state)
     assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
     /* ... but the engine goes on to repetition 1. */
     uint64_t at = 0;
-    while (source.next(source.ctx, 0, 1, &range, NULL) == MR_OK) {
+    while (source.next(source.ctx, 0, 1, &range, &origin, NULL) == MR_OK) {
         assert_int_equal(range.first, at);
         at += range.count;
     }
     assert_int_equal(at, 5);
-    assert_int_equal(source.next(source.ctx, 0, 0, &range, NULL), MR_END);
+    assert_int_equal(source.next(source.ctx, 0, 0, &range, &origin, NULL), MR_END);
     mr_split_feed_cancel(feed);
     (void)pthread_join(thread, NULL);
     mr_split_feed_free(feed);

@@ -69,7 +69,10 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
 
         rc = open_inner(e, bound, stream, ret, err);
     }
-    if (rc != MR_OK) {
+    if (rc == MR_OK) {
+        /* Until it is closed, there may be more that descends from the row. */
+        (*ret)->origin = mr_origin_ref(mr_block_origin(row));
+    } else {
         (void)mr_op_fail(e->head, e->index, rc, err);
     }
     e->index++; /* an element that fails is done with */

@@ -242,6 +242,13 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
         *bad_row = 0;
         rc = finish(p, rows, columns, ret, err);
     }
+    if (rc == MR_OK) {
+        rc = mr_block_add_origin(ret, mr_block_origin(in), err);
+        if (rc != MR_OK) {
+            mr_block_unref(*ret);
+            *ret = NULL;
+        }
+    }
     for (uint32_t s = 0; s < p->nslots; s++) {
         if (p->slots[s].kind == MR_SLOT_RESULT) {
             mr_column_release(&columns[s]);
