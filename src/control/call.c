@@ -157,6 +157,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
         mr_member_failed_locked(c, m);
         mr_error_wrap(err, "%s", m->address);
         p->maybe_applied = p->maybe_applied || rc != MR_EUNAVAIL;
+        p->search.heard = p->search.heard || rc != MR_EUNAVAIL;
     } else if (verdict == MR_VERDICT_AGAIN && (err->traits & MR_MAYBE_APPLIED) != 0) {
         p->maybe_applied = true;
     }

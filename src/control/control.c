@@ -19,6 +19,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The longest pause between two rounds. */
+#define PAUSE_MS_MAX 1000
+#define PAUSE_MS_MAX_ALONE 250
+
 /* ---- members ---- */
 
 static struct mr_member *find_member(mr_control *c, const char *address)
@@ -134,11 +138,15 @@ int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s)
     if (s->redirect != NULL || s->pos < c->nmembers) {
         return 0;
     }
+    /* Where nobody is there asking costs nobody anything, and who comes is to be seen soon. */
+    int64_t pause_ms_max = s->heard ? PAUSE_MS_MAX : PAUSE_MS_MAX_ALONE;
+
     s->pos = 0;
     s->redirects = 0;
     s->tried_leader = false;
+    s->heard = false;
     forget_old_locked(c);
-    return mr_backoff_ms(s->rounds++, 50, 1000, mr_rng_next(&c->rng));
+    return mr_backoff_ms(s->rounds++, 50, pause_ms_max, mr_rng_next(&c->rng));
 }
 
 /* ---- headers ---- */
@@ -231,6 +239,7 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
 enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
                                         const Millrace__ReplyHeader *h, mr_error *err)
 {
+    s->heard = true;
     if (h == NULL) {
         (void)mr_error_set(err, MR_EUNAVAIL, "%s is no dispatcher", m->address);
         mr_member_failed_locked(c, m);
@@ -254,6 +263,11 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
         return MR_VERDICT_AGAIN;
     }
     if (h->epoch > 0 && strlen(h->incarnation) <= MR_INCARNATION_BYTES_MAX) {
+        if (!c->named && strcmp(h->incarnation, c->incarnation) != 0 &&
+            mr_list_note(c->service, m->address, h->cluster, h->incarnation, err) < 0) {
+            mr_member_failed_locked(c, m);
+            return MR_VERDICT_DEFINITE;
+        }
         learn_locked(c, m, h);
     }
     if (h->code >= 0) {
@@ -268,6 +282,7 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
 
 int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret, mr_error *err)
 {
+    char leader[MR_ADDRESS_BYTES_MAX + 1];
     char **list = NULL;
     size_t n = 0;
     int rc = mr_addresses_parse(opts->service, &list, &n, err);
@@ -287,7 +302,8 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
     mr_cond_init(&c->changed);
     mr_rng_seed(&c->rng, mr_random_u64());
     LIST_INIT(&c->watches);
-    if (opts->cluster != NULL) {
+    if (opts->cluster != NULL && opts->cluster[0] != '\0') {
+        c->named = true;
         (void)snprintf(c->cluster, sizeof c->cluster, "%s", opts->cluster);
     }
     c->service = mr_strdup(opts->service);
@@ -301,6 +317,9 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
     if (rc < 0) {
         mr_control_free(c);
         return rc;
+    }
+    if (mr_list_leader(c->service, leader)) {
+        c->leader = find_member(c, leader);
     }
     *ret = c;
     return MR_OK;

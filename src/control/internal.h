@@ -28,6 +28,7 @@ struct mr_control {
     char *service;
     int64_t attempt_timeout_ms;
     bool announce;
+    bool named; /* the cluster was, by whoever made this */
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
@@ -50,6 +51,7 @@ struct mr_search {
     unsigned redirects;
     unsigned rounds;
     bool tried_leader;
+    bool heard;                 /* this round somebody was there: answered, or took the call and was silent */
     struct mr_member *redirect; /* next, if set */
 };
 
@@ -65,7 +67,7 @@ struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
 /* After a failure: milliseconds to wait before the next attempt (0: at once). */
 int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
 void mr_member_put_locked(mr_control *c, struct mr_member *m);
-/* The transport failed at @m. */
+/* The transport failed at @m, or it does not lead. */
 void mr_member_failed_locked(mr_control *c, struct mr_member *m);
 
 /*
@@ -84,6 +86,14 @@ int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes,
 /* "host:port,host:port" with or without "grpc://" into a list of @n strings, each mr_free()d, the list too. */
 int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err);
 void mr_addresses_free(char **list, size_t n);
+
+/*
+ * A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both, if that contradicts
+ * what leaders of this list said before on any connection of this process.
+ */
+int mr_list_note(const char *service, const char *address, const char *cluster, const char *incarnation, mr_error *err);
+/* Who led last, as this process knows it; false: it does not. */
+bool mr_list_leader(const char *service, char address[MR_ADDRESS_BYTES_MAX + 1]);
 
 /* A newer epoch: watches at an older one are to move. */
 void mr_control_watches_wake_locked(mr_control *c);

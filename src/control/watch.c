@@ -152,6 +152,7 @@ static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s, s
 
             if (first && left <= 0) {
                 (void)mr_error_set(err, MR_EUNAVAIL, "%s does not answer", m->address);
+                s->heard = true;
                 return MR_VERDICT_AGAIN;
             }
             (void)mr_cond_wait_ms(&c->changed, &c->lock, left);

@@ -253,6 +253,51 @@ static void another_cluster_is_an_error_that_names_both(void **state)
     assert_non_null(strstr(err.message, "'blue'"));
 }
 
+/* Each call has a connection of its own; all of a process mean one cluster. */
+static void two_clusters_behind_one_list_are_an_error_that_names_both(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    connect_both(f);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    mr_control_free(f->c);
+    mr_mutex_lock(&f->a.lock);
+    f->a.role = FAKE_FOLLOWS;
+    (void)snprintf(f->a.leader, sizeof f->a.leader, "%s", f->b.address);
+    mr_mutex_unlock(&f->a.lock);
+    mr_mutex_lock(&f->b.lock);
+    f->b.role = FAKE_LEADS;
+    (void)snprintf(f->b.cluster, sizeof f->b.cluster, "the-other");
+    (void)snprintf(f->b.incarnation, sizeof f->b.incarnation, "of-the-other");
+    mr_mutex_unlock(&f->b.lock);
+    connect_both(f);
+    assert_int_equal(open_job(f, LONG_MS, NULL, &err), MR_EPRECOND);
+    assert_non_null(strstr(err.message, "'default'"));
+    assert_non_null(strstr(err.message, "'the-other'"));
+    assert_non_null(strstr(err.message, f->a.address));
+    assert_non_null(strstr(err.message, f->b.address));
+}
+
+/* The one at the same address is its successor, unless the former one is still about. */
+static void a_cluster_may_have_a_successor_but_not_come_back(void **state)
+{
+    static const char *const lives[] = {"first-life", "second-life", "first-life"};
+    struct fixture *f = *state;
+    mr_error err;
+
+    for (size_t i = 0; i < 3; i++) {
+        mr_mutex_lock(&f->a.lock);
+        (void)snprintf(f->a.incarnation, sizeof f->a.incarnation, "%s", lives[i]);
+        mr_mutex_unlock(&f->a.lock);
+        connect_to(f, f->a.address, NULL);
+        assert_int_equal(open_job(f, LONG_MS, NULL, &err), i < 2 ? MR_OK : MR_EPRECOND);
+        mr_control_free(f->c);
+        f->c = NULL;
+    }
+    assert_non_null(strstr(err.message, "two clusters"));
+}
+
 static void *cancel_soon(void *arg)
 {
     struct fixture *f = arg;
@@ -411,6 +456,8 @@ int main(int argc, char **argv)
         TEST(a_deposed_leader_is_not_believed),
         TEST(redirects_in_a_circle_end),
         TEST(another_cluster_is_an_error_that_names_both),
+        TEST(two_clusters_behind_one_list_are_an_error_that_names_both),
+        TEST(a_cluster_may_have_a_successor_but_not_come_back),
         TEST(a_waiting_call_can_be_cancelled),
         TEST(tell_does_not_insist),
         TEST(a_watch_follows_the_leader),
