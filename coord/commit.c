@@ -41,6 +41,10 @@ struct mr_commit {
     bool sealed;
     bool awaiting;
     bool ambiguous;
+    bool timed_out; /* an attempt may still lie in a queue */
+    bool withdrawing;
+    struct mr_op *undo; /* WITHDRAWING: what is sent; keys are lent from the batch */
+    size_t nundo;
     uint32_t attempts;
     int64_t first_sent_ms;
     int64_t sent_ms;
@@ -48,6 +52,9 @@ struct mr_commit {
     struct mr_compare compares[2];
     struct mr_op reads[2];
     int64_t proven_ms;
+    bool full;
+    bool limbo; /* a withdrawal under no guard of ours may lie in a queue: there must not be a second one */
+    uint64_t written;
 };
 
 mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, uint64_t seed)
@@ -87,6 +94,7 @@ void mr_commit_free(mr_commit *c)
         c->head = b->next;
         batch_free(b);
     }
+    mr_free(c->undo);
     mr_free(c);
 }
 
@@ -249,6 +257,16 @@ int64_t mr_commit_proven_ms(const mr_commit *c)
     return c->proven_ms;
 }
 
+bool mr_commit_full(const mr_commit *c)
+{
+    return c->full;
+}
+
+uint64_t mr_commit_written(const mr_commit *c)
+{
+    return c->written;
+}
+
 /* ---- sending ---- */
 
 int64_t mr_commit_due(const mr_commit *c)
@@ -279,6 +297,8 @@ static bool seal(mr_commit *c)
     c->reads[1] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->batch_key)};
     c->sealed = true;
     c->ambiguous = false;
+    c->timed_out = false;
+    c->withdrawing = false;
     c->attempts = 0;
     return true;
 }
@@ -299,8 +319,8 @@ bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn)
     c->sent_ms = now_ms;
     *txn = (struct mr_txn){.compares = c->compares,
                            .ncompares = 2,
-                           .success = c->head->ops,
-                           .nsuccess = c->head->nops,
+                           .success = c->withdrawing ? c->undo : c->head->ops,
+                           .nsuccess = c->withdrawing ? c->nundo : c->head->nops,
                            .failure = c->reads,
                            .nfailure = 2};
     return true;
@@ -313,6 +333,8 @@ static void drop_head(mr_commit *c)
     c->head = b->next;
     c->sealed = false;
     c->due_ms = 0;
+    mr_free(c->undo);
+    c->undo = NULL;
     batch_free(b);
 }
 
@@ -320,7 +342,67 @@ static void settle(mr_commit *c, int64_t revision)
 {
     c->batch_revision = revision;
     c->committed = c->head->number;
+    c->written += c->head->bytes;
     drop_head(c);
+}
+
+/* ---- a store that is full ---- */
+
+/* Does the head, a sealed batch, put anything but meta/batch? */
+static bool head_puts(const mr_commit *c)
+{
+    for (size_t i = 0; i + 1 < c->head->nops; i++) {
+        if (c->head->ops[i].kind == MR_OP_PUT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * May it be withdrawn? An answer "full" says that its attempt was applied before, or never will be; one that timed out
+ * may come later. It cannot pass when the withdrawal has deleted the key that it compares; if there is no such key,
+ * nothing keeps it out.
+ */
+static bool can_withdraw(const mr_commit *c)
+{
+    return !c->limbo && !(c->batch_revision == 0 && c->timed_out);
+}
+
+static bool withdraw(mr_commit *c)
+{
+    const struct batch *b = c->head;
+    bool deletes = !head_puts(c);
+
+    c->undo = mr_calloc(b->nops, sizeof *c->undo);
+    if (c->undo == NULL) {
+        return false;
+    }
+    c->nundo = 0;
+    for (size_t i = 0; i < b->nops; i++) {
+        if (deletes || i + 1 == b->nops) {
+            c->undo[c->nundo++] = (struct mr_op){.kind = MR_OP_DELETE, .key = b->ops[i].key};
+        }
+    }
+    c->withdrawing = true;
+    return true;
+}
+
+static enum mr_verdict withdrawn(mr_commit *c, mr_error *err)
+{
+    bool refused = head_puts(c);
+
+    c->proven_ms = c->sent_ms;
+    if (!refused) {
+        settle(c, 0);
+        return MR_VERDICT_COMMITTED;
+    }
+    (void)mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                              "batch %llu: etcd is full (alarm NOSPACE): compact, defragment and disarm it",
+                              (unsigned long long)c->head->number);
+    c->batch_revision = 0;
+    drop_head(c);
+    return MR_VERDICT_REFUSED;
 }
 
 /* A guard failed. The answer shows both keys as they were at that moment. */
@@ -332,6 +414,9 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
 
     MR_ASSERT(r->ngets == 2);
     leading = r->gets[0].key.size > 0 && r->gets[0].create_revision == c->epoch;
+    if (leading && c->withdrawing && r->gets[1].key.size == 0) {
+        return withdrawn(c, err); /* An earlier attempt to do so came through. */
+    }
     if (r->gets[1].key.size > 0 && mr_batch_record_parse(r->gets[1].value, nonce, NULL) >= 0) {
         ours = strcmp(nonce, c->head->nonce) == 0;
     }
@@ -363,7 +448,11 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const str
     MR_ASSERT(c->awaiting);
     c->awaiting = false;
     *maybe_applied = false;
+    if (rc >= 0 && r->succeeded && c->withdrawing) {
+        return withdrawn(c, err);
+    }
     if (rc >= 0 && r->succeeded) {
+        c->full = false;
         c->proven_ms = c->sent_ms;
         settle(c, r->revision);
         return MR_VERDICT_COMMITTED;
@@ -371,7 +460,17 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const str
     if (rc >= 0) {
         return judge_failure(c, r, maybe_applied, err);
     }
-    c->ambiguous = c->ambiguous || (why->traits & MR_MAYBE_APPLIED) != 0;
+    bool maybe = (why->traits & MR_MAYBE_APPLIED) != 0;
+    bool full = maybe && why->code == MR_EEXHAUSTED;
+
+    c->ambiguous = c->ambiguous || maybe;
+    c->timed_out = c->timed_out || (maybe && !full && !c->withdrawing);
+    c->limbo = c->limbo || (maybe && c->withdrawing && c->batch_revision == 0);
+    c->full = c->full || full;
+    if (full && !c->withdrawing && can_withdraw(c) && withdraw(c)) {
+        c->due_ms = now_ms;
+        return MR_VERDICT_AGAIN;
+    }
     if (c->ambiguous || (why->traits & MR_RETRYABLE) != 0) {
         /* Once one attempt was ambiguous, a definite error of a later one settles nothing. */
         c->due_ms = now_ms + mr_backoff_ms(c->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&c->rng));

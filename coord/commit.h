@@ -6,6 +6,12 @@
  * sent: after any outcome that is not a definite refusal the same bytes are sent again, until the store answers. The
  * failure branch reads both keys: our nonce in meta/batch means that an earlier attempt was applied.
  *
+ * A store that is full takes deletes alone, and each batch puts meta/batch. So a batch that was refused for want of
+ * space is withdrawn: a transaction under the same guards deletes meta/batch, which no attempt of the batch can
+ * survive, together with the keys that the batch deletes if it writes nothing else. Batches of deletes, and empty ones,
+ * are committed that way; one that puts is refused for certain. Each is tried as it is first, and so it is found out
+ * when there is room again.
+ *
  * This part is pure: it says what to send and judges the answers; time comes in as an argument. coord/member.h drives
  * it. Threads: one at a time.
  */
@@ -30,7 +36,8 @@ enum mr_verdict {
     MR_VERDICT_COMMITTED_DEPOSED, /* an earlier attempt was applied, but somebody else leads by now */
     MR_VERDICT_AGAIN,             /* unknown: the same bytes go out again at mr_commit_due() */
     MR_VERDICT_DEPOSED,           /* the term is over; whether the batch was applied is unknown if *maybe_applied */
-    MR_VERDICT_REFUSED,           /* definitely not applied: what rests on it must be forgotten */
+    MR_VERDICT_REFUSED,           /* definitely not applied: what rests on it must be forgotten. MR_EEXHAUSTED: the
+                                     store is full */
 };
 
 /*
@@ -62,6 +69,10 @@ bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn);
 /* What the store said to it. @err is filled for DEPOSED and REFUSED. */
 enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const struct mr_txn_result *r,
                                  const mr_error *why, bool *maybe_applied, mr_error *err);
+/* Was the last answered batch refused for want of space (whatever became of it then)? */
+bool mr_commit_full(const mr_commit *c);
+/* Bytes of keys and values in all batches that were committed. */
+uint64_t mr_commit_written(const mr_commit *c);
 /* When the attempt was sent that was last answered COMMITTED; INT64_MIN: none. */
 int64_t mr_commit_proven_ms(const mr_commit *c);
 

@@ -483,7 +483,7 @@ static void on_watch_lost(mr_election *e, const struct mr_election_event *in)
         return;
     }
     if (e->state == MR_ELECTION_FOLLOWING && !e->busy) {
-        enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms); /* It reads the key, and starts a new watch. */
+        enter(e, MR_ELECTION_CAMPAIGNING, e->watch_ms); /* It reads the key, and starts a new watch. */
     } else {
         e->seen_revision = -1; /* Leading: the fence tells what was missed. */
     }

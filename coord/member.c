@@ -16,6 +16,9 @@
 #define LOAD_RETRY_MS 100
 #define BAD_STATE_HOLD_OFF_MS 5000
 #define PEERS_MAX 64
+#define STATUS_EVERY_MS 30000
+#define STATUS_RETRY_MS 5000
+#define DOUBT_EVERY_MS 600000
 #define WATCHES_KEPT 8
 
 struct mr_member {
@@ -39,10 +42,22 @@ struct mr_member {
     bool leading;
     bool commit_out;
     char incarnation[MR_INSTANCE_SIZE];
+    char incarnation_seen[MR_INSTANCE_SIZE]; /* at the last campaign; `newest_revision` counts within it */
+    uint64_t made_in;                        /* id of the store that it was made in; 0: not told */
     bool new_incarnation;
     int64_t batch_revision;
     int64_t campaign_sent_ms;
     mr_error refusal;
+    int64_t newest_revision; /* seen of the store; a campaign that is won at an older one shows that it went back */
+    uint64_t store_id;
+    bool went_back; /* the next term of ours begins a new incarnation */
+    enum { CERTAIN, DOUBTFUL, PROVING } doubt;
+    int64_t doubt_ms; /* not before: the next doubt */
+    bool full;
+    uint64_t written; /* in earlier loads */
+    mr_error trouble;
+    bool status_out;
+    int64_t status_ms;
 
     /* the load */
     bool loading;
@@ -66,6 +81,7 @@ static struct mr_member_event *request_new(mr_member *m, enum mr_member_request 
     ev->kind = kind;
     ev->serial = serial;
     ev->sent_ms = m->now_ms;
+    ev->floor = m->newest_revision;
     ev->next = m->requests;
     if (ev->next != NULL) {
         ev->next->prev = ev;
@@ -123,14 +139,15 @@ static void send_campaign(mr_member *m, const struct mr_election_action *a)
     char *value = mr_leader_record_write(&a->record);
     struct mr_bytes k = key_of(m, &leader, MR_KEY_LEADER, "");
     struct mr_compare absent = {k, MR_COMPARE_CREATE, 0};
-    struct mr_op reads[] = {{.kind = MR_OP_GET, .key = k}};
+    struct mr_bytes life = key_of(m, &incarnation, MR_KEY_INCARNATION, "");
+    struct mr_op reads[] = {{.kind = MR_OP_GET, .key = k}, {.kind = MR_OP_GET, .key = life}};
     struct mr_op ops[] = {
         {.kind = MR_OP_PUT, .key = k, .value = {value, value != NULL ? strlen(value) : 0}, .lease = a->lease},
         {.kind = MR_OP_GET, .key = key_of(m, &batch, MR_KEY_BATCH, "")},
-        {.kind = MR_OP_GET, .key = key_of(m, &incarnation, MR_KEY_INCARNATION, "")},
+        {.kind = MR_OP_GET, .key = life},
     };
     struct mr_txn txn = {
-        .compares = &absent, .ncompares = 1, .success = ops, .nsuccess = 3, .failure = reads, .nfailure = 1};
+        .compares = &absent, .ncompares = 1, .success = ops, .nsuccess = 3, .failure = reads, .nfailure = 2};
     struct mr_member_event *ev = request_new(m, MR_MEMBER_CAMPAIGN, a->serial);
 
     MR_ASSERT(value != NULL);
@@ -186,6 +203,13 @@ static void forget_load(mr_member *m)
     m->commit_out = false;
 }
 
+static void drop_commit(mr_member *m)
+{
+    m->written += m->commit != NULL ? mr_commit_written(m->commit) : 0;
+    mr_commit_free(m->commit);
+    m->commit = NULL;
+}
+
 static void start_load(mr_member *m)
 {
     forget_load(m);
@@ -194,7 +218,7 @@ static void start_load(mr_member *m)
     m->load_index = 0;
     m->load_revision = 0;
     m->load_due_ms = 0;
-    mr_commit_free(m->commit);
+    drop_commit(m);
     m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
     MR_ASSERT(m->commit != NULL);
     m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation);
@@ -218,8 +242,7 @@ static void end_term(mr_member *m)
     m->epoch = 0;
     m->leading = false;
     forget_load(m);
-    mr_commit_free(m->commit);
-    m->commit = NULL;
+    drop_commit(m);
     (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED | MR_FENCED,
                               "no longer leader at epoch %lld", (long long)epoch);
     mr_log(MR_LOG_INFO, "no longer leader", "epoch", "%lld", (long long)epoch, NULL);
@@ -251,7 +274,7 @@ static void finish_load(mr_member *m)
 
     m->loading = false;
     if (m->new_incarnation) {
-        char *value = mr_incarnation_record_write(m->incarnation);
+        char *value = mr_incarnation_record_write(m->incarnation, m->store_id);
         struct mr_write w = {MR_KEY_INCARNATION, value, value != NULL ? strlen(value) : 0};
         uint64_t batch;
 
@@ -264,6 +287,7 @@ static void finish_load(mr_member *m)
         mr_free(value);
     }
     m->leading = true;
+    m->status_ms = m->now_ms;
     if (m->opts.ops->load_end(m->opts.ctx, &err) < 0) {
         m->leading = false;
         bad_state(m, &err);
@@ -359,6 +383,22 @@ static void on_page(mr_member *m, const struct mr_member_event *ev)
 
 /* ---- commits ---- */
 
+/* A batch that was sent after somebody spoke of a later epoch has committed: that epoch was of another past. */
+static void resolve_doubt(mr_member *m)
+{
+    struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN};
+
+    if (m->doubt != PROVING) {
+        return;
+    }
+    m->doubt = CERTAIN;
+    m->went_back = true;
+    mr_log(MR_LOG_ERROR,
+           "callers know a later epoch than the one that holds: etcd went back, beginning a new incarnation", "epoch",
+           "%lld", (long long)m->epoch, NULL);
+    election_event(m, &in);
+}
+
 static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied)
 {
     struct mr_election_event fenced = {.kind = MR_ELECTION_FENCED};
@@ -368,6 +408,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
     case MR_VERDICT_COMMITTED:
         m->new_incarnation = false;
         m->opts.ops->committed(m->opts.ctx, committed);
+        resolve_doubt(m);
         break;
     case MR_VERDICT_COMMITTED_DEPOSED:
         m->opts.ops->committed(m->opts.ctx, committed);
@@ -389,6 +430,20 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
     }
 }
 
+static void note_room(mr_member *m)
+{
+    bool full = mr_commit_full(m->commit);
+
+    if (full != m->full) {
+        m->full = full;
+        mr_log(full ? MR_LOG_ERROR : MR_LOG_INFO,
+               full ? "etcd is full (alarm NOSPACE): nothing is handed out until somebody compacts it, defragments its "
+                      "members and disarms the alarm"
+                    : "etcd has room again",
+               NULL);
+    }
+}
+
 static void on_committed(mr_member *m, const struct mr_member_event *ev)
 {
     struct mr_txn_result r = {
@@ -401,6 +456,7 @@ static void on_committed(mr_member *m, const struct mr_member_event *ev)
     }
     m->commit_out = false;
     verdict = mr_commit_answer(m->commit, m->now_ms, ev->rc, &r, &ev->err, &maybe_applied, &m->refusal);
+    note_room(m);
     on_verdict(m, verdict, maybe_applied);
 }
 
@@ -410,6 +466,7 @@ static void send_batch(mr_member *m)
 
     if (m->leading && !m->commit_out && mr_commit_send(m->commit, m->now_ms, &txn)) {
         m->commit_out = true;
+        m->doubt = m->doubt == DOUBTFUL ? PROVING : m->doubt;
         m->opts.store->ops->txn(m->opts.store, &txn, REQUEST_TIMEOUT_MS, mr_member_txn_done,
                                 request_new(m, MR_MEMBER_COMMIT, m->term));
     }
@@ -517,6 +574,51 @@ static struct mr_leader_view view_of(const struct mr_kv *kv)
     return v;
 }
 
+/*
+ * Which life of the store is this? Another one than was seen before may have any revision: somebody else has dealt with
+ * it. In the one that is known a campaign writes a revision of its own, above all that were seen when it was sent; if
+ * it does not, the store went back to an older state.
+ */
+static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
+{
+    const struct mr_kv *record = &ev->kvs[1];
+    bool known =
+        record->key.size > 0 && mr_incarnation_record_parse(record->value, m->incarnation, &m->made_in, NULL) >= 0;
+    bool same = known && strcmp(m->incarnation, m->incarnation_seen) == 0;
+
+    if (known && !same) {
+        memcpy(m->incarnation_seen, m->incarnation, sizeof m->incarnation_seen);
+        m->newest_revision = ev->revision;
+    }
+    m->went_back = (m->went_back && (same || !known)) || (same && ev->succeeded && ev->revision <= ev->floor);
+    return known;
+}
+
+/*
+ * A new incarnation begins if none is recorded, if the record was made in another cluster of etcd (this one was built
+ * from a snapshot), or if the store went back: what was promised since is forgotten, and epochs come again.
+ */
+static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bool known)
+{
+    bool moved = known && m->made_in != 0 && m->made_in != ev->store_id;
+
+    m->new_incarnation = !known || moved || m->went_back;
+    m->store_id = ev->store_id;
+    m->doubt = CERTAIN;
+    if (!m->new_incarnation) {
+        return;
+    }
+    if (known || ev->floor > ev->revision) {
+        mr_log(MR_LOG_ERROR, "etcd was restored or made anew, beginning a new incarnation of the cluster", "rev",
+               "%lld", (long long)ev->revision, "seen", "%lld", (long long)ev->floor, NULL);
+    }
+    m->went_back = false;
+    m->newest_revision = ev->revision;
+    (void)snprintf(m->incarnation, sizeof m->incarnation, "%016llx%016llx", (unsigned long long)mr_rng_next(&m->rng),
+                   (unsigned long long)mr_rng_next(&m->rng));
+    memcpy(m->incarnation_seen, m->incarnation, sizeof m->incarnation_seen);
+}
+
 static void on_campaign(mr_member *m, const struct mr_member_event *ev)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_CAMPAIGNED,
@@ -531,15 +633,11 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
             (struct mr_leader_view){.known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
         m->batch_revision = ev->kvs[0].mod_revision;
         m->campaign_sent_ms = ev->sent_ms;
-        m->new_incarnation =
-            ev->kvs[1].key.size == 0 || mr_incarnation_record_parse(ev->kvs[1].value, m->incarnation, NULL) < 0;
-        if (m->new_incarnation) {
-            (void)snprintf(m->incarnation, sizeof m->incarnation, "%016llx%016llx",
-                           (unsigned long long)mr_rng_next(&m->rng), (unsigned long long)mr_rng_next(&m->rng));
-        }
+        begin_incarnation(m, ev, learn_incarnation(m, ev));
     } else if (ev->rc >= 0) {
-        MR_ASSERT(ev->count == 1);
+        MR_ASSERT(ev->count == 2);
         in.leader = view_of(&ev->kvs[0]);
+        (void)learn_incarnation(m, ev);
     }
     election_event(m, &in);
 }
@@ -591,6 +689,15 @@ static void on_plain(mr_member *m, const struct mr_member_event *ev, enum mr_ele
     election_event(m, &in);
 }
 
+static void on_status(mr_member *m, const struct mr_member_event *ev)
+{
+    m->status_out = false;
+    m->status_ms = m->now_ms + (ev->rc >= 0 || ev->rc == MR_EPERM ? STATUS_EVERY_MS : STATUS_RETRY_MS);
+    if (ev->rc >= 0 && m->leading) {
+        m->opts.ops->store(m->opts.ctx, &ev->status);
+    }
+}
+
 static void dispatch(mr_member *m, const struct mr_member_event *ev)
 {
     switch (ev->kind) {
@@ -630,6 +737,9 @@ static void dispatch(mr_member *m, const struct mr_member_event *ev)
     case MR_MEMBER_COMMIT:
         on_committed(m, ev);
         break;
+    case MR_MEMBER_STATUS:
+        on_status(m, ev);
+        break;
     }
 }
 
@@ -641,11 +751,25 @@ static void set_now(mr_member *m, int64_t now_ms, uint64_t wall_ms)
     m->wall_ms = wall_ms;
 }
 
+/* For whoever has to say why nothing works. */
+static void note_trouble(mr_member *m, const struct mr_member_event *ev)
+{
+    if (ev->rc >= 0 && ev->kind != MR_MEMBER_WATCHED) {
+        mr_error_clear(&m->trouble);
+    } else if (ev->rc < 0 && ev->rc != MR_ENOTFOUND && ev->kind != MR_MEMBER_STATUS) {
+        m->trouble = ev->err;
+    }
+}
+
 void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms, uint64_t wall_ms)
 {
     set_now(m, now_ms, wall_ms);
     unlist(m, event);
+    note_trouble(m, event);
     dispatch(m, event);
+    if (event->rc >= 0 && event->revision > m->newest_revision) {
+        m->newest_revision = event->revision;
+    }
     mr_member_event_free(event);
 }
 
@@ -673,6 +797,11 @@ void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
         (void)mr_commit_fence(m->commit, &batch, NULL); /* Without memory the right to answer just ends. */
     }
     send_batch(m);
+    if (m->leading && !m->status_out && now_ms >= m->status_ms) {
+        m->status_out = true;
+        m->opts.store->ops->status(m->opts.store, REQUEST_TIMEOUT_MS, mr_member_status_done,
+                                   request_new(m, MR_MEMBER_STATUS, m->term));
+    }
 }
 
 int64_t mr_member_due(const mr_member *m)
@@ -685,6 +814,9 @@ int64_t mr_member_due(const mr_member *m)
     }
     if (m->loading && !m->load_out) {
         other = m->load_due_ms;
+    }
+    if (m->leading && !m->status_out && m->status_ms < other) {
+        other = m->status_ms;
     }
     return other < due ? other : due;
 }
@@ -717,6 +849,30 @@ bool mr_member_may_answer(const mr_member *m, int64_t now_ms)
 int64_t mr_member_stalled_ms(const mr_member *m, int64_t now_ms)
 {
     return m->leading ? mr_commit_stalled_ms(m->commit, now_ms) : 0;
+}
+
+bool mr_member_full(const mr_member *m)
+{
+    return m->full;
+}
+
+uint64_t mr_member_written(const mr_member *m)
+{
+    return m->written + (m->commit != NULL ? mr_commit_written(m->commit) : 0);
+}
+
+const char *mr_member_trouble(const mr_member *m)
+{
+    return m->trouble.message;
+}
+
+void mr_member_later_epoch(mr_member *m, int64_t now_ms)
+{
+    if (m->leading && m->doubt == CERTAIN && now_ms >= m->doubt_ms) {
+        m->doubt = DOUBTFUL;
+        m->doubt_ms = now_ms + DOUBT_EVERY_MS;
+        (void)mr_commit_fence(m->commit, &(uint64_t){0}, NULL); /* Without memory an idle one will do. */
+    }
 }
 
 static int not_leading(mr_error *err)

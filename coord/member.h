@@ -42,6 +42,8 @@ struct mr_member_ops {
     void (*probe)(void *ctx, const char *address, int64_t epoch);
     /* Who is there, oneself included; only while leading. */
     void (*peers)(void *ctx, const struct mr_dispatcher_record *peers, size_t n);
+    /* How the store does; now and then while leading. */
+    void (*store)(void *ctx, const struct mr_store_status *status);
     /* After mr_member_stop(): handed over and left. */
     void (*stopped)(void *ctx);
 };
@@ -85,6 +87,18 @@ bool mr_member_leader_gone(const mr_member *m); /* mr_election_leader_gone() */
 bool mr_member_may_answer(const mr_member *m, int64_t now_ms);
 /* How long etcd has not answered to the batch in flight. */
 int64_t mr_member_stalled_ms(const mr_member *m, int64_t now_ms);
+/* Does the store take deletes alone (coord/commit.h)? Writes that put would be refused, and end in a load. */
+bool mr_member_full(const mr_member *m);
+/* Bytes of keys and values that were committed in all terms. */
+uint64_t mr_member_written(const mr_member *m);
+/* What the store said last, if it was an error; "" otherwise. Lent until the next call. */
+const char *mr_member_trouble(const mr_member *m);
+/*
+ * Somebody has heard of a later epoch of this incarnation than the one that this member leads. If a batch commits all
+ * the same, the store must have gone back to an older state: then this term ends, and the next one begins a new
+ * incarnation. Does nothing within ten minutes of the last time, as callers may be wrong.
+ */
+void mr_member_later_epoch(mr_member *m, int64_t now_ms);
 
 /* While leading: mr_commit_add() and so on; sent by the next tick. */
 int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);

@@ -77,6 +77,7 @@ void mr_member_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const 
     if (rc >= 0) {
         ev->succeeded = r->succeeded;
         ev->revision = r->revision;
+        ev->store_id = r->store_id;
         keep(ev, r->gets, r->ngets);
     }
     ev->post(ev->ctx, ev);
@@ -102,6 +103,17 @@ void mr_member_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const
     set_outcome(ev, rc, err);
     ev->lease = lease;
     ev->ttl_s = ttl_s;
+    ev->post(ev->ctx, ev);
+}
+
+void mr_member_status_done(void *ctx, int rc, const struct mr_store_status *r, const mr_error *err)
+{
+    struct mr_member_event *ev = ctx;
+
+    set_outcome(ev, rc, err);
+    if (rc >= 0) {
+        ev->status = *r;
+    }
     ev->post(ev->ctx, ev);
 }
 

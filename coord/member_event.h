@@ -19,6 +19,7 @@ enum mr_member_request {
     MR_MEMBER_LIST,
     MR_MEMBER_LOAD,
     MR_MEMBER_COMMIT,
+    MR_MEMBER_STATUS,
     MR_MEMBER_WATCHED, /* not an answer: something the watch said */
 };
 
@@ -29,6 +30,7 @@ struct mr_member_event {
     enum mr_member_request kind;
     uint64_t serial;
     int64_t sent_ms;
+    int64_t floor;                  /* the newest revision that was known when it was sent */
     struct mr_leader_record record; /* CAMPAIGN: as sent */
     void (*post)(void *ctx, struct mr_member_event *event);
     void *ctx;
@@ -40,6 +42,8 @@ struct mr_member_event {
     bool more;
     bool deleted;
     int64_t revision;
+    uint64_t store_id;
+    struct mr_store_status status;
     int64_t lease;
     int64_t ttl_s;
     struct mr_kv *kvs; /* one block of memory with everything in it */
@@ -60,6 +64,7 @@ void mr_member_event_free(struct mr_member_event *ev);
 mr_txn_done mr_member_txn_done;
 mr_range_done mr_member_range_done;
 mr_lease_done mr_member_lease_done;
+mr_status_done mr_member_status_done;
 mr_watch_fn mr_member_watched;
 
 #endif

@@ -7,6 +7,7 @@
 #include "json/pbjson.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err)
@@ -71,11 +72,14 @@ char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce)
     return write_message(&m.base);
 }
 
-char *mr_incarnation_record_write(const char *id)
+char *mr_incarnation_record_write(const char *id, uint64_t store_id)
 {
     Millrace__Coord__IncarnationRecord m = MILLRACE__COORD__INCARNATION_RECORD__INIT;
+    char store[24];
 
+    (void)snprintf(store, sizeof store, "%llx", (unsigned long long)store_id);
     m.id = text(id);
+    m.store = store;
     return write_message(&m.base);
 }
 
@@ -168,7 +172,7 @@ int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], m
     return rc;
 }
 
-int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], mr_error *err)
+int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], uint64_t *store_id, mr_error *err)
 {
     ProtobufCMessage *msg = NULL;
     int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value, &msg, err);
@@ -176,7 +180,12 @@ int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE]
     if (rc < 0) {
         return rc;
     }
-    rc = copy(id, MR_INSTANCE_SIZE, ((const Millrace__Coord__IncarnationRecord *)msg)->id, MR_KEY_INCARNATION, err);
+    const Millrace__Coord__IncarnationRecord *m = (const Millrace__Coord__IncarnationRecord *)msg;
+
+    rc = copy(id, MR_INSTANCE_SIZE, m->id, MR_KEY_INCARNATION, err);
+    if (rc >= 0) {
+        *store_id = strtoull(m->store, NULL, 16);
+    }
     protobuf_c_message_free_unpacked(msg, NULL);
     return rc;
 }

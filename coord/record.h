@@ -43,11 +43,12 @@ int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err);
 char *mr_leader_record_write(const struct mr_leader_record *r);
 char *mr_dispatcher_record_write(const struct mr_dispatcher_record *r);
 char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce);
-char *mr_incarnation_record_write(const char *id);
+char *mr_incarnation_record_write(const char *id, uint64_t store_id);
 
 int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, mr_error *err);
 int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret, mr_error *err);
 int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err);
-int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], mr_error *err);
+/* *@store_id 0: it does not say. */
+int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], uint64_t *store_id, mr_error *err);
 
 #endif

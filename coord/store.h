@@ -96,8 +96,9 @@ typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, cons
 typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r, const mr_error *err);
 /*
  * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and needs no cancel.
- * MR_ERANGE: the history was compacted: read again, then watch from the revision read + 1. Anything else: watch again
- * from the last revision seen + 1, nothing is missed.
+ * MR_ERANGE: the history was compacted, or the store is behind (a member that lags, or one that was restored): read
+ * again, then watch from the revision read + 1. Anything else: watch again from the last revision seen + 1, nothing is
+ * missed.
  */
 typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
                          const mr_error *err);

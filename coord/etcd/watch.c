@@ -22,6 +22,7 @@ struct mr_etcd_watch {
     struct mr_etcd_conn *conn;
     mr_rpc_stream *stream; /* NULL while it waits for a token */
     struct mr_buf request;
+    int64_t from;   /* revision asked for; 0: from now */
     uint64_t login; /* number of the token it went with */
     uint64_t id;
     bool over;      /* lock: no callback any more */
@@ -132,6 +133,10 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     }
     if (r->canceled) {
         cancelled_by_etcd(w, r);
+    } else if (r->created && r->header != NULL && r->header->revision + 1 < w->from) {
+        (void)mr_error_set(&err, MR_ERANGE, "watching from %lld: the store is at %lld", (long long)w->from,
+                           (long long)r->header->revision);
+        fail(w, &err, r->header->revision);
     } else {
         mr_rpc_stream_receive(s);
     }
@@ -254,6 +259,7 @@ uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_wa
     w->fn = fn;
     w->ctx = ctx;
     w->request = mr_etcd_pack_watch(key, revision);
+    w->from = revision;
     mr_mutex_lock(&e->lock);
     id = ++e->watch_ids;
     w->id = id;

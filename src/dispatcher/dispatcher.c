@@ -95,6 +95,8 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
     char root[MR_ROOT_SIZE];
 
     *out = (struct mr_loop_options){.cluster = o->cluster != NULL ? o->cluster : "default",
+                                    .etcd_quota_bytes = or_default(o->etcd_quota_bytes, 2048 * (int64_t)MR_MIB),
+                                    .etcd_write_budget = or_default(o->etcd_write_budget, 1000000),
                                     .lease_ttl_ms = or_default(o->lease_ttl_ms, 10000),
                                     .heartbeat_ms = or_default(o->heartbeat_ms, 1000),
                                     .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
@@ -107,6 +109,10 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
     if (out->lease_ttl_ms < 1000 || out->lease_ttl_ms > 60000 || out->lease_ttl_ms % 1000 != 0) {
         return mr_error_set(err, MR_EINVAL, "lease_ttl_ms is %lld: whole seconds from 1000 to 60000 are allowed",
                             (long long)out->lease_ttl_ms);
+    }
+    if (out->etcd_write_budget < 1000 || out->etcd_quota_bytes < 0) {
+        return mr_error_set(err, MR_EINVAL, "etcd_write_budget is %lld: at least 1000 bytes per second are needed",
+                            (long long)out->etcd_write_budget);
     }
     if (out->heartbeat_ms < 10 || out->heartbeat_ms > 60000) {
         return mr_error_set(err, MR_EINVAL, "heartbeat_ms is %lld: 10 to 60000 are allowed",

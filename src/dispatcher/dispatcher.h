@@ -25,12 +25,15 @@ struct mr_dispatcher_options {
     const char *etcd_server_name;
     const char *etcd_user;
     const char *etcd_password_file;
-    const char *cluster;          /* default "default"; [a-z0-9._-], at most 64 */
-    int64_t lease_ttl_ms;         /* default 10000; whole seconds, 1000 to 60000 */
-    int64_t heartbeat_ms;         /* of workers and clients; default 1000 */
-    int64_t worker_timeout_ms;    /* without a heartbeat a worker is lost; default 10000, >= 3 heartbeats */
-    int64_t client_timeout_ms;    /* default 120000 */
-    int64_t job_gc_timeout_ms;    /* an iteration without clients is collected; default 300000; < 0: never */
+    int64_t etcd_quota_bytes;  /* where etcd does not tell it (before 3.6); default 2 GiB, as etcd's */
+    int64_t etcd_write_budget; /* bytes per second that may be written to etcd before grants of splits are made longer;
+                                  default 1,000,000 */
+    const char *cluster;       /* default "default"; [a-z0-9._-], at most 64 */
+    int64_t lease_ttl_ms;      /* default 10000; whole seconds, 1000 to 60000 */
+    int64_t heartbeat_ms;      /* of workers and clients; default 1000 */
+    int64_t worker_timeout_ms; /* without a heartbeat a worker is lost; default 10000, >= 3 heartbeats */
+    int64_t client_timeout_ms; /* default 120000 */
+    int64_t job_gc_timeout_ms; /* an iteration without clients is collected; default 300000; < 0: never */
     int64_t dataset_retention_ms; /* content-addressed datasets that nothing uses; default 1 day */
 };
 

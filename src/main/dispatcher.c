@@ -18,6 +18,8 @@ struct dispatcher_values {
     const char *etcd_endpoints;
     const char *work_dir;
     const char *cluster;
+    int64_t etcd_write_budget;
+    int64_t etcd_quota;
     int64_t lease_ttl;
     int64_t heartbeat;
     int64_t worker_timeout;
@@ -40,6 +42,10 @@ static const struct opt own_options[] = {
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
      "home of the private etcd: a restart with the same directory\nrecovers; without it a temporary directory", 0},
     {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
+    {"etcd-write-budget", OPT_SIZE, AT(etcd_write_budget), "SIZE", "1MB", 1000, INT64_C(1000000000), NULL,
+     "bytes per second that may be written to etcd; beyond it workers\nget more splits at a time", 0},
+    {"etcd-quota", OPT_SIZE, AT(etcd_quota), "SIZE", "2GiB", 1, INT64_MAX, NULL,
+     "etcd's --quota-backend-bytes, to be warned at 70 %; from 3.6 on\netcd tells it", 0},
     {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
      "how long a silent leader stays leader", 0},
     {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", "1s", 10, 60000, NULL,
@@ -121,6 +127,8 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
         .etcd_server_name = v->etcd.server_name,
         .etcd_user = v->etcd.user,
         .etcd_password_file = v->etcd.password_file,
+        .etcd_write_budget = v->etcd_write_budget,
+        .etcd_quota_bytes = v->etcd_quota,
         .cluster = v->cluster,
         .lease_ttl_ms = v->lease_ttl,
         .heartbeat_ms = v->heartbeat,

@@ -42,6 +42,7 @@ struct answer {
     struct pair pairs[PAIRS];
     int64_t lease;
     int64_t ttl_s;
+    int64_t size_bytes;
 };
 
 static void copy_kv(struct pair *p, const struct mr_kv *kv)
@@ -527,6 +528,84 @@ static void a_cancelled_watch_is_silent(void **state)
     assert_int_equal(s.rc, MR_OK);
 }
 
+/* ---- a store that is full ---- */
+
+static void status_done(void *ctx, int rc, const struct mr_store_status *st, const mr_error *err)
+{
+    struct answer *a = ctx;
+
+    mr_test_store_lock(ts);
+    a->flag = rc >= 0 && st->full;
+    a->size_bytes = rc >= 0 ? st->size_bytes : 0;
+    fill(a, rc, err, NULL, 0);
+    mr_test_store_unlock(ts);
+}
+
+static struct answer status(mr_store *s)
+{
+    struct answer a = {0};
+
+    s->ops->status(s, 10000, status_done, &a);
+    await(&a);
+    assert_int_equal(a.rc, MR_OK);
+    return a;
+}
+
+static struct answer one(mr_store *s, struct mr_op op)
+{
+    struct answer a = {0};
+    struct mr_txn t = {.success = &op, .nsuccess = 1};
+
+    s->ops->txn(s, &t, 10000, txn_done, &a);
+    await(&a);
+    return a;
+}
+
+/* The fake is told to be full; etcd is filled. @name is what the next put writes. */
+static void fill_up(struct mr_test_store *t, mr_store *s)
+{
+    static char big[1 << 20];
+
+    if (!t->real) {
+        mr_fake_full(t->fake, true);
+        return;
+    }
+    memset(big, 'x', sizeof big - 1);
+    while (one(s, put_op("big", big, 0)).rc >= 0) {
+    }
+}
+
+static void a_full_store_refuses_puts_and_takes_deletes(void **state)
+{
+    const struct mr_test_etcd_options small = {.quota_bytes = 16 << 20};
+    struct mr_test_store *own = mr_test_store_new(real, &small, 1);
+    mr_store *s = own != NULL ? mr_test_store_connect(own) : NULL;
+    struct mr_test_store *others = ts;
+
+    (void)state;
+    assert_non_null(s);
+    ts = own;
+    assert_int_equal(one(s, put_op("a", "1", 0)).rc, MR_OK);
+    assert_false(status(s).flag);
+    fill_up(own, s);
+    (void)one(s, put_op("b", "1", 0)); /* the one that the fake applies and refuses */
+    struct answer a = one(s, put_op("c", "1", 0));
+
+    assert_int_equal(a.rc, MR_EEXHAUSTED);
+    assert_true((a.err.traits & MR_MAYBE_APPLIED) != 0);
+    assert_true((a.err.traits & MR_RETRYABLE) != 0);
+    assert_true(status(s).flag);
+    assert_int_equal(one(s, delete_op("a")).rc, MR_OK);
+    a = one(s, get_op("a"));
+    assert_int_equal(a.rc, MR_OK);
+    assert_string_equal(a.pairs[0].key, "");
+    a = one(s, get_op("c"));
+    assert_string_equal(a.pairs[0].key, "");
+    s->ops->close(s);
+    mr_test_store_free(own);
+    ts = others;
+}
+
 static void closing_drops_what_is_outstanding(void **state)
 {
     mr_store *s = mr_test_store_connect(ts);
@@ -564,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(the_end_of_a_lease_is_seen_by_a_watch, set_up),
         cmocka_unit_test_setup(a_watch_of_compacted_history_says_so, set_up),
         cmocka_unit_test_setup(a_cancelled_watch_is_silent, set_up),
+        cmocka_unit_test_setup(a_full_store_refuses_puts_and_takes_deletes, set_up),
         cmocka_unit_test_setup(closing_drops_what_is_outstanding, set_up),
     };
     int failed;

@@ -173,6 +173,12 @@ static void on_probe(void *ctx, const char *address, int64_t epoch)
     mr_member_probed(n->member, epoch, !other->up, mr_fake_now_ms(n->sim->fake), 1);
 }
 
+static void on_store(void *ctx, const struct mr_store_status *status)
+{
+    (void)ctx;
+    (void)status;
+}
+
 static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t count)
 {
     (void)ctx;
@@ -195,6 +201,7 @@ static const struct mr_member_ops ops = {.leader = on_leader,
                                          .refused = on_refused,
                                          .probe = on_probe,
                                          .peers = on_peers,
+                                         .store = on_store,
                                          .stopped = on_stopped};
 
 static void post(void *ctx, struct mr_member_event *event)

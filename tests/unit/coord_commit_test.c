@@ -238,9 +238,122 @@ static void a_definite_refusal_is_one_only_without_an_ambiguous_attempt(void **s
 
     (void)add(c, "b", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EEXHAUSTED, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(answered(c, 0, MR_EPERM, 0), MR_VERDICT_AGAIN);
+}
+
+/* ---- a store that is full ---- */
+
+static enum mr_verdict full(mr_commit *c)
+{
+    return answered(c, 0, MR_EEXHAUSTED, MR_RETRYABLE | MR_MAYBE_APPLIED);
+}
+
+static bool deletes_only(const struct mr_txn *txn)
+{
+    for (size_t i = 0; i < txn->nsuccess; i++) {
+        if (txn->success[i].kind != MR_OP_DELETE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void a_full_store_still_takes_deletes(void **state)
+{
+    mr_commit *c = *state;
+
+    (void)add(c, "a", NULL);
+    (void)send(c, 0);
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    assert_true(mr_commit_full(c));
+    struct mr_txn txn = send(c, 0);
+
+    assert_int_equal(txn.nsuccess, 2);
+    assert_true(has(&txn, ROOT "a", NULL));
+    assert_true(has(&txn, ROOT "meta/batch", NULL));
+    assert_int_equal(txn.compares[0].revision, EPOCH);
+    assert_int_equal(txn.compares[1].revision, 7);
+    assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_committed(c), 1);
+
+    /* The next one is tried as it is; there is room again. */
+    (void)add(c, "b", "1");
+    txn = send(c, 0);
+    assert_int_equal(txn.compares[1].revision, 0); /* there is no meta/batch any more */
+    assert_true(has(&txn, ROOT "b", "1"));
+    assert_int_equal(succeed(c, 61), MR_VERDICT_COMMITTED);
+    assert_false(mr_commit_full(c));
+}
+
+static void what_a_full_store_refused_is_withdrawn_for_certain(void **state)
+{
+    mr_commit *c = *state;
+
+    (void)add(c, "a", NULL);
+    (void)add(c, "b", "1");
+    (void)send(c, 0);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    (void)send(c, mr_commit_due(c));
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    struct mr_txn txn = send(c, mr_commit_due(c));
+
+    /* The attempt that timed out compares a key that goes here; the command's own changes stay together. */
+    assert_int_equal(txn.nsuccess, 1);
+    assert_true(has(&txn, ROOT "meta/batch", NULL));
+    assert_int_equal(succeed(c, 60), MR_VERDICT_REFUSED);
+    assert_int_equal(mr_commit_batch_revision(c), 0);
+}
+
+static void refused_for_space_and_applied_all_the_same(void **state)
+{
+    mr_commit *c = *state;
+    bool maybe;
+
+    (void)add(c, "a", "1");
+    struct mr_bytes sent = mr_bytes_dup(send(c, 0).success[1].value);
+
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    (void)send(c, 0);
+    assert_int_equal(guard_failed(c, EPOCH, sent, 61, &maybe), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_batch_revision(c), 61);
+    mr_bytes_free(sent);
+}
+
+static void a_withdrawal_is_repeated_until_it_is_answered(void **state)
+{
+    mr_commit *c = *state;
+    bool maybe;
+
+    (void)add(c, "a", "1");
+    (void)send(c, 0);
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    (void)send(c, 0);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    struct mr_txn txn = send(c, mr_commit_due(c));
+
+    assert_true(deletes_only(&txn));
+    /* It had come through: nobody else deletes meta/batch in our term. */
+    assert_int_equal(guard_failed(c, EPOCH, (struct mr_bytes){0}, 0, &maybe), MR_VERDICT_REFUSED);
+}
+
+static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **state)
+{
+    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
+
+    (void)state;
+    (void)add(c, "a", "1");
+    (void)send(c, 0);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    (void)send(c, mr_commit_due(c));
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    struct mr_txn txn = send(c, mr_commit_due(c));
+
+    /* A withdrawal would leave the guard as it is, and the attempt could come after it. */
+    assert_true(has(&txn, ROOT "a", "1"));
+    assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
+    mr_commit_free(c);
 }
 
 static void a_command_is_in_one_batch_as_a_whole(void **state)
@@ -308,6 +421,11 @@ int main(void)
         TEST(a_definite_refusal_is_one_only_without_an_ambiguous_attempt),
         TEST(a_command_is_in_one_batch_as_a_whole),
         TEST(alone_means_alone),
+        TEST(a_full_store_still_takes_deletes),
+        TEST(what_a_full_store_refused_is_withdrawn_for_certain),
+        TEST(refused_for_space_and_applied_all_the_same),
+        TEST(a_withdrawal_is_repeated_until_it_is_answered),
+        TEST(without_a_batch_record_an_attempt_in_a_queue_keeps_its_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -693,7 +693,7 @@ static void status_shows_what_there_is_and_no_capability(void **state)
 {
     struct table *t = *state;
     const char *const dispatchers[] = {"d0:5050", "d1:5050"};
-    struct mr_status_about about = {"prod", "abc", "d0:5050", "0.1.0", dispatchers, 2};
+    struct mr_status_about about = {"prod", "abc", "d0:5050", "0.1.0", dispatchers, 2, 5000};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const char *json;
 

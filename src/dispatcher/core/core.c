@@ -213,6 +213,8 @@ static void set_clock(mr_core *core, const struct mr_command *in)
         core->now = now;
     }
     core->wall_ms = in->wall_ms;
+    core->full = in->full;
+    core->grant_ms = in->grant_ms > MR_GRANT_MS ? in->grant_ms : MR_GRANT_MS;
 }
 
 static void dispatch(mr_core *core, const struct mr_command *in)
@@ -297,7 +299,8 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
 
 int64_t mr_core_next_timer(const mr_core *core)
 {
-    bool work_left = core->scan_again || !TAILQ_EMPTY(&core->unsettled) || !STAILQ_EMPTY(&core->left_over);
+    bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
+    bool work_left = core->scan_again || unsettled || !STAILQ_EMPTY(&core->left_over);
 
     return mr_time_add(work_left ? core->now : core->next_scan, core->late);
 }

@@ -52,6 +52,8 @@ typedef struct mr_core mr_core;
 #define MR_CORE_PROVIDERS_MAX 64
 #define MR_CORE_TAGS_MAX 32
 #define MR_CORE_SPEC_BYTES_MAX (128 * MR_KIB)
+#define MR_GRANT_MS 2000 /* workers ask for so much work at a time */
+#define MR_GRANT_MS_MAX 30000
 #define MR_CORE_PART_BYTES (256 * MR_KIB) /* of a definition, before base64 */
 
 struct mr_core_config {
@@ -151,6 +153,7 @@ struct mr_status_about {
     const char *version;
     const char *const *dispatchers; /* host:port */
     size_t ndispatchers;
+    int64_t store_bytes_per_s;
 };
 
 struct mr_command {
@@ -158,9 +161,12 @@ struct mr_command {
     int64_t now_ms;  /* a clock that does not jump; any origin; never below an earlier command's */
     int64_t wall_ms; /* since 1970, for people */
     int64_t late_ms; /* how long this turn of the loop started after it should have; 0 if not late */
-    uint64_t token;  /* comes back in the MR_EFFECT_REPLY */
-    uint64_t seed;   /* OPEN: 64 random bits, used if an iteration is created */
-    union {          /* lent for the step */
+    bool full; /* the store takes deletes alone: TIMER does nothing but delete. Commands that put should not come */
+    int64_t
+        grant_ms; /* of work that a grant is for, MR_GRANT_MS and more; 0: MR_GRANT_MS. Longer ones are fewer writes */
+    uint64_t token; /* comes back in the MR_EFFECT_REPLY */
+    uint64_t seed;  /* OPEN: 64 random bits, used if an iteration is created */
+    union {         /* lent for the step */
         const struct mr_part_store *part;
         const struct mr_dataset_register *dataset;
         const Millrace__GetDatasetRequest *get_dataset;

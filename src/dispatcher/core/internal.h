@@ -172,6 +172,8 @@ struct mr_core {
     int64_t now;  /* the core's clock: now_ms without the time the loop stood still */
     int64_t late; /* all of that time */
     int64_t wall_ms;
+    bool full; /* of the last command, as is grant_ms */
+    int64_t grant_ms;
     int64_t next_scan;
     bool scan_again; /* the last scan ran out of room in its transaction */
 

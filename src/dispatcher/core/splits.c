@@ -54,6 +54,12 @@ static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_
     return n > 0 ? n : 1;
 }
 
+/* Workers ask for MR_GRANT_MS of work; when the store must be spared they get more. */
+static uint64_t stretched(const mr_core *core, uint64_t want)
+{
+    return min_u64(want, MR_GRANT_SPLITS_MAX) * (uint64_t)core->grant_ms / MR_GRANT_MS;
+}
+
 /* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in between is dropped.
  */
 static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetition)
@@ -149,7 +155,7 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
     }
     Millrace__GrantRecord *grant = task->grants[in->provider];
 
-    if (decide(it, in->provider, in->repetition, in->want, &range)) {
+    if (decide(it, in->provider, in->repetition, stretched(core, in->want), &range)) {
         mr_cursor_key(it, in->provider, key, sizeof key);
         mr_core_put(core, key, &it->cursors[in->provider].rec->base);
     }

@@ -270,6 +270,9 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     mr_core_set(core, &status->leader, about->leader);
     mr_core_set(core, &status->version, about->version);
     status->epoch = core->config.epoch;
+    status->store_bytes_per_s = (uint64_t)about->store_bytes_per_s;
+    status->grant_ms = (uint64_t)core->grant_ms;
+    status->store_full = core->full;
     set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers, about->ndispatchers);
     list_objects(core, status);
     if (core->failed == 0) {

@@ -1,8 +1,8 @@
 /*
  * What time does: workers and clients that fell silent, iterations nobody reads, records nobody needs, and the work
  * that earlier steps left for later. Each step stays within one transaction; what does not fit comes in the next, which
- * is due at once. Objects are looked at in turn a few times in the shortest timeout, which costs nothing beside the
- * requests they send.
+ * is due at once. While the store is full only what deletes is done. Objects are looked at in turn a few times in the
+ * shortest timeout, which costs nothing beside the requests they send.
  */
 #include "dispatcher/core/internal.h"
 
@@ -87,7 +87,9 @@ static bool scan_workers(mr_core *core)
             return false;
         }
         if (is_silent(core, worker)) {
-            mr_worker_lose(core, worker, false /* superseded */);
+            if (!core->full) {
+                mr_worker_lose(core, worker, false /* superseded */);
+            }
         } else if (is_forgettable(core, worker)) {
             mr_worker_forget(core, worker);
         }
@@ -139,7 +141,7 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
 {
     struct mr_task *task, *next;
 
-    if (it->rec->finished || !has_reports(it)) {
+    if (it->rec->finished || core->full || !has_reports(it)) {
         return true;
     }
     for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
@@ -174,7 +176,9 @@ static bool scan_clients(mr_core *core)
             return false;
         }
         if (client->iteration != NULL && !client->rec->released) {
-            mr_client_release(core, client, false /* by_itself */);
+            if (!core->full) {
+                mr_client_release(core, client, false /* by_itself */);
+            }
         } else {
             mr_client_forget(core, client);
         }
@@ -278,7 +282,7 @@ static bool scan_datasets(mr_core *core)
 
 static void settle(mr_core *core)
 {
-    while (!TAILQ_EMPTY(&core->unsettled) && mr_core_has_room(core, MR_SETTLE_CHANGES)) {
+    while (!core->full && !TAILQ_EMPTY(&core->unsettled) && mr_core_has_room(core, MR_SETTLE_CHANGES)) {
         mr_iteration_settle(core, TAILQ_FIRST(&core->unsettled));
     }
 }

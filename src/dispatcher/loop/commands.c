@@ -45,6 +45,8 @@ static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, 
     in->now_ms = l->now_ms;
     in->wall_ms = mr_wall_ms();
     in->late_ms = l->late_ms;
+    in->full = mr_member_full(l->member);
+    in->grant_ms = mr_budget_stretch_ms(&l->budget);
     l->late_ms = 0;
     in->token = ++l->tokens;
     rc = mr_core_step(l->core, in, &l->outcome, err);
@@ -154,7 +156,8 @@ static void status(struct mr_loop *l, struct mr_call *call)
                                     .leader = l->address,
                                     .version = MR_VERSION,
                                     .dispatchers = (const char *const *)l->dispatchers,
-                                    .ndispatchers = l->ndispatchers};
+                                    .ndispatchers = l->ndispatchers,
+                                    .store_bytes_per_s = mr_budget_rate(&l->budget)};
     struct mr_command in = {.kind = MR_COMMAND_STATUS, .status = &about};
 
     run(l, &in, call);
@@ -262,6 +265,36 @@ static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
     return true;
 }
 
+/* Does the caller know a later epoch of this incarnation? Perhaps it was deposed; perhaps the store went back. */
+static void compare_epochs(struct mr_loop *l, const struct mr_call *call)
+{
+    const Millrace__RequestHeader *h = mr_call_header(call);
+
+    if (h != NULL && h->epoch > (uint64_t)mr_member_epoch(l->member) && strcmp(h->incarnation, l->incarnation) == 0) {
+        mr_member_later_epoch(l->member, l->now_ms);
+    }
+}
+
+/* What can be said at once of a call to the leader: that etcd is not fit for it. */
+static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
+{
+    int64_t stalled = mr_member_stalled_ms(l->member, l->now_ms);
+    mr_error err;
+
+    if (mr_member_full(l->member) && call->method->writes) {
+        (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                  "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
+                                  "'etcdctl alarm disarm'");
+    } else if (stalled > MR_STALLED_MS) {
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
+                                  (long long)stalled);
+    } else {
+        return false;
+    }
+    mr_loop_answer(l, call, NULL, &err);
+    return true;
+}
+
 static void wait_for_leader(struct mr_loop *l, struct mr_call *call)
 {
     if (l->nwaiting == MR_WAITING_MAX) {
@@ -285,8 +318,6 @@ bool mr_loop_led_by_another(const struct mr_loop *l)
 
 void mr_loop_call(struct mr_loop *l, struct mr_call *call)
 {
-    mr_error err;
-
     if (wrong_cluster(l, call)) {
         return;
     }
@@ -302,13 +333,10 @@ void mr_loop_call(struct mr_loop *l, struct mr_call *call)
         wait_for_leader(l, call);
         return;
     }
-    if (mr_member_stalled_ms(l->member, l->now_ms) > MR_STALLED_MS) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
-                                  (long long)mr_member_stalled_ms(l->member, l->now_ms));
-        mr_loop_answer(l, call, NULL, &err);
-        return;
+    compare_epochs(l, call);
+    if (!refused_by_store(l, call)) {
+        decide(l, call);
     }
-    decide(l, call);
 }
 
 void mr_loop_waiting(struct mr_loop *l)

@@ -2,6 +2,7 @@
 #ifndef MR_DISPATCHER_LOOP_INTERNAL_H
 #define MR_DISPATCHER_LOOP_INTERNAL_H
 
+#include "coord/budget.h"
 #include "coord/member.h"
 #include "dispatcher/loop/definition.h"
 #include "dispatcher/loop/loop.h"
@@ -49,6 +50,8 @@ struct mr_loop {
     struct mr_held *held;
     struct mr_held **held_tail;
     int64_t single_until_ms;
+    struct mr_budget budget; /* what is written to the store */
+    int64_t stretch_told_ms; /* not before: the next line about it */
     char *dispatchers[MR_DISPATCHERS_MAX];
     size_t ndispatchers;
     struct mr_streams streams;
@@ -67,6 +70,7 @@ struct mr_loop {
     int64_t drain_until_ms;
     int64_t silent_since_ms; /* no leader known since; for the log */
     int64_t complain_ms;
+    int64_t store_warn_ms; /* not before */
 
     pthread_mutex_t lock;
     pthread_cond_t left_cond;

@@ -15,6 +15,7 @@
 #define LATE_MS_MIN 200  /* less is ordinary scheduling */
 #define DRAIN_MS 1000
 #define COMPLAIN_EVERY_MS 5000
+#define STRETCH_TOLD_EVERY_MS 60000
 
 /* ---- a turn ---- */
 
@@ -81,8 +82,7 @@ static void drain(struct mr_loop *l)
 /* Somebody should know why nothing works. */
 static void complain(struct mr_loop *l)
 {
-    bool fine =
-        l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS : mr_member_leader(l->member)->known;
+    bool fine = l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS : mr_loop_led_by_another(l);
 
     if (fine || l->stopping) {
         l->silent_since_ms = l->now_ms;
@@ -91,7 +91,8 @@ static void complain(struct mr_loop *l)
         l->complain_ms = l->now_ms + COMPLAIN_EVERY_MS;
         mr_log(MR_LOG_WARN,
                l->serving ? "etcd does not answer, retrying" : "etcd does not answer or nobody leads, retrying",
-               "for_ms", "%lld", (long long)(l->now_ms - l->silent_since_ms), NULL);
+               "for_ms", "%lld", (long long)(l->now_ms - l->silent_since_ms), "error", "%s",
+               mr_member_trouble(l->member), NULL);
     }
 }
 
@@ -118,6 +119,18 @@ static int64_t next_due(const struct mr_loop *l)
     return due;
 }
 
+/* What is written to etcd is measured; when it is too much, grants become longer. */
+static void keep_budget(struct mr_loop *l)
+{
+    mr_budget_update(&l->budget, mr_member_written(l->member), l->now_ms);
+    if (mr_budget_stretch_ms(&l->budget) > MR_GRANT_MS && l->now_ms >= l->stretch_told_ms) {
+        l->stretch_told_ms = l->now_ms + STRETCH_TOLD_EVERY_MS;
+        mr_log(MR_LOG_INFO, "the write budget of etcd is used up, grants of splits become longer", "bytes_per_s",
+               "%lld", (long long)mr_budget_rate(&l->budget), "budget", "%lld", (long long)l->opts.etcd_write_budget,
+               "grant_ms", "%lld", (long long)mr_budget_stretch_ms(&l->budget), NULL);
+    }
+}
+
 /* Messages that are there come before timers: a loop that slept must hear its workers before it judges them. */
 static void turn(struct mr_loop *l, struct mr_item *items)
 {
@@ -130,6 +143,7 @@ static void turn(struct mr_loop *l, struct mr_item *items)
     mr_loop_waiting(l); /* The tick may have made this one the leader, or ended its term. */
     if (l->serving) {
         mr_loop_release(l);
+        keep_budget(l);
     }
     complain(l);
 }

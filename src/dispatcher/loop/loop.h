@@ -23,8 +23,10 @@ struct mr_loop_options {
     mr_store *store;     /* lent; closed before mr_loop_free() */
     mr_rpc_runtime *rpc; /* lent */
     const char *cluster;
-    const char *address; /* as advertised */
-    const char *socket;  /* identity of the listening socket (coord/election.h) */
+    const char *address;       /* as advertised */
+    const char *socket;        /* identity of the listening socket (coord/election.h) */
+    int64_t etcd_quota_bytes;  /* where etcd does not tell its own */
+    int64_t etcd_write_budget; /* bytes per second */
     int64_t lease_ttl_ms;
     int64_t heartbeat_ms;
     int64_t worker_timeout_ms;

@@ -15,20 +15,21 @@
 
 const struct mr_method mr_methods[] = {
     METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET, TYPES(register_dataset_request, register_dataset_reply),
-           .contact = true),
+           .writes = true, .contact = true),
     METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
-    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true),
+    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true, .writes = true),
     METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
            .contact = true),
     METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, TYPES(client_heartbeat_request, client_heartbeat_reply)),
-    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT, TYPES(release_client_request, release_client_reply)),
+    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT, TYPES(release_client_request, release_client_reply),
+           .writes = true),
     METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER, TYPES(register_worker_request, register_worker_reply),
-           .contact = true),
+           .writes = true, .contact = true),
     METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update), .stream = true,
            .contact = true),
     METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply)),
-    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply)),
-    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply)),
+    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true),
+    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true),
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do.
      */

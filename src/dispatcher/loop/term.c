@@ -14,6 +14,8 @@
 
 #define SCHEMA_VERSION 1
 #define HEARTBEAT_SLACK_MS 5000
+#define STORE_WARN_PERCENT 70
+#define STORE_WARN_EVERY_MS 600000
 #define NEVER_MS (INT64_C(100) * 365 * 86400 * 1000)
 
 /* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. */
@@ -176,6 +178,8 @@ static int on_load_end(void *ctx, mr_error *err)
     }
     l->serving = true;
     l->late_ms = 0; /* Its timers have just been started. */
+    mr_budget_init(&l->budget, l->opts.etcd_write_budget, MR_GRANT_MS, MR_GRANT_MS_MAX, mr_member_written(l->member),
+                   l->now_ms);
     if (l->ndispatchers == 0) {
         /* The list is on its way; until then there is one to tell of. */
         l->dispatchers[0] = mr_strdup(l->address);
@@ -212,10 +216,14 @@ static void on_refused(void *ctx, uint64_t batch, const mr_error *err)
     struct mr_loop *l = ctx;
     mr_error why;
 
+    bool full = err->code == MR_EEXHAUSTED; /* The fault of nobody's command. */
+
     (void)mr_error_set_traits(&why, MR_EUNAVAIL, MR_RETRYABLE, "%s", err->message);
-    l->single_until_ms = l->now_ms + MR_SINGLE_MS;
+    if (!full) {
+        l->single_until_ms = l->now_ms + MR_SINGLE_MS;
+    }
     drop_state(l);
-    mr_loop_fail_held(l, &why, batch);
+    mr_loop_fail_held(l, &why, full ? 0 : batch);
     mr_loop_end_streams(l, "the state is loaded again");
 }
 
@@ -245,6 +253,20 @@ static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t
     }
 }
 
+/* Room for what etcd holds runs out slowly, so say it before it stops everything. */
+static void on_store(void *ctx, const struct mr_store_status *s)
+{
+    struct mr_loop *l = ctx;
+    int64_t quota = s->quota_bytes > 0 ? s->quota_bytes : l->opts.etcd_quota_bytes;
+    bool filling = quota > 0 && s->size_bytes >= quota / 100 * STORE_WARN_PERCENT;
+
+    if (filling && l->now_ms >= l->store_warn_ms) {
+        l->store_warn_ms = l->now_ms + STORE_WARN_EVERY_MS;
+        mr_log(MR_LOG_WARN, "etcd's database fills up: at its quota it refuses all writes; compact and defragment it",
+               "bytes", "%lld", (long long)s->size_bytes, "quota", "%lld", (long long)quota, NULL);
+    }
+}
+
 static void on_stopped(void *ctx)
 {
     struct mr_loop *l = ctx;
@@ -264,5 +286,6 @@ const struct mr_member_ops mr_loop_member_ops = {
     .refused = on_refused,
     .probe = on_probe,
     .peers = on_peers,
+    .store = on_store,
     .stopped = on_stopped,
 };
