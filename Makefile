@@ -3,16 +3,17 @@ PYTHON  ?= /usr/bin/python3
 PREFIX  ?= /usr/local
 JOBS    ?= $(shell nproc)
 MINUTES ?= 2
+SEEDS   ?= 10000
 
 DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo install asan tsan torture lint bench clean
+.PHONY: help deps build check demo install asan tsan sim torture lint models bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture, SEEDS ($(SEEDS)), SEED and BUG of sim"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -41,6 +42,11 @@ tsan: deps ## the tests that do without gRPC, under the thread sanitizer
 	cmake --preset tsan
 	cmake --build --preset tsan -j $(JOBS)
 	@scripts/check.sh build/tsan
+
+sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=name puts a bug in
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS) --target sim_main
+	@$(DEV)/tests/sim_main $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(BUG),--bug $(BUG))
 
 torture: build ## a cluster under faults, every element counted, MINUTES=2
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/torture.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -45,6 +45,9 @@ static void delivered(struct sim *sim, void *arg)
 {
     struct sim_message *message = arg;
 
+    if (sim->now - message->sent_at >= 60000 && !message->reply) {
+        sim_rare(sim, SIM_RARE_MINUTES_LATE);
+    }
     if (!message->reply) {
         sim_replica_message(sim, &sim->replicas[message->replica], message);
     } else {
@@ -57,18 +60,34 @@ static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor
     return is_worker ? &sim->workers[actor].process : &sim->clients[actor].process;
 }
 
+static void send_copy(struct sim *sim, const struct sim_message *message, struct sim_process *to, int64_t after_ms)
+{
+    struct sim_message *copy = mr_memdup(message, sizeof *message + message->size);
+
+    MR_ASSERT(copy != NULL);
+    sim_after(sim, after_ms, to, delivered, copy, true);
+    if (!message->reply) {
+        sim_rare(sim, SIM_RARE_DUPLICATE);
+    }
+}
+
 /* Takes @message. */
 void sim_send(struct sim *sim, struct sim_message *message)
 {
     struct sim_process *to =
         message->reply ? process_of(sim, message->is_worker, message->actor) : &sim->replicas[message->replica].process;
+    int actor = message->is_worker ? SIM_NODE_WORKER(message->actor) : SIM_NODE_CLIENT(message->actor);
+    int replica = SIM_NODE_REPLICA(message->replica);
 
+    message->sent_at = sim->now;
     if (sim_chance(sim, sim->faults.duplicate_percent)) {
-        struct sim_message *copy = mr_memdup(message, sizeof *message + message->size);
-
-        sim_after(sim, (int64_t)(1 + sim_draw(sim, 6000)), to, delivered, copy, true);
+        send_copy(sim, message, to, (int64_t)(1 + sim_draw(sim, 6000)));
     }
-    if (sim_chance(sim, sim->faults.loss_percent)) {
+    if (sim_draw(sim, 1000) < sim->faults.minutes_permille) {
+        send_copy(sim, message, to, (int64_t)(60000 + sim_draw(sim, 120000)));
+    }
+    if (sim_chance(sim, sim->faults.loss_percent) ||
+        (message->reply ? sim_is_cut(sim, replica, actor) : sim_is_cut(sim, actor, replica))) {
         mr_free(message);
         return;
     }
@@ -208,7 +227,10 @@ void sim_actor_message(struct sim *sim, struct sim_message *message)
             return; /* a copy, or an answer nobody waits for any more */
         }
     }
-    if (message->not_leader) {
+    if (message->aborted) {
+        sim_check_aborted(sim, message);
+    }
+    if (message->not_leader || message->aborted) {
         retry_in(sim, (int64_t)(10 + sim_draw(sim, 30)), call, message->is_worker, message->actor);
         return;
     }

@@ -8,7 +8,9 @@
  *  - what anybody is told was committed before: objects that were acknowledged exist, and go on existing;
  *  - an iteration that has ended stays ended: nothing of it is written or opened again;
  *  - a worker has one task of an iteration in each of its lives;
- *  - nobody is given up who was heard of in time.
+ *  - nobody is given up who was heard of in time, on anybody's clock: neither on his own, nor on that of a leader
+ *    that slept, nor while a message of his lies unread;
+ *  - who is told that a call was not applied can rely on it.
  */
 #include "sim.h"
 
@@ -302,6 +304,101 @@ void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker)
     }
 }
 
+/* ---------------------------------------------------------------- who is given up, and when */
+
+/* The time in which @replica ran: it stands still while the replica does. */
+static int64_t ran(const struct sim *sim, const struct sim_replica *replica)
+{
+    return sim->now - replica->stood_still;
+}
+
+void sim_check_term(struct sim *sim, struct sim_replica *replica)
+{
+    memset(replica->heard, 0, sizeof replica->heard);
+    replica->term_ran_at = ran(sim, replica);
+}
+
+/* What no leader may refuse, and has to take for a sign of life. */
+static bool is_sign_of(const struct sim_message *message, const struct sim_worker *worker)
+{
+    return message->is_worker && message->actor == worker->number && message->actor_life == worker->process.life &&
+           (message->kind == MR_COMMAND_WORKER_HEARTBEAT || message->kind == MR_COMMAND_WATCH_WORKER);
+}
+
+void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message)
+{
+    const struct sim_worker *worker = &sim->workers[message->is_worker ? message->actor : 0];
+
+    if (is_sign_of(message, worker)) {
+        struct sim_heard *heard = &replica->heard[message->actor];
+
+        snprintf(heard->incarnation, sizeof heard->incarnation, "%s", worker->incarnation);
+        heard->ran_at = ran(sim, replica);
+    }
+}
+
+static void check_given_up(struct sim *sim, const struct sim_replica *replica, const char *incarnation)
+{
+    for (int i = 0; i < sim->nworkers; i++) {
+        const struct sim_heard *heard = &replica->heard[i];
+        bool known = strcmp(heard->incarnation, incarnation) == 0;
+        int64_t silent = ran(sim, replica) - (known ? heard->ran_at : replica->term_ran_at);
+
+        if (strcmp(sim->workers[i].incarnation, incarnation) != 0) {
+            continue;
+        }
+        if (silent < SIM_WORKER_TIMEOUT_MS) {
+            sim_violation(sim,
+                          "worker %d was given up by a leader that had been awake for %lld ms since it heard of it", i,
+                          (long long)silent);
+        }
+        for (size_t m = 0; m < replica->nmailbox; m++) {
+            const struct sim_message *message = replica->mailbox[m];
+
+            if (message != NULL && is_sign_of(message, &sim->workers[i])) {
+                sim_violation(sim, "worker %d was given up while a message of it lay unread", i);
+            }
+        }
+    }
+}
+
+void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out)
+{
+    for (size_t i = 0; i < out->nchanges; i++) {
+        if (out->changes[i].value == NULL || !starts(out->changes[i].key, "workers/")) {
+            continue;
+        }
+        Millrace__WorkerRecord *worker =
+            parse(sim, &millrace__worker_record__descriptor, out->changes[i].key, out->changes[i].value);
+
+        if (worker != NULL && worker->lost[0] != '\0') {
+            check_given_up(sim, replica, worker->incarnation);
+        }
+        if (worker != NULL) {
+            millrace__worker_record__free_unpacked(worker, NULL);
+        }
+    }
+}
+
+void sim_check_applied(struct sim *sim, const struct sim_batch *batch)
+{
+    if (batch->applied && batch->denied) {
+        sim_violation(sim, "a call was answered as not applied, and it was");
+    }
+}
+
+void sim_check_aborted(struct sim *sim, const struct sim_message *message)
+{
+    for (struct sim_batch *batch = sim->store.batches; batch != NULL; batch = batch->next) {
+        if (batch->nonce == message->nonce) {
+            batch->denied = true;
+            sim_check_applied(sim, batch);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- what workers are told and say */
+
 void sim_check_registered(struct sim *sim, const struct sim_worker *worker)
 {
     char key[64];
@@ -329,15 +426,42 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
     }
 }
 
+/* What goes in the same transaction that would have shown it leaves nothing to hold anybody to. */
+static bool is_stored(const struct sim *sim, const char *prefix, const char *id)
+{
+    char key[128];
+
+    snprintf(key, sizeof key, "%s%s", prefix, id);
+    return sim_store_get(&sim->store, key) != NULL;
+}
+
 void sim_check_ended(struct sim *sim, const struct sim_task *task)
 {
     char key[256], finished[128];
 
     snprintf(key, sizeof key, "tasks/%s", task->id);
     snprintf(finished, sizeof finished, "finished %s", task->iteration);
-    if (mr_map_get(&sim->committed, finished) == NULL && mr_map_get(&sim->committed, key) == NULL) {
+    if (mr_map_get(&sim->committed, finished) == NULL && mr_map_get(&sim->committed, key) == NULL &&
+        is_stored(sim, "iterations/", task->iteration)) {
         must_be_committed(sim, key, "a worker");
     }
+}
+
+void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request)
+{
+    Millrace__GetSplitsRequest *in = millrace__get_splits_request__unpack(NULL, request->size, request->body);
+    char key[256], epoch[32];
+    const char *before;
+
+    snprintf(key, sizeof key, "decided %s/%" PRIu32 " seq %" PRIu64, in->task_id, in->provider, in->seq);
+    snprintf(epoch, sizeof epoch, "%" PRIi64, replica->epoch);
+    before = mr_map_get(&sim->told, key);
+    if (before == NULL) {
+        note(sim, &sim->told, key, epoch);
+    } else {
+        sim_rare(sim, strcmp(before, epoch) == 0 ? SIM_RARE_ANSWER_AGAIN : SIM_RARE_ANSWER_BY_SUCCESSOR);
+    }
+    millrace__get_splits_request__free_unpacked(in, NULL);
 }
 
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply)
@@ -353,6 +477,9 @@ void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
     snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, task->repetition,
              reply->end, first, count);
     committed = mr_map_get(&sim->committed, key);
+    if (!is_stored(sim, "iterations/", task->iteration)) {
+        return;
+    }
     if (committed == NULL || strcmp(committed, text) != 0) {
         sim_violation(sim, "a worker was told of '%s' = '%s'; committed is '%s'", key, text,
                       committed != NULL ? committed : "nothing");

@@ -98,22 +98,24 @@ static void repetition_ended(struct sim *sim, struct sim_client *client)
 static void apply_update(struct sim *sim, struct sim_client *client, const struct sim_message *message)
 {
     Millrace__ClientUpdate *update = millrace__client_update__unpack(NULL, message->size, message->body);
-    bool stale = message->epoch == client->stream_epoch && update->version < client->version;
 
-    if (!stale) {
+    if (message->call != 0) {
+        client->stream = message->call;
         client->stream_epoch = message->epoch;
+    }
+    if (message->call != 0 || (client->stream == message->stream && update->version > client->version)) {
         client->version = update->version;
         sim_check_client_update(sim, client, update);
-    }
-    if (!stale && update->finished) {
-        repetition_ended(sim, client);
+        if (update->finished) {
+            repetition_ended(sim, client);
+        }
     }
     millrace__client_update__free_unpacked(update, NULL);
 }
 
 void sim_client_push(struct sim *sim, struct sim_client *client, const struct sim_message *message)
 {
-    if (client->attached && client->stream_epoch == message->epoch && strcmp(message->topic, client->iteration) == 0) {
+    if (client->attached) {
         apply_update(sim, client, message);
     }
 }
@@ -125,8 +127,7 @@ static void opened(struct sim *sim, struct sim_client *client, const struct sim_
     sim_check_opened(sim, client, reply);
     snprintf(client->job_id, sizeof client->job_id, "%s", reply->job_id);
     snprintf(client->iteration, sizeof client->iteration, "%s", reply->iteration_id);
-    client->stream_epoch = 0;
-    client->version = 0;
+    client->stream = 0;
     if (reply->finished) {
         sim_say(sim, "client %d: repetition %llu has ended already", client->number,
                 (unsigned long long)client->repetition);
@@ -144,8 +145,7 @@ static void begin(struct sim *sim, struct sim_client *client)
     client->repetition = 0;
     client->job_id[0] = '\0';
     client->attached = false;
-    client->stream_epoch = 0;
-    client->version = 0;
+    client->stream = 0;
     sim_name(sim, client->id, 'c', client->number);
     sim_say(sim, "client %d: starts", client->number);
     do_register(sim, client);
@@ -164,6 +164,7 @@ static void failed(struct sim *sim, struct sim_client *client, const struct sim_
         begin(sim, client);
     } else {
         sim_check_client_gone(sim, client);
+        sim_rare(sim, SIM_RARE_CLIENT_BACK);
         do_open(sim, client);
     }
 }
@@ -192,7 +193,7 @@ void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_cal
         Millrace__ClientHeartbeatReply *reply =
             millrace__client_heartbeat_reply__unpack(NULL, message->size, message->body);
 
-        if (message->epoch != client->stream_epoch || reply->version != client->version) {
+        if (client->stream == 0 || message->epoch != client->stream_epoch || reply->version != client->version) {
             do_watch(sim, client);
         } else {
             heartbeat_later(sim, client);

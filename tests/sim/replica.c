@@ -1,7 +1,7 @@
 /*
- * A dispatcher replica: the real core in a small model of the loop that drives it. Effects are held until the batch
+ * A dispatcher replica: its terms, takeover and group commit, around the real core. Effects are held until the batch
  * with the changes they rest on is committed; one batch is in flight and the next gathers; what happened to a batch is
- * settled by sending the same one again.
+ * settled by sending the same one again. loop.c brings messages and time into the core.
  */
 #include "sim.h"
 
@@ -11,11 +11,25 @@
 #include <millrace/dataset.h>
 #include <string.h>
 
-#define TICK_MS 100
 #define RESEND_MS 500
 
+/* What the core says of itself shows which rare branches were taken. */
 static void trace(void *ctx, const char *line)
 {
+    static const struct {
+        const char *text;
+        enum sim_rare rare;
+    } signs[] = {
+        {": lost", SIM_RARE_WORKER_LOST},
+        {"superseded", SIM_RARE_SUPERSEDED},
+        {"one more grace", SIM_RARE_BRAKE},
+    };
+
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        if (strstr(line, signs[i].text) != NULL) {
+            sim_rare(ctx, signs[i].rare);
+        }
+    }
     sim_say(ctx, "%s", line);
 }
 
@@ -28,9 +42,8 @@ static void drop_messages(struct sim_message **list, size_t n)
     }
 }
 
-void sim_replica_drop(struct sim *sim, struct sim_replica *replica)
+static void drop_state(struct sim_replica *replica)
 {
-    (void)sim;
     mr_core_free(replica->core);
     replica->core = NULL;
     for (size_t i = 0; i < replica->ngathering; i++) {
@@ -48,13 +61,24 @@ void sim_replica_drop(struct sim *sim, struct sim_replica *replica)
     replica->nheld = replica->cap_held = replica->nflying = 0;
     replica->flight = NULL;
     replica->nstreams = 0;
+}
+
+void sim_replica_drop(struct sim *sim, struct sim_replica *replica)
+{
+    (void)sim;
+    drop_state(replica);
+    drop_messages(replica->mailbox, replica->nmailbox);
+    mr_free(replica->mailbox);
+    replica->mailbox = NULL;
+    replica->nmailbox = replica->cap_mailbox = 0;
     replica->role = SIM_STANDBY;
 }
 
 static void step_down(struct sim *sim, struct sim_replica *replica, const char *why)
 {
     sim_say(sim, "dispatcher %d: steps down, %s", replica->number, why);
-    sim_replica_drop(sim, replica);
+    drop_state(replica);
+    replica->role = SIM_STANDBY;
 }
 
 void sim_replica_deposed(struct sim *sim, struct sim_replica *replica)
@@ -63,10 +87,11 @@ void sim_replica_deposed(struct sim *sim, struct sim_replica *replica)
 }
 
 /* @epoch is the replica's, unless a bug is put in that loads more than once in a term. */
-static mr_core *load_core(struct sim *sim, struct sim_replica *replica, uint64_t epoch)
+mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t epoch)
 {
     struct mr_core_config config = {
         .epoch = epoch,
+        .loads = replica->loads,
         .worker_timeout_ms = SIM_WORKER_TIMEOUT_MS,
         .client_timeout_ms = SIM_CLIENT_TIMEOUT_MS,
         .job_gc_timeout_ms = sim->job_gc_ms,
@@ -90,7 +115,7 @@ static mr_core *load_core(struct sim *sim, struct sim_replica *replica, uint64_t
                                                 : mr_core_load(core, kv->key, kv->value, strlen(kv->value), &err);
     }
     if (rc == MR_OK) {
-        rc = mr_core_ready(core, sim->now, &err);
+        rc = mr_core_ready(core, sim->now + replica->clock_origin, &err);
     }
     if (rc < 0) {
         sim_violation(sim, "takeover at epoch %lld: %s", (long long)replica->epoch, err.message);
@@ -109,9 +134,10 @@ static void load(struct sim *sim, void *arg)
         return;
     }
     replica->batch_mod = last != NULL ? last->mod : 0;
-    replica->core = load_core(sim, replica, (uint64_t)replica->epoch);
+    replica->core = sim_replica_load(sim, replica, (uint64_t)replica->epoch);
     replica->fenced_at = sim->now - SIM_LEASE_MS; /* nothing of this term is committed yet */
-    replica->last_turn = sim->now;
+    replica->late_ms = 0;
+    sim_check_term(sim, replica);
     if (replica->core != NULL) {
         replica->role = SIM_LEADING;
         sim->takeovers++;
@@ -123,6 +149,8 @@ void sim_replica_elected(struct sim *sim, struct sim_replica *replica, int64_t e
 {
     replica->role = SIM_LOADING;
     replica->epoch = epoch;
+    replica->batch_number = 0;
+    replica->loads = 0;
     sim_after(sim, sim_delay(sim), &replica->process, load, replica, false);
 }
 
@@ -136,7 +164,7 @@ static void send_flight(struct sim *sim, struct sim_replica *replica)
     sim_after(sim, RESEND_MS, &replica->process, resend, replica->flight, false);
 }
 
-static void send_gathered(struct sim *sim, struct sim_replica *replica)
+void sim_replica_commit(struct sim *sim, struct sim_replica *replica)
 {
     struct sim_batch *batch = sim_batch_new(sim);
 
@@ -144,6 +172,7 @@ static void send_gathered(struct sim *sim, struct sim_replica *replica)
     batch->epoch = replica->epoch;
     batch->batch_mod = replica->batch_mod;
     batch->nonce = mr_rng_next(&sim->rng);
+    batch->number = ++replica->batch_number;
     batch->changes = replica->gathering;
     batch->count = replica->ngathering;
     replica->gathering = NULL;
@@ -157,14 +186,14 @@ static void send_gathered(struct sim *sim, struct sim_replica *replica)
     send_flight(sim, replica);
 }
 
-static void pump(struct sim *sim, struct sim_replica *replica)
+void sim_replica_pump(struct sim *sim, struct sim_replica *replica)
 {
     if (replica->role == SIM_LEADING && replica->flight == NULL && (replica->ngathering > 0 || replica->nheld > 0)) {
-        send_gathered(sim, replica);
+        sim_replica_commit(sim, replica);
     }
 }
 
-static void gather(struct sim_replica *replica, char *key, char *value)
+void sim_replica_gather(struct sim_replica *replica, char *key, char *value)
 {
     for (size_t i = 0; i < replica->ngathering; i++) {
         if (strcmp(replica->gathering[i].key, key) == 0) { /* the last write wins */
@@ -191,17 +220,19 @@ static void read_settles(struct sim *sim, struct sim_replica *replica)
     size_t n = replica->ngathering;
 
     if (last != NULL && last->mod != batch->batch_mod) {
-        sim_replica_settled(sim, replica, batch->nonce, true, false, last->mod);
+        struct sim_answer answer = {.batch = batch, .verdict = SIM_COMMITTED, .batch_mod = last->mod};
+
+        sim_replica_settled(sim, replica, &answer);
         return;
     }
     replica->gathering = NULL;
     replica->ngathering = replica->cap_gathering = 0;
     for (size_t i = 0; i < batch->count; i++) {
-        gather(replica, mr_strdup(batch->changes[i].key),
-               batch->changes[i].value != NULL ? mr_strdup(batch->changes[i].value) : NULL);
+        sim_replica_gather(replica, mr_strdup(batch->changes[i].key),
+                           batch->changes[i].value != NULL ? mr_strdup(batch->changes[i].value) : NULL);
     }
     for (size_t i = 0; i < n; i++) {
-        gather(replica, newer[i].key, newer[i].value);
+        sim_replica_gather(replica, newer[i].key, newer[i].value);
     }
     mr_free(newer);
     for (size_t i = 0; i < replica->nflying; i++) {
@@ -213,7 +244,7 @@ static void read_settles(struct sim *sim, struct sim_replica *replica)
     replica->flying = NULL;
     replica->nflying = 0;
     replica->flight = NULL;
-    send_gathered(sim, replica);
+    sim_replica_commit(sim, replica);
 }
 
 static void resend(struct sim *sim, void *arg)
@@ -231,282 +262,94 @@ static void resend(struct sim *sim, void *arg)
     }
 }
 
-void sim_replica_settled(struct sim *sim, struct sim_replica *replica, uint64_t nonce, bool committed, bool deposed,
-                         int64_t batch_mod)
+static void leave(struct sim *sim, struct sim_message **messages, size_t n, const struct sim_batch *aborted)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (aborted != NULL) {
+            messages[i]->aborted = true;
+            messages[i]->nonce = aborted->nonce;
+        }
+        if (aborted != NULL && messages[i]->call == 0) {
+            mr_free(messages[i]); /* a push: the stream breaks instead */
+        } else {
+            sim_send(sim, messages[i]);
+        }
+    }
+    mr_free(messages);
+}
+
+/* "It was not applied", to all whose calls are in @batch or rest on it. */
+static void say_aborted(struct sim *sim, struct sim_replica *replica, const struct sim_batch *batch)
+{
+    leave(sim, replica->flying, replica->nflying, batch);
+    leave(sim, replica->held, replica->nheld, batch);
+    replica->flying = replica->held = NULL;
+    replica->nflying = replica->nheld = replica->cap_held = 0;
+}
+
+/* Definitely not applied: what was decided is forgotten, and the term goes on from what the store has. */
+static void refused(struct sim *sim, struct sim_replica *replica, const struct sim_batch *batch)
+{
+    if (batch->attempts > 1 && sim->bug != SIM_BUG_REFUSAL_SETTLES) {
+        sim_rare(sim, SIM_RARE_REFUSED_LATE); /* an earlier attempt may be applied yet */
+        return;
+    }
+    sim_rare(sim, SIM_RARE_REFUSED);
+    sim_say(sim, "dispatcher %d: the store refuses a batch", replica->number);
+    say_aborted(sim, replica, batch);
+    sim_streams_break(sim, replica);
+    drop_state(replica);
+    replica->role = SIM_LOADING;
+    replica->loads++;
+    sim_after(sim, sim_delay(sim), &replica->process, load, replica, false);
+}
+
+static void committed(struct sim *sim, struct sim_replica *replica, const struct sim_answer *answer)
 {
     struct sim_message **leaving = replica->flying;
     size_t n = replica->nflying;
 
-    if (replica->flight == NULL || replica->flight->nonce != nonce) {
-        return;
-    }
-    if (sim->bug == SIM_BUG_READ_SETTLES && !deposed) {
-        committed = true; /* "the key shows the number of our batch" */
-    }
-    if (!committed) {
-        step_down(sim, replica, "its batch was refused");
-        return;
-    }
     replica->flight = NULL;
-    replica->batch_mod = batch_mod;
+    replica->batch_mod = answer->batch_mod;
     replica->fenced_at = replica->flight_sent;
     replica->flying = NULL;
     replica->nflying = 0;
-    for (size_t i = 0; i < n; i++) {
-        sim_send(sim, leaving[i]);
-    }
-    mr_free(leaving);
-    if (deposed && sim->bug != SIM_BUG_NO_FENCE) {
+    leave(sim, leaving, n, NULL);
+    if (answer->deposed && sim->bug != SIM_BUG_NO_FENCE) {
+        sim_rare(sim, SIM_RARE_DEPOSED_COMMITTED);
         step_down(sim, replica, "it was deposed");
         return;
     }
-    pump(sim, replica);
+    sim_replica_pump(sim, replica);
 }
 
-/* ---------------------------------------------------------------- steps */
-
-static struct sim_message *make_message(const struct sim_replica *replica, const ProtobufCMessage *body)
+void sim_replica_settled(struct sim *sim, struct sim_replica *replica, const struct sim_answer *answer)
 {
-    size_t size = body != NULL ? protobuf_c_message_get_packed_size(body) : 0;
-    struct sim_message *message = mr_calloc(1, sizeof *message + size);
+    enum sim_verdict verdict = answer->verdict;
 
-    MR_ASSERT(message != NULL);
-    message->reply = true;
-    message->replica = replica->number;
-    message->epoch = (uint64_t)replica->epoch;
-    message->size = size;
-    if (size > 0) {
-        protobuf_c_message_pack(body, message->body);
-    }
-    return message;
-}
-
-static void hold(struct sim *sim, struct sim_replica *replica, struct sim_message *message, bool fenced, bool changed)
-{
-    bool pending = changed || replica->ngathering > 0 || replica->nheld > 0 || replica->flight != NULL;
-    bool soft = sim->now - replica->fenced_at <= SIM_LEASE_MS / 2;
-
-    if (sim->bug == SIM_BUG_ANSWER_EARLY || (!pending && !fenced && soft) ||
-        (sim->bug == SIM_BUG_SOFT_DENIALS && !changed)) {
-        sim_send(sim, message);
+    if (replica->flight != answer->batch) {
         return;
     }
-    if (replica->nheld == replica->cap_held) {
-        replica->cap_held = 2 * replica->cap_held + 8;
-        replica->held = mr_reallocarray(replica->held, replica->cap_held, sizeof *replica->held);
-        MR_ASSERT(replica->held != NULL);
+    if (sim->bug == SIM_BUG_READ_SETTLES && !answer->deposed) {
+        verdict = SIM_COMMITTED; /* "the key shows the number of our batch" */
     }
-    replica->held[replica->nheld++] = message;
-}
-
-static void add_stream(struct sim_replica *replica, const struct sim_message *request, const char *topic)
-{
-    struct sim_stream *stream = NULL;
-
-    for (size_t i = 0; i < replica->nstreams; i++) {
-        if (replica->streams[i].is_worker == request->is_worker && replica->streams[i].actor == request->actor) {
-            stream = &replica->streams[i];
+    switch (verdict) {
+    case SIM_COMMITTED:
+        committed(sim, replica, answer);
+        break;
+    case SIM_NOT_COMMITTED:
+        if (sim->bug == SIM_BUG_NO_NONCE) {
+            say_aborted(sim, replica, answer->batch);
         }
-    }
-    if (stream == NULL) {
-        stream = &replica->streams[replica->nstreams++];
-    }
-    *stream = (struct sim_stream){request->is_worker, request->actor, request->actor_life, ""};
-    snprintf(stream->topic, sizeof stream->topic, "%s", topic);
-}
-
-static void push(struct sim *sim, struct sim_replica *replica, const struct mr_effect *effect, bool changed)
-{
-    bool for_worker = effect->kind == MR_EFFECT_PUSH_WORKER;
-
-    for (size_t i = 0; i < replica->nstreams; i++) {
-        const struct sim_stream *stream = &replica->streams[i];
-
-        if (stream->is_worker != for_worker || strcmp(stream->topic, effect->topic) != 0) {
-            continue;
+        if (answer->deposed) {
+            sim_rare(sim, SIM_RARE_DEPOSED_REFUSED);
         }
-        struct sim_message *message = make_message(replica, effect->message);
-
-        message->kind = for_worker ? MR_COMMAND_WATCH_WORKER : MR_COMMAND_WATCH_CLIENT;
-        message->is_worker = for_worker;
-        message->actor = stream->actor;
-        message->actor_life = stream->actor_life;
-        snprintf(message->topic, sizeof message->topic, "%s", effect->topic);
-        hold(sim, replica, message, effect->fenced, changed);
+        step_down(sim, replica, "its batch was refused");
+        break;
+    case SIM_REFUSED:
+        refused(sim, replica, answer->batch);
+        break;
+    case SIM_FULL:
+        break; /* nothing is known: it is sent again */
     }
-}
-
-static void reply(struct sim *sim, struct sim_replica *replica, const struct sim_message *request,
-                  const struct mr_effect *effect, bool changed)
-{
-    struct sim_message *message = make_message(replica, effect->message);
-
-    message->kind = request->kind;
-    message->is_worker = request->is_worker;
-    message->actor = request->actor;
-    message->actor_life = request->actor_life;
-    message->call = request->call;
-    message->error = effect->error;
-    hold(sim, replica, message, effect->fenced, changed);
-}
-
-static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_command *command,
-                     const struct sim_message *request)
-{
-    struct mr_outcome out = {0};
-    mr_error err = {0};
-    bool changed;
-
-    if (sim->bug == SIM_BUG_DECIDE_ON_COMMITTED) {
-        mr_core_free(replica->core);
-        replica->core =
-            load_core(sim, replica, (uint64_t)replica->epoch * 1000000 + ++sim->order); /* so that ids differ */
-        if (replica->core == NULL) {
-            return;
-        }
-    }
-    command->now_ms = sim->now;
-    command->wall_ms = 1700000000000 + sim->now;
-    command->late_ms = sim->now - replica->last_turn > 3 * TICK_MS ? sim->now - replica->last_turn - TICK_MS : 0;
-    command->seed = mr_rng_next(&sim->rng);
-    replica->last_turn = sim->now;
-    if (mr_core_step(replica->core, command, &out, &err) < 0 || mr_core_check(replica->core, &err) < 0) {
-        sim_violation(sim, "the core: %s", err.message);
-        mr_outcome_clear(&out);
-        return;
-    }
-    changed = out.nchanges > 0;
-    for (size_t i = 0; i < out.nchanges; i++) {
-        gather(replica, out.changes[i].key, out.changes[i].value);
-    }
-    out.nchanges = 0; /* taken */
-    for (size_t i = 0; i < out.neffects; i++) {
-        if (out.effects[i].kind == MR_EFFECT_REPLY) {
-            reply(sim, replica, request, &out.effects[i], changed);
-        } else if (out.effects[i].kind == MR_EFFECT_PUSH_WORKER || out.effects[i].kind == MR_EFFECT_PUSH_ITERATION) {
-            push(sim, replica, &out.effects[i], changed);
-        }
-    }
-    mr_outcome_clear(&out);
-}
-
-/* The edge of a real dispatcher parses definitions; here the table of datasets stands for that. */
-static void register_dataset(struct sim *sim, struct sim_replica *replica, const struct sim_message *request,
-                             const Millrace__RegisterDatasetRequest *in)
-{
-    const struct sim_dataset *dataset = NULL;
-    char blob[33];
-
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, in->dataset_id) == 0) {
-            dataset = &sim->datasets[i];
-        }
-    }
-    MR_ASSERT(dataset != NULL);
-    struct mr_dataset_register registration = {
-        .dataset_id = dataset->id,
-        .fingerprint = dataset->fingerprint,
-        .compression = "AUTO",
-        .spec = "s",
-        .spec_size = 1,
-        .providers = dataset->splits,
-        .nproviders = dataset->nproviders,
-        .summary = dataset->id,
-        .blob = "",
-    };
-
-    if (!mr_core_has_definition(replica->core, dataset->fingerprint)) {
-        struct mr_part_store part = {.blob = blob, .index = 0, .data = "def", .size = 3};
-        struct mr_command store = {.kind = MR_COMMAND_STORE_PART, .part = &part};
-
-        sim_hex_id(sim, blob);
-        run_step(sim, replica, &store, request);
-        registration.blob = blob;
-        registration.parts = 1;
-    }
-    struct mr_command command = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &registration};
-
-    run_step(sim, replica, &command, request);
-}
-
-static void serve(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
-{
-    ProtobufCMessage *body =
-        protobuf_c_message_unpack(sim_request_type(request->kind), NULL, request->size, request->body);
-    struct mr_command command = {.kind = request->kind};
-
-    MR_ASSERT(body != NULL);
-    if (request->kind == MR_COMMAND_REGISTER_DATASET) {
-        register_dataset(sim, replica, request, (Millrace__RegisterDatasetRequest *)body);
-    } else {
-        command.open = (Millrace__OpenRequest *)body; /* all members of the union are such pointers */
-        if (request->kind == MR_COMMAND_WATCH_CLIENT) {
-            add_stream(replica, request, command.watch_client->iteration_id);
-        } else if (request->kind == MR_COMMAND_WATCH_WORKER) {
-            add_stream(replica, request, command.watch_worker->incarnation);
-        }
-        run_step(sim, replica, &command, request);
-    }
-    protobuf_c_message_free_unpacked(body, NULL);
-}
-
-void sim_replica_message(struct sim *sim, struct sim_replica *replica, struct sim_message *request)
-{
-    if (replica->role == SIM_LEADING) {
-        serve(sim, replica, request);
-        pump(sim, replica);
-        return;
-    }
-    struct sim_message *message = make_message(replica, NULL);
-
-    message->kind = request->kind;
-    message->is_worker = request->is_worker;
-    message->actor = request->actor;
-    message->actor_life = request->actor_life;
-    message->call = request->call;
-    message->not_leader = true;
-    sim_send(sim, message);
-}
-
-/* ---------------------------------------------------------------- the clock */
-
-static void lead(struct sim *sim, struct sim_replica *replica)
-{
-    sim_store_renew(sim, replica);
-    for (int i = 0; i < 8 && replica->role == SIM_LEADING && mr_core_next_timer(replica->core) <= sim->now; i++) {
-        struct mr_command timer = {.kind = MR_COMMAND_TIMER};
-
-        run_step(sim, replica, &timer, NULL);
-    }
-    if (replica->role != SIM_LEADING) {
-        return;
-    }
-    replica->last_turn = sim->now;
-    if (replica->flight == NULL && sim->now - replica->fenced_at > SIM_LEASE_MS / 4) {
-        send_gathered(sim, replica); /* a no-op if nothing has gathered: it keeps the right to answer from memory */
-    }
-    pump(sim, replica);
-}
-
-static void tick(struct sim *sim, void *arg)
-{
-    struct sim_replica *replica = arg;
-
-    if (replica->role == SIM_STANDBY) {
-        sim_store_campaign(sim, replica);
-    } else if (replica->role == SIM_LEADING) {
-        lead(sim, replica);
-    } else {
-        sim_store_renew(sim, replica);
-    }
-    sim_after(sim, TICK_MS, &replica->process, tick, replica, false);
-}
-
-void sim_replica_start(struct sim *sim, struct sim_replica *replica)
-{
-    replica->process.alive = true;
-    replica->process.life++;
-    replica->process.frozen_until = 0;
-    sim_after(sim, sim->plain ? 10 * replica->number : (int64_t)sim_draw(sim, TICK_MS), &replica->process, tick,
-              replica, false);
 }

@@ -29,14 +29,58 @@
 
 struct sim;
 
-/* Bugs to put in, which the checker has to find. */
+/* Bugs to put in, which the checker has to find: name, what is wrong. */
+#define SIM_BUGS(X)                                                                                                    \
+    X(NO_FENCE, "batches do not compare the leader key, nor the batch before")                                         \
+    X(ANSWER_EARLY, "effects leave when they are decided")                                                             \
+    X(DECIDE_ON_COMMITTED, "commands are decided on what the store has, not on what was decided before")               \
+    X(READ_SETTLES, "after a timeout a read decides whether the batch was applied")                                    \
+    X(NO_NONCE, "a batch whose compares fail was not applied: its calls are told so")                                  \
+    X(REFUSAL_SETTLES, "a definite refusal counts although an earlier attempt may have been applied")                  \
+    X(SOFT_DENIALS, "denials and first contacts are answered from memory")                                             \
+    X(TIMERS_FIRST, "timers are looked at before the messages that are there")                                         \
+    X(LATENESS_IGNORED, "a turn that starts late does not move deadlines")
+
 enum sim_bug {
     SIM_BUG_NONE,
-    SIM_BUG_NO_FENCE,            /* batches do not compare the leader key, nor the batch before */
-    SIM_BUG_ANSWER_EARLY,        /* effects leave when they are decided */
-    SIM_BUG_DECIDE_ON_COMMITTED, /* commands are decided on what the store has, not on what was decided before */
-    SIM_BUG_READ_SETTLES,        /* after a timeout a read decides whether the batch was applied */
-    SIM_BUG_SOFT_DENIALS,        /* denials and first contacts are answered from memory */
+#define X(name, text) SIM_BUG_##name,
+    SIM_BUGS(X)
+#undef X
+        SIM_BUG_COUNT
+};
+
+/* Rare branches: over a run of the suite each must have been taken, or it proves less than it seems to. */
+#define SIM_RARES(X)                                                                                                   \
+    X(SETTLED_BY_NONCE, "a batch had been applied, its answer was lost, and sending it again showed so")               \
+    X(DEPOSED_COMMITTED, "a deposed leader learned that its last batch had been applied")                              \
+    X(DEPOSED_REFUSED, "the fence refused a batch of a deposed leader")                                                \
+    X(LATE_ATTEMPT, "an attempt reached the store after a later one of the same batch had")                            \
+    X(REFUSED, "the store refused a batch for good, and the state was loaded again")                                   \
+    X(REFUSED_LATE, "a refusal after an ambiguous attempt settled nothing")                                            \
+    X(STORE_FULL, "the store had no space for a batch")                                                                \
+    X(STORE_CUT, "the leader alone could not reach the store")                                                         \
+    X(ADMISSION, "a call was refused because the batch in flight did not come back")                                   \
+    X(LATE_TURN, "a turn of the loop began late")                                                                      \
+    X(PAUSED_BEYOND_LEASE, "a leader slept until another one led")                                                     \
+    X(PAUSED_WITH_LEASE, "a leader slept for longer than a worker's timeout, and kept its lease")                      \
+    X(WALL_JUMP, "the wall clock of a leader jumped")                                                                  \
+    X(MINUTES_LATE, "a request arrived a minute late or more")                                                         \
+    X(DUPLICATE, "a request arrived twice")                                                                            \
+    X(CUT, "two processes could not reach each other")                                                                 \
+    X(CUT_ONE_WAY, "one could send to the other, and not the other way round")                                         \
+    X(ANSWER_AGAIN, "splits were asked for again, and the stored answer was given")                                    \
+    X(ANSWER_BY_SUCCESSOR, "the stored answer was given by another leader than had decided it")                        \
+    X(WORKER_LOST, "a worker was given up")                                                                            \
+    X(WORKER_BACK, "a worker that had been given up came back")                                                        \
+    X(CLIENT_BACK, "a reader that had been given up was attached again")                                               \
+    X(SUPERSEDED, "a newer process at its address replaced a worker")                                                  \
+    X(BRAKE, "so many workers were silent that none was given up")
+
+enum sim_rare {
+#define X(name, text) SIM_RARE_##name,
+    SIM_RARES(X)
+#undef X
+        SIM_RARE_COUNT
 };
 
 struct sim_process {
@@ -68,9 +112,13 @@ struct sim_message {
     uint64_t actor_life;
     int replica;
     uint64_t call;
+    uint64_t copies; /* 1: it was sent twice */
     uint64_t epoch;
-    bool not_leader;
-    char topic[80]; /* of a push: what its stream is about */
+    int64_t sent_at;
+    bool not_leader; /* or a leader that takes no calls at the moment */
+    bool aborted;    /* "was not applied": only with a bug put in */
+    uint64_t nonce;  /* of the batch that was said not to be applied */
+    uint64_t stream; /* of a push: the call that began it */
     mr_error error;
     size_t size;
     uint8_t body[];
@@ -106,6 +154,7 @@ struct sim_store {
     int64_t leader_create;
     int64_t lease_until;
     bool away; /* nothing gets through */
+    bool full; /* nothing can be written */
     struct sim_batch *batches;
 };
 
@@ -121,6 +170,11 @@ struct sim_batch {
     int64_t epoch;
     int64_t batch_mod; /* of meta/batch before */
     uint64_t nonce;
+    uint64_t number;   /* within the term */
+    unsigned attempts; /* that were sent */
+    unsigned arrived;  /* the newest of them that reached the store */
+    bool applied;
+    bool denied; /* somebody was told that it was not */
     struct sim_change *changes;
     size_t count;
 };
@@ -133,7 +187,14 @@ struct sim_stream {
     bool is_worker;
     int actor;
     uint64_t actor_life;
+    uint64_t call; /* that began it */
     char topic[80];
+};
+
+/* The last sign of a worker that a leader has looked at, on the clock of the time in which that leader ran. */
+struct sim_heard {
+    char incarnation[33];
+    int64_t ran_at;
 };
 
 struct sim_replica {
@@ -141,8 +202,21 @@ struct sim_replica {
     int number;
     enum sim_role role;
     mr_core *core;
+    int64_t clock_origin; /* of the clock that does not jump: any */
+    int64_t wall_skew;
     int64_t epoch;
     int64_t batch_mod;
+    uint64_t batch_number;
+    uint32_t loads; /* earlier ones of this term */
+    struct sim_message **mailbox;
+    size_t nmailbox, cap_mailbox;
+    int64_t turn_due; /* INT64_MAX: no turn is waited for */
+    int64_t next_tick;
+    int64_t busy_until;  /* the turn that runs takes so long */
+    int64_t late_ms;     /* not told to the core yet */
+    int64_t stood_still; /* all the time it was late; with the next two the checker's */
+    int64_t term_ran_at;
+    struct sim_heard heard[SIM_WORKERS_MAX];
     int64_t fenced_at; /* when the last batch that committed was sent */
     int64_t flight_sent;
     struct sim_change *gathering;
@@ -152,7 +226,6 @@ struct sim_replica {
     struct sim_batch *flight;
     struct sim_stream streams[SIM_WORKERS_MAX + SIM_CLIENTS_MAX];
     size_t nstreams;
-    int64_t last_turn;
 };
 
 /* ---------------------------------------------------------------- actors */
@@ -183,7 +256,8 @@ struct sim_worker {
     int leader;         /* guess */
     uint64_t epoch;     /* highest heard of */
     bool registered;
-    uint64_t stream_epoch; /* of the leader whose pushes are coming */
+    uint64_t stream; /* on which updates come; 0: none */
+    uint64_t stream_epoch;
     uint64_t version;
     int64_t last_ok; /* sending time of the last call that was answered well */
     struct sim_call control;
@@ -210,6 +284,7 @@ struct sim_client {
     bool registered; /* the dataset */
     bool attached;
     bool done;
+    uint64_t stream;
     uint64_t stream_epoch;
     uint64_t version;
     int64_t last_ok;
@@ -235,9 +310,21 @@ struct sim_faults {
     unsigned loss_percent; /* of messages */
     unsigned duplicate_percent;
     unsigned slow_percent;        /* of messages and transactions: seconds instead of milliseconds */
+    unsigned minutes_permille;    /* of messages: a copy that comes up to three minutes late */
     unsigned answer_loss_percent; /* of transactions */
-    bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients, store_away;
+    unsigned refusal_permille;    /* of transactions */
+    unsigned late_turn_permille;
+    int64_t pace_ms; /* from one fault to the next: at most */
+    bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients;
+    bool store_away, store_full, cuts, wall_jumps;
 };
+
+/* Who can send to whom: replicas, then workers, clients, the store. */
+#define SIM_NODES (SIM_REPLICAS + SIM_WORKERS_MAX + SIM_CLIENTS_MAX + 1)
+#define SIM_NODE_REPLICA(i) (i)
+#define SIM_NODE_WORKER(i) (SIM_REPLICAS + (i))
+#define SIM_NODE_CLIENT(i) (SIM_REPLICAS + SIM_WORKERS_MAX + (i))
+#define SIM_NODE_STORE (SIM_NODES - 1)
 
 struct sim {
     uint64_t seed;
@@ -249,6 +336,8 @@ struct sim {
     uint64_t calls;
     enum sim_bug bug;
     struct sim_faults faults;
+    int64_t cut_until[SIM_NODES][SIM_NODES]; /* from, to */
+    uint64_t rares[SIM_RARE_COUNT];
     struct sim_store store;
     struct sim_replica replicas[SIM_REPLICAS];
     struct sim_worker workers[SIM_WORKERS_MAX];
@@ -275,8 +364,8 @@ struct sim {
     struct mr_map told;      /* what somebody was told and relies on */
     char **strings;          /* all keys and texts above */
     size_t nstrings, cap_strings;
-    char violation[512];              /* the first one; "": none */
-    uint64_t grants, ends, takeovers; /* "sometimes" */
+    char violation[512]; /* the first one; "": none */
+    uint64_t grants, ends, takeovers;
 };
 
 /* world.c */
@@ -298,6 +387,10 @@ int64_t sim_delay(struct sim *sim);
 void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Random faults from now until @until. */
 void sim_start_faults(struct sim *sim, int64_t until);
+/* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
+void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
+bool sim_is_cut(const struct sim *sim, int from, int to);
+void sim_rare(struct sim *sim, enum sim_rare rare);
 void sim_kill_replica(struct sim *sim, int replica, int64_t down_ms);
 int sim_leader(const struct sim *sim); /* -1: none is serving */
 void sim_name(struct sim *sim, const char *id, char kind, int number);
@@ -312,14 +405,31 @@ void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_bat
 struct sim_batch *sim_batch_new(struct sim *sim);
 const struct sim_kv *sim_store_get(const struct sim_store *store, const char *key);
 
-/* replica.c */
+/* loop.c */
 void sim_replica_start(struct sim *sim, struct sim_replica *replica);
+void sim_replica_message(struct sim *sim, struct sim_replica *replica, const struct sim_message *message);
+/* Tell those who listen to @replica that their streams are over. */
+void sim_streams_break(struct sim *sim, struct sim_replica *replica);
+
+/* replica.c */
+mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t epoch);
+/* Send what has gathered, even if that is nothing; no batch is in flight. */
+void sim_replica_commit(struct sim *sim, struct sim_replica *replica);
+/* The same if there is something to send, and nothing in flight. */
+void sim_replica_pump(struct sim *sim, struct sim_replica *replica);
+/* Takes both strings. */
+void sim_replica_gather(struct sim_replica *replica, char *key, char *value);
 void sim_replica_drop(struct sim *sim, struct sim_replica *replica); /* forget everything of the term */
 void sim_replica_elected(struct sim *sim, struct sim_replica *replica, int64_t epoch);
-void sim_replica_message(struct sim *sim, struct sim_replica *replica, struct sim_message *message);
-/* The store answered a batch. */
-void sim_replica_settled(struct sim *sim, struct sim_replica *replica, uint64_t nonce, bool committed, bool deposed,
-                         int64_t batch_mod);
+/* What the store says to an attempt. */
+enum sim_verdict { SIM_COMMITTED, SIM_NOT_COMMITTED, SIM_REFUSED, SIM_FULL };
+struct sim_answer {
+    struct sim_batch *batch;
+    enum sim_verdict verdict;
+    bool deposed; /* the leader key is somebody else's */
+    int64_t batch_mod;
+};
+void sim_replica_settled(struct sim *sim, struct sim_replica *replica, const struct sim_answer *answer);
 void sim_replica_deposed(struct sim *sim, struct sim_replica *replica);
 
 /* actors.c: calls; worker.c; client.c */
@@ -351,8 +461,17 @@ void sim_check_client_gone(struct sim *sim, const struct sim_client *client);
 void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker);
 void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, const Millrace__WorkerUpdate *update);
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply);
+/* A request for splits was decided, or its stored answer found. */
+void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request);
 void sim_check_registered(struct sim *sim, const struct sim_worker *worker);
 void sim_check_ended(struct sim *sim, const struct sim_task *task);
+/* A term begins; its leader looks at a message; its timers have decided something. */
+void sim_check_term(struct sim *sim, struct sim_replica *replica);
+void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message);
+void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out);
+/* A call was answered that its batch was not applied. */
+void sim_check_aborted(struct sim *sim, const struct sim_message *message);
+void sim_check_applied(struct sim *sim, const struct sim_batch *batch);
 void sim_check_free(struct sim *sim);
 
 #endif

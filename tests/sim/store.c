@@ -94,6 +94,11 @@ struct sim_batch *sim_batch_new(struct sim *sim)
 
 /* ---------------------------------------------------------------- leadership */
 
+static bool is_reached(const struct sim *sim, const struct sim_replica *replica)
+{
+    return !sim->store.away && !sim_is_cut(sim, SIM_NODE_REPLICA(replica->number), SIM_NODE_STORE);
+}
+
 static void expire(struct sim *sim)
 {
     struct sim_store *store = &sim->store;
@@ -110,7 +115,7 @@ void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
     struct sim_store *store = &sim->store;
 
     expire(sim);
-    if (store->away) {
+    if (!is_reached(sim, replica)) {
         return;
     }
     if (store->leader == replica->number) {
@@ -118,7 +123,7 @@ void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
         store->revision++;
         store->leader = -1;
     }
-    if (store->leader >= 0) {
+    if (store->leader >= 0 || store->full) {
         return;
     }
     store->leader = replica->number;
@@ -146,9 +151,15 @@ void sim_store_renew(struct sim *sim, struct sim_replica *replica)
     struct sim_store *store = &sim->store;
 
     expire(sim);
-    if (!store->away && store->leader == replica->number && store->leader_create == replica->epoch) {
-        store->lease_until = sim->now + SIM_LEASE_MS;
-    } else if (store->leader_create != replica->epoch && !store->away) {
+    if (!is_reached(sim, replica)) {
+        return;
+    }
+    if (store->leader == replica->number && store->leader_create == replica->epoch) {
+        /* Never shorter: a store that was started again has given all leases their whole time, and more. */
+        if (store->lease_until < sim->now + SIM_LEASE_MS) {
+            store->lease_until = sim->now + SIM_LEASE_MS;
+        }
+    } else if (store->leader_create != replica->epoch) {
         struct deposed *news = mr_malloc(sizeof *news); /* which takes its time: until then it goes on believing */
 
         *news = (struct deposed){replica, replica->epoch};
@@ -160,29 +171,27 @@ void sim_store_renew(struct sim *sim, struct sim_replica *replica)
 
 struct in_transit {
     struct sim_batch *batch;
-    int replica;
-    uint64_t life;
-};
-
-struct answer {
-    int replica;
-    uint64_t nonce;
-    bool committed;
-    bool deposed;
-    int64_t batch_mod;
+    unsigned attempt;
+    uint64_t life; /* of the sender */
 };
 
 static void answered(struct sim *sim, void *arg)
 {
-    struct answer *a = arg;
+    struct sim_answer *answer = arg;
 
-    sim_replica_settled(sim, &sim->replicas[a->replica], a->nonce, a->committed, a->deposed, a->batch_mod);
+    sim_replica_settled(sim, &sim->replicas[answer->batch->replica], answer);
 }
 
-static void apply(struct sim *sim, const struct sim_batch *batch)
+/* What the batch key holds. */
+static void batch_value(const struct sim_batch *batch, char *out, size_t size)
+{
+    snprintf(out, size, "%" PRIi64 " %" PRIu64 " %" PRIu64, batch->epoch, batch->number, batch->nonce);
+}
+
+static void apply(struct sim *sim, struct sim_batch *batch)
 {
     struct sim_store *store = &sim->store;
-    char nonce[32];
+    char value[80];
 
     store->revision++;
     for (size_t i = 0; i < batch->count; i++) {
@@ -193,54 +202,80 @@ static void apply(struct sim *sim, const struct sim_batch *batch)
             delete (store, batch->changes[i].key);
         }
     }
-    snprintf(nonce, sizeof nonce, "%" PRIu64, batch->nonce);
-    put(store, "meta/batch", nonce);
+    batch_value(batch, value, sizeof value);
+    put(store, "meta/batch", value);
+    batch->applied = true;
+    sim_check_applied(sim, batch);
 }
 
-/* The transaction reaches the store: compares, then one of the branches. */
+/* The compares, and one of the branches. */
+static void execute(struct sim *sim, struct sim_batch *batch, struct sim_answer *answer)
+{
+    struct sim_store *store = &sim->store;
+    const struct sim_kv *last = sim_store_get(store, "meta/batch");
+    bool holds = store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
+    char value[80];
+
+    batch_value(batch, value, sizeof value);
+    if (sim->bug == SIM_BUG_NO_FENCE) {
+        holds = last == NULL || strcmp(last->value, value) != 0;
+    }
+    if (holds) {
+        apply(sim, batch);
+        last = sim_store_get(store, "meta/batch");
+    }
+    answer->batch_mod = last != NULL ? last->mod : 0;
+    answer->verdict = holds || (last != NULL && strcmp(last->value, value) == 0 && sim->bug != SIM_BUG_NO_NONCE)
+                          ? SIM_COMMITTED
+                          : SIM_NOT_COMMITTED;
+    if (!holds && batch->applied && answer->verdict == SIM_COMMITTED) {
+        sim_rare(sim, SIM_RARE_SETTLED_BY_NONCE);
+    }
+}
+
+/* The transaction reaches the store. */
 static void arrived(struct sim *sim, void *arg)
 {
     struct in_transit *transit = arg;
     struct sim_store *store = &sim->store;
     struct sim_batch *batch = transit->batch;
-    struct sim_replica *replica = &sim->replicas[transit->replica];
-    struct answer *a = mr_calloc(1, sizeof *a);
-    const struct sim_kv *last;
-    bool holds;
+    struct sim_replica *replica = &sim->replicas[batch->replica];
+    struct sim_answer answer = {.batch = batch};
 
     expire(sim);
-    last = sim_store_get(store, "meta/batch");
-    holds = store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
-    if (sim->bug == SIM_BUG_NO_FENCE) {
-        holds = last == NULL || strtoull(last->value, NULL, 10) != batch->nonce;
-    }
-    if (store->away) {
-        mr_free(a);
+    if (!is_reached(sim, replica)) {
         return;
     }
-    if (holds) {
-        apply(sim, batch);
-    }
-    last = sim_store_get(store, "meta/batch");
-    *a = (struct answer){.replica = transit->replica,
-                         .nonce = batch->nonce,
-                         .committed = last != NULL && strtoull(last->value, NULL, 10) == batch->nonce,
-                         .deposed = store->leader_create != batch->epoch,
-                         .batch_mod = last != NULL ? last->mod : 0};
-    if (replica->process.life != transit->life || sim_chance(sim, sim->faults.answer_loss_percent)) {
-        mr_free(a);
+    if (transit->attempt < batch->arrived) {
+        sim_rare(sim, SIM_RARE_LATE_ATTEMPT);
     } else {
-        sim_after(sim, sim_delay(sim), &replica->process, answered, a, true);
+        batch->arrived = transit->attempt;
+    }
+    if (store->full) {
+        answer.verdict = SIM_FULL;
+        sim_rare(sim, SIM_RARE_STORE_FULL);
+    } else if (sim_draw(sim, 1000) < sim->faults.refusal_permille) {
+        answer.verdict = SIM_REFUSED;
+    } else {
+        execute(sim, batch, &answer);
+    }
+    answer.deposed = store->leader_create != batch->epoch;
+    if (replica->process.life == transit->life && !sim_chance(sim, sim->faults.answer_loss_percent)) {
+        struct sim_answer *copy = mr_memdup(&answer, sizeof answer);
+
+        MR_ASSERT(copy != NULL);
+        sim_after(sim, sim_delay(sim), &replica->process, answered, copy, true);
     }
 }
 
 void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_batch *batch)
 {
+    batch->attempts++;
     if (sim_chance(sim, sim->faults.loss_percent)) {
         return;
     }
     struct in_transit *transit = mr_calloc(1, sizeof *transit);
 
-    *transit = (struct in_transit){batch, replica->number, replica->process.life};
+    *transit = (struct in_transit){batch, batch->attempts, replica->process.life};
     sim_after(sim, sim_delay(sim), NULL, arrived, transit, true);
 }

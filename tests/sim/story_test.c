@@ -41,7 +41,7 @@ static void expect(struct sim *sim, const char *lines)
     const char *said = sim->transcript != NULL ? sim->transcript + told : "";
 
     if (strcmp(said, lines) != 0) {
-        print_message("--- said:\n%s--- expected:\n%s", said, lines);
+        printf("--- said:\n%s--- expected:\n%s--- end\n", said, lines); /* print_message() cuts */
     }
     assert_string_equal(said, lines);
     assert_string_equal(sim->violation, "");
@@ -90,20 +90,20 @@ static void a_reader_and_a_worker(void **state)
     assert_true(sim_all_done(sim));
     expect(sim, "[      0] worker 0: starts at host0:1\n"
                 "[      1] dispatcher 0: leads\n"
-                "[     73] worker w0.1 at host0:1: registered\n"
+                "[      1] worker w0.1 at host0:1: registered\n"
                 "[    100] client 0: starts\n"
                 "[    101] dataset few: registered, few\n"
                 "[    105] job digits: created, DYNAMIC\n"
                 "[    105] iteration 1.3: repetition 0 of job digits\n"
                 "[    105] client c0: attached to iteration 1.3\n"
                 "[    109] task 1.3/w0.1: provider 0, repetition 0, splits 0..1\n"
-                "[    315] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
-                "[    419] task 1.3/w0.1: end of provider 0, repetition 0\n"
-                "[    423] task 1.3/w0.1: ended\n"
-                "[    423] iteration 1.3: finished\n"
-                "[    426] client 0: end of repetition 0\n"
-                "[    427] client c0: left iteration 1.3\n"
-                "[    430] client 0: has read everything\n");
+                "[    313] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
+                "[    417] task 1.3/w0.1: end of provider 0, repetition 0\n"
+                "[    421] task 1.3/w0.1: ended\n"
+                "[    421] iteration 1.3: finished\n"
+                "[    424] client 0: end of repetition 0\n"
+                "[    425] client c0: left iteration 1.3\n"
+                "[    428] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it again. */
@@ -122,15 +122,15 @@ static void the_next_leader_gives_the_same_answer(void **state)
     sim_run_until(sim, 10000);
     assert_true(sim_all_done(sim));
     /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on them. */
-    expect(sim, "[    112] dispatcher 0: killed\n"
+    expect(sim, "[    110] dispatcher 0: killed\n"
                 "[   2111] dispatcher 1: leads\n"
-                "[   3227] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
-                "[   3331] task 1.3/w0.1: end of provider 0, repetition 0\n"
-                "[   3335] task 1.3/w0.1: ended\n"
-                "[   3335] iteration 1.3: finished\n"
-                "[   3338] client 0: end of repetition 0\n"
-                "[   3339] client c0: left iteration 1.3\n"
-                "[   3342] client 0: has read everything\n");
+                "[   3240] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
+                "[   3344] task 1.3/w0.1: end of provider 0, repetition 0\n"
+                "[   3348] task 1.3/w0.1: ended\n"
+                "[   3348] iteration 1.3: finished\n"
+                "[   3351] client 0: end of repetition 0\n"
+                "[   3352] client c0: left iteration 1.3\n"
+                "[   3355] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
@@ -154,13 +154,13 @@ static void a_late_report_is_refused(void **state)
     sim_run_until(sim, 10000);
     assert_true(sim_all_done(sim));
     expect(sim, "[   1109] task 1.4/w1.1: ended\n"
-                "[   5100] worker w0.1 at host0:1: lost\n"
-                "[   5100] task 1.4/w0.1: lost\n"
-                "[   5100] iteration 1.4: finished, 1 workers and 0 splits lost\n"
-                "[   5103] client 0: end of repetition 0\n"
-                "[   5104] client c0: left iteration 1.4\n"
-                "[   5107] client 0: has read everything\n"
-                "[   8005] worker w0.2 at host0:1: registered\n");
+                "[   5027] worker w0.1 at host0:1: lost\n"
+                "[   5027] task 1.4/w0.1: lost\n"
+                "[   5027] iteration 1.4: finished, 1 workers and 0 splits lost\n"
+                "[   5030] client 0: end of repetition 0\n"
+                "[   5031] client c0: left iteration 1.4\n"
+                "[   5034] client 0: has read everything\n"
+                "[   8006] worker w0.2 at host0:1: registered\n");
 }
 
 /* The leader stands still until another one leads; then it wakes and finds a call in its queue, from a process that
@@ -202,6 +202,62 @@ static void a_paused_leader_that_answers_from_memory_would(void **state)
     assert_int_equal(sim->probe_code, MR_ENOTFOUND);
 }
 
+/* ---------------------------------------------------------------- found by the walks */
+
+/* The store refuses a batch for good, and the leader loads its state again, in the same term: what it numbers from then
+ * on must not have the numbers of what it made before. */
+static void a_refused_batch_gives_no_id_twice(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 2);
+    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    give_plan(sim, 1, "others", 3 /* few */, true);
+    sim->clients[1].plan.repetitions = 2;
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "grants/");
+    sim->faults.refusal_permille = 1000;
+    sim_run_until(sim, sim->now + 700);
+    sim->faults.refusal_permille = 0;
+    assert_true(sim->rares[SIM_RARE_REFUSED] > 0);
+    sim_client_start(sim, &sim->clients[1]);
+    sim_run_until(sim, 60000);
+    assert_true(sim_all_done(sim));
+    assert_int_equal(sim->takeovers, 1 + sim->rares[SIM_RARE_REFUSED]); /* loads, in one term */
+    assert_string_equal(sim->violation, "");
+}
+
+/* The reader was attached and never heard of it; when it gets through again, it has been given up. It is attached
+ * again, though it cannot name its job. */
+static void a_reader_that_never_heard_of_being_attached_is_attached_again(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 2);
+    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    give_plan(sim, 1, "digits", 0 /* numbers */, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    sim_client_start(sim, &sim->clients[1]);
+    run_until_stored(sim, "clients/");
+    /* Nothing gets to client 0, and the worker is slow. */
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(0), true /* one_way */, 300);
+        sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_WORKER(0), false, SIM_WORKER_TIMEOUT_MS / 2);
+    }
+    sim_run_until(sim, sim->now + 250);
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(0), false, SIM_CLIENT_TIMEOUT_MS + 1000);
+    }
+    sim_run_until(sim, 60000);
+    assert_string_equal(sim->violation, "");
+    assert_true(sim_all_done(sim));
+    assert_non_null(strstr(sim->transcript, "client c0: lost to iteration"));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -211,6 +267,8 @@ int main(void)
         T(a_late_report_is_refused),
         T(a_paused_leader_denies_nothing),
         T(a_paused_leader_that_answers_from_memory_would),
+        T(a_refused_batch_gives_no_id_twice),
+        T(a_reader_that_never_heard_of_being_attached_is_attached_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ static void do_register(struct sim *sim, struct sim_worker *worker)
     Millrace__RegisterWorkerRequest request = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
 
     worker->registered = false;
+    worker->stream = 0;
     request.incarnation = worker->incarnation;
     request.address = worker->address;
     sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_REGISTER_WORKER, &request.base);
@@ -137,13 +138,8 @@ static void begin_task(struct sim *sim, struct sim_worker *worker, const Millrac
 }
 
 /* The list is complete: what it does not name is dropped. */
-static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update,
-                         uint64_t epoch)
+static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update)
 {
-    if (epoch < worker->stream_epoch || (epoch == worker->stream_epoch && update->version < worker->version)) {
-        return;
-    }
-    worker->stream_epoch = epoch;
     worker->version = update->version;
     sim_check_worker_update(sim, worker, update);
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
@@ -173,10 +169,8 @@ void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct si
 {
     Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
 
-    /* Between losing its registration and the next one, it knows that the stream is over. */
-    if (worker->registered && worker->stream_epoch == message->epoch &&
-        strcmp(message->topic, worker->incarnation) == 0) {
-        apply_update(sim, worker, update, message->epoch);
+    if (worker->registered && worker->stream == message->stream && update->version > worker->version) {
+        apply_update(sim, worker, update);
     }
     millrace__worker_update__free_unpacked(update, NULL);
 }
@@ -197,7 +191,7 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     Millrace__GetSplitsReply *reply;
 
     (void)call;
-    if (message->error.code == MR_ERANGE) {
+    if (message->error.code == MR_ERANGE) { /* nobody else believes to be this task */
         sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
         return;
     }
@@ -259,6 +253,7 @@ static void control_failed(struct sim *sim, struct sim_worker *worker, const str
         return;
     }
     sim_check_worker_gone(sim, worker);
+    sim_rare(sim, SIM_RARE_WORKER_BACK);
     do_register(sim, worker);
 }
 
@@ -281,14 +276,16 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
     } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
         Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
 
-        apply_update(sim, worker, update, message->epoch);
+        worker->stream = message->call;
+        worker->stream_epoch = message->epoch;
+        apply_update(sim, worker, update);
         millrace__worker_update__free_unpacked(update, NULL);
         heartbeat_later(sim, worker);
     } else {
         Millrace__WorkerHeartbeatReply *reply =
             millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
 
-        if (message->epoch != worker->stream_epoch || reply->version != worker->version) {
+        if (worker->stream == 0 || message->epoch != worker->stream_epoch || reply->version != worker->version) {
             do_watch(sim, worker); /* the stream broke, or a push was lost */
         } else {
             heartbeat_later(sim, worker);
@@ -306,8 +303,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker)
     worker->process.life++;
     worker->process.frozen_until = 0;
     worker->epoch = 0;
-    worker->stream_epoch = 0;
-    worker->version = 0;
+    worker->stream = 0;
     sim_hex_id(sim, worker->incarnation);
     /* Half the restarts are at the same address. */
     worker->addresses += worker->addresses == 0 || sim_chance(sim, 50) ? 1 : 0;

@@ -142,6 +142,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
         mr_job_put(core, it->job);
     }
     client->rec->released = false;
+    client->rec->silent = false;
     client->rec->released_ms = 0;
     client->rec->attached_ms = (uint64_t)core->wall_ms;
     client->deadline = MR_NEVER;
@@ -162,6 +163,7 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
                   it->rec->id);
     client->rec->released = true;
     client->rec->released_ms = (uint64_t)core->wall_ms;
+    client->rec->silent = !by_itself;
     client->deadline = mr_time_add(core->now, MR_RELEASED_KEEP_MS);
     forget_reports(client);
     reader_left(core, it);

@@ -30,6 +30,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
         return NULL;
     }
     core->config = *config;
+    core->counter = core->versions = (uint64_t)config->loads << 32;
     default_to(&core->config.worker_timeout_ms, defaults.worker_timeout_ms);
     default_to(&core->config.client_timeout_ms, defaults.client_timeout_ms);
     default_to(&core->config.job_gc_timeout_ms, defaults.job_gc_timeout_ms);

@@ -58,6 +58,7 @@ typedef struct mr_core mr_core;
 
 struct mr_core_config {
     uint64_t epoch; /* create revision of the leader key */
+    uint32_t loads; /* how often this epoch's leader has loaded before: what counts within the epoch goes on counting */
 
     /* 0: the default. */
     int64_t worker_timeout_ms;    /* 60 s: a worker that was silent this long is lost */

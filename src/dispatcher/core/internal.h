@@ -165,7 +165,7 @@ struct mr_staged; /* load.c */
 
 struct mr_core {
     struct mr_core_config config;
-    uint64_t counter;  /* of ids */
+    uint64_t counter;  /* of ids; both begin beyond those of this epoch's earlier loads */
     uint64_t versions; /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 

@@ -332,7 +332,7 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
                             in->iteration_id, in->client);
     }
     client = mr_map_get(&core->clients, in->client);
-    if (client != NULL && client->rec->released && in->job_id[0] == '\0' && client->iteration == *it &&
+    if (client != NULL && client->rec->released && !client->rec->silent && in->job_id[0] == '\0' && client->iteration == *it &&
         client->repetition == in->repetition) {
         /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
         return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);

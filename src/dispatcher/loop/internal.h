@@ -49,6 +49,8 @@ struct mr_loop {
     struct mr_outcome outcome;
     struct mr_held *held;
     struct mr_held **held_tail;
+    int64_t loaded_epoch; /* of the last load, */
+    uint32_t loads;       /* and how many there were before it in that epoch */
     int64_t single_until_ms;
     struct mr_budget budget; /* what is written to the store */
     int64_t stretch_told_ms; /* not before: the next line about it */

@@ -56,7 +56,11 @@ static void trace(void *ctx, const char *line)
 static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 {
     struct mr_loop *l = ctx;
+
+    l->loads = l->loaded_epoch == epoch ? l->loads + 1 : 0;
+    l->loaded_epoch = epoch;
     struct mr_core_config config = {.epoch = (uint64_t)epoch,
+                                    .loads = l->loads,
                                     .worker_timeout_ms = l->opts.worker_timeout_ms,
                                     .client_timeout_ms = l->opts.client_timeout_ms,
                                     .job_gc_timeout_ms =

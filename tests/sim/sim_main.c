@@ -1,0 +1,118 @@
+/*
+ * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with how fast they went
+ * and which rare branches they took. The first walk that goes wrong ends it: its seed, and the command that shows it.
+ */
+#include "walk.h"
+
+#include "base/alloc.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <millrace/dataset.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+    uint64_t first, seeds;
+    enum sim_bug bug;
+    bool one; /* and its transcript */
+};
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void report(const struct sim_tally *t, double took)
+{
+    printf("%" PRIu64 " walks in %.1f s, %.0f/s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64
+           " takeovers, workers lost in %" PRIu64 "\n",
+           t->walks, took, (double)t->walks / took, t->grants, t->ends, t->takeovers, t->lossy);
+    for (int i = 0; i < SIM_RARE_COUNT; i++) {
+        printf("%10" PRIu64 "  %s\n", t->rares[i], sim_rare_text((enum sim_rare)i));
+    }
+}
+
+static int run(const struct options *o)
+{
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    struct sim_tally tally = {0};
+    double began = seconds();
+    int status = 0;
+
+    for (uint64_t seed = o->first; seed < o->first + o->seeds && status == 0; seed++) {
+        sim_walk(sim, seed, o->bug, o->one);
+        sim_tally_add(&tally, sim);
+        if (o->one && sim->transcript != NULL) {
+            fputs(sim->transcript, stdout);
+        }
+        if (sim->violation[0] != '\0') {
+            printf("seed %" PRIu64 ": %s\n", seed, sim->violation);
+            printf("to see it: make sim SEED=%" PRIu64 "%s%s\n", seed, o->bug != SIM_BUG_NONE ? " BUG=" : "",
+                   o->bug != SIM_BUG_NONE ? sim_bug_name(o->bug) : "");
+            status = 1;
+        }
+        sim_free(sim);
+    }
+    mr_free(sim);
+    if (!o->one) {
+        report(&tally, seconds() - began);
+    }
+    return status;
+}
+
+static int usage(const char *program)
+{
+    fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]\nbugs to put in:\n", program);
+    for (int i = 0; i < SIM_BUG_COUNT; i++) {
+        fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i), sim_bug_text((enum sim_bug)i));
+    }
+    return 2;
+}
+
+static bool number(const char *text, uint64_t *ret)
+{
+    char *end;
+
+    *ret = strtoull(text, &end, 10);
+    return *end == '\0' && *ret > 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option names[] = {{"seeds", required_argument, NULL, 'n'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"bug", required_argument, NULL, 'b'},
+                                          {NULL, 0, NULL, 0}};
+    struct options o = {.first = 1, .seeds = 10000, .bug = SIM_BUG_NONE};
+    bool fine = true;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        switch (c) {
+        case 'n':
+            fine = fine && number(optarg, &o.seeds);
+            break;
+        case 'f':
+            fine = fine && number(optarg, &o.first);
+            break;
+        case 's':
+            fine = fine && number(optarg, &o.first);
+            o.seeds = 1;
+            o.one = true;
+            break;
+        case 'b':
+            o.bug = sim_bug_named(optarg);
+            fine = fine && o.bug != SIM_BUG_COUNT;
+            break;
+        default:
+            fine = false;
+        }
+    }
+    return fine && optind == argc ? run(&o) : usage(argv[0]);
+}

@@ -1,0 +1,26 @@
+/*
+ * A random walk: a whole cluster under faults, all from one seed, judged all the way by the checker.
+ */
+#ifndef MR_TESTS_SIM_WALK_H
+#define MR_TESTS_SIM_WALK_H
+
+#include "sim.h"
+
+/* What many walks came to. */
+struct sim_tally {
+    uint64_t walks, grants, ends, takeovers, lossy;
+    uint64_t rares[SIM_RARE_COUNT];
+};
+
+/* Run one from @seed > 0 with @bug put in; sim->violation says what was wrong. sim_free() it. */
+void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
+void sim_tally_add(struct sim_tally *tally, const struct sim *sim);
+
+const char *sim_rare_name(enum sim_rare rare);
+const char *sim_rare_text(enum sim_rare rare);
+const char *sim_bug_name(enum sim_bug bug);
+const char *sim_bug_text(enum sim_bug bug);
+/* SIM_BUG_COUNT: there is none of that name. */
+enum sim_bug sim_bug_named(const char *name);
+
+#endif
