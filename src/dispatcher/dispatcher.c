@@ -90,6 +90,42 @@ static int64_t or_default(int64_t value, int64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
+/* Each leader starts silence anew, so with more than that nobody would be given up between two failovers. */
+#define SILENCE_MS_MAX (3600 * 1000)
+
+static int check_timeout(const char *name, int64_t ms, int64_t heartbeat_ms, mr_error *err)
+{
+    if (ms < 3 * heartbeat_ms) {
+        return mr_error_set(err, MR_EINVAL, "%s is %lld: at least three heartbeats (%lld) are needed", name,
+                            (long long)ms, (long long)(3 * heartbeat_ms));
+    }
+    if (ms > SILENCE_MS_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%s is %lld: at most an hour (%d) is allowed", name, (long long)ms,
+                            SILENCE_MS_MAX);
+    }
+    return MR_OK;
+}
+
+static int check_retentions(const struct mr_loop_options *o, mr_error *err)
+{
+    const struct {
+        const char *name;
+        int64_t ms;
+    } retentions[] = {
+        {"finished_retention_ms", o->finished_retention_ms}, {"client_retention_ms", o->client_retention_ms},
+        {"worker_retention_ms", o->worker_retention_ms},     {"job_retention_ms", o->job_retention_ms},
+        {"dataset_retention_ms", o->dataset_retention_ms},
+    };
+
+    for (size_t i = 0; i < sizeof retentions / sizeof retentions[0]; i++) {
+        if (retentions[i].ms <= 0) {
+            return mr_error_set(err, MR_EINVAL, "%s is %lld: it must be positive", retentions[i].name,
+                                (long long)retentions[i].ms);
+        }
+    }
+    return MR_OK;
+}
+
 static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_options *out, mr_error *err)
 {
     char root[MR_ROOT_SIZE];
@@ -102,6 +138,11 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
                                     .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
                                     .client_timeout_ms = or_default(o->client_timeout_ms, 120000),
                                     .job_gc_timeout_ms = or_default(o->job_gc_timeout_ms, 300000),
+                                    .gc_dynamic = o->gc_dynamic,
+                                    .finished_retention_ms = or_default(o->finished_retention_ms, 600000),
+                                    .client_retention_ms = or_default(o->client_retention_ms, 600000),
+                                    .worker_retention_ms = or_default(o->worker_retention_ms, 600000),
+                                    .job_retention_ms = or_default(o->job_retention_ms, INT64_C(7) * 86400000),
                                     .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
     if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
         return mr_error_set(err, MR_EINVAL, "etcd_endpoints are required");
@@ -118,15 +159,15 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
         return mr_error_set(err, MR_EINVAL, "heartbeat_ms is %lld: 10 to 60000 are allowed",
                             (long long)out->heartbeat_ms);
     }
-    if (out->worker_timeout_ms < 3 * out->heartbeat_ms) {
-        return mr_error_set(err, MR_EINVAL, "worker_timeout_ms is %lld: at least three heartbeats (%lld) are needed",
-                            (long long)out->worker_timeout_ms, (long long)(3 * out->heartbeat_ms));
+    int rc = check_timeout("worker_timeout_ms", out->worker_timeout_ms, out->heartbeat_ms, err);
+
+    if (rc >= 0) {
+        rc = check_timeout("client_timeout_ms", out->client_timeout_ms, out->heartbeat_ms, err);
     }
-    if (out->client_timeout_ms < 3 * out->heartbeat_ms) {
-        return mr_error_set(err, MR_EINVAL, "client_timeout_ms is %lld: at least three heartbeats (%lld) are needed",
-                            (long long)out->client_timeout_ms, (long long)(3 * out->heartbeat_ms));
+    if (rc >= 0) {
+        rc = check_retentions(out, err);
     }
-    return mr_root_of(out->cluster, root, err);
+    return rc < 0 ? rc : mr_root_of(out->cluster, root, err);
 }
 
 /* What others are told: as asked for, or where it listens. */

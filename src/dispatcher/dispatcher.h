@@ -32,9 +32,16 @@ struct mr_dispatcher_options {
     int64_t lease_ttl_ms;      /* default 10000; whole seconds, 1000 to 60000 */
     int64_t heartbeat_ms;      /* of workers and clients; default 1000 */
     int64_t worker_timeout_ms; /* without a heartbeat a worker is lost; default 10000, >= 3 heartbeats */
-    int64_t client_timeout_ms; /* default 120000 */
+    int64_t client_timeout_ms; /* default 120000, >= 3 heartbeats; both at most an hour */
     int64_t job_gc_timeout_ms; /* an iteration without clients is collected; default 300000; < 0: never */
-    int64_t dataset_retention_ms; /* content-addressed datasets that nothing uses; default 1 day */
+    bool gc_dynamic;           /* a DYNAMIC one too, though its job has not gone on to a later one */
+
+    /* How long records stay after the end of what they are about. */
+    int64_t finished_retention_ms; /* iterations; default 600000 */
+    int64_t client_retention_ms;   /* released clients; default 600000 */
+    int64_t worker_retention_ms;   /* lost workers; default 600000 */
+    int64_t job_retention_ms;      /* named jobs that nobody uses; default 7 days */
+    int64_t dataset_retention_ms;  /* content-addressed datasets that nothing uses; default 1 day */
 };
 
 /*

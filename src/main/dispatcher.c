@@ -11,6 +11,8 @@
 #include <stddef.h>
 
 #define HEALTH_MS 1000
+#define HOUR_MS (INT64_C(3600) * 1000)
+#define DAY_MS (24 * HOUR_MS)
 
 struct dispatcher_values {
     const char *listen;
@@ -25,6 +27,11 @@ struct dispatcher_values {
     int64_t worker_timeout;
     int64_t client_timeout;
     int64_t job_gc_timeout;
+    bool gc_dynamic;
+    int64_t finished_retention;
+    int64_t client_retention;
+    int64_t worker_retention;
+    int64_t job_retention;
     int64_t dataset_retention;
     struct etcd_values etcd;
     struct run_options run;
@@ -50,14 +57,27 @@ static const struct opt own_options[] = {
      "how long a silent leader stays leader", 0},
     {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", "1s", 10, 60000, NULL,
      "how often workers and clients report", 0},
-    {"worker-timeout", OPT_DURATION, AT(worker_timeout), "DURATION", "10s", 100, 86400000, NULL,
-     "a worker that is silent so long is lost", 0},
-    {"client-timeout", OPT_DURATION, AT(client_timeout), "DURATION", "2m", 100, 86400000, NULL,
-     "a client that is silent so long is gone", 0},
-    {"job-gc-timeout", OPT_DURATION, AT(job_gc_timeout), "DURATION", "5m", 100, INT64_C(30) * 86400000, NULL,
-     "an iteration without clients is removed after that", 0},
-    {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000, INT64_C(365) * 86400000, NULL,
-     "a dataset that nothing uses is removed after that", 0},
+    {"worker-timeout", OPT_DURATION, AT(worker_timeout), "DURATION", "10s", 100, HOUR_MS, NULL,
+     "a worker that is silent so long is lost; at least three heartbeats", 0},
+    {"client-timeout", OPT_DURATION, AT(client_timeout), "DURATION", "2m", 100, HOUR_MS, NULL,
+     "a client that is silent so long is gone; at least three heartbeats", 0},
+    {"job-gc-timeout", OPT_DURATION, AT(job_gc_timeout), "DURATION", "5m", 100, 30 * DAY_MS, NULL,
+     "an iteration without clients is removed after that. A DYNAMIC one\nis ended by it, if its job has gone on to a "
+     "later one",
+     0},
+    {"gc-dynamic", OPT_FLAG, AT(gc_dynamic), NULL, NULL, 0, 0, NULL,
+     "the last DYNAMIC iteration of a job is ended by it, too; without\nthis it waits for readers as long as its job",
+     0},
+    {"finished-retention", OPT_DURATION, AT(finished_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
+     "how long the record of a finished iteration is kept", 0},
+    {"client-retention", OPT_DURATION, AT(client_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
+     "how long that of a client is kept that has gone", 0},
+    {"worker-retention", OPT_DURATION, AT(worker_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
+     "how long that of a lost worker is kept", 0},
+    {"job-retention", OPT_DURATION, AT(job_retention), "DURATION", "7d", 1000, 3650 * DAY_MS, NULL,
+     "a named job that has no client for so long is removed", 0},
+    {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000, 3650 * DAY_MS, NULL,
+     "a dataset that nothing uses is removed after that, unless it was\ngiven a name", 0},
 };
 
 const struct opt_program *dispatcher_program(void)
@@ -135,6 +155,11 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
         .worker_timeout_ms = v->worker_timeout,
         .client_timeout_ms = v->client_timeout,
         .job_gc_timeout_ms = v->job_gc_timeout,
+        .gc_dynamic = v->gc_dynamic,
+        .finished_retention_ms = v->finished_retention,
+        .client_retention_ms = v->client_retention,
+        .worker_retention_ms = v->worker_retention,
+        .job_retention_ms = v->job_retention,
         .dataset_retention_ms = v->dataset_retention,
     };
     rc = mr_dispatcher_start(&opts, &d, err);

@@ -41,16 +41,20 @@ static void join(struct mr_client *client, struct mr_iteration *it)
     TAILQ_INSERT_TAIL(&it->clients, client, in_iteration);
     if (!client->rec->released) {
         it->live_clients++;
-        it->collect_at = MR_NEVER;
+        it->job->live_clients++;
     }
 }
 
-/* One reader less; the last one starts the clock of collection. */
+/* One reader less; the last one starts the clock of collection. At most one change. */
 static void reader_left(mr_core *core, struct mr_iteration *it)
 {
+    it->job->live_clients--;
     if (--it->live_clients == 0 && !it->rec->finished) {
-        it->collect_at = mr_time_add(core->now, core->config.job_gc_timeout_ms);
+        it->since = core->now;
+        it->rec->unread_ms = (uint64_t)core->wall_ms;
+        mr_iteration_put(core, it);
     }
+    mr_alarm_by(core, &it->alarm, core->now); /* those who are left may all not reach a worker */
 }
 
 static void leave(mr_core *core, struct mr_client *client)
@@ -84,6 +88,7 @@ struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, stru
         return NULL;
     }
     client->rec = rec;
+    client->alarm.kind = MR_ALARM_CLIENT;
     client->deadline = MR_NEVER;
     TAILQ_INSERT_TAIL(&core->client_list, client, link);
     mr_core_index(core, &core->clients, rec->client, client);
@@ -99,14 +104,8 @@ static void seen(mr_core *core, struct mr_client *client)
 
     if (deadline > client->deadline || client->deadline == MR_NEVER) {
         client->deadline = deadline;
+        mr_alarm_by(core, &client->alarm, deadline);
     }
-}
-
-/* From now on retention counts. */
-static void note_idle(mr_core *core, struct mr_job *job)
-{
-    job->rec->released_ms = (uint64_t)core->wall_ms;
-    mr_job_put(core, job);
 }
 
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
@@ -134,12 +133,16 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
         mr_iteration_touch_workers(core, client->iteration); /* They may list it as released, or serve it. */
         leave(core, client);
         if (old != it->job && mr_job_is_idle(old)) {
-            note_idle(core, old);
+            mr_job_note_idle(core, old);
         }
     }
     if (it->job->rec->released_ms != 0) {
         it->job->rec->released_ms = 0;
         mr_job_put(core, it->job);
+    }
+    if (it->rec->unread_ms != 0) {
+        it->rec->unread_ms = 0;
+        mr_iteration_put(core, it);
     }
     client->rec->released = false;
     client->rec->silent = false;
@@ -164,7 +167,8 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     client->rec->released = true;
     client->rec->released_ms = (uint64_t)core->wall_ms;
     client->rec->silent = !by_itself;
-    client->deadline = mr_time_add(core->now, MR_RELEASED_KEEP_MS);
+    client->since = core->now;
+    mr_alarm_by(core, &client->alarm, core->now);
     forget_reports(client);
     reader_left(core, it);
     put_client(core, client);
@@ -176,7 +180,7 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
         if (mr_job_is_anonymous(it->job) && by_itself) {
             mr_job_forget(core, it->job);
         } else {
-            note_idle(core, it->job);
+            mr_job_note_idle(core, it->job);
         }
     }
 }
@@ -200,6 +204,7 @@ void mr_client_forget(mr_core *core, struct mr_client *client)
     client_key(client->rec->client, key, sizeof key);
     mr_core_delete(core, key);
     mr_map_remove(&core->clients, client->rec->client);
+    mr_alarm_off(core, &client->alarm);
     TAILQ_REMOVE(&core->client_list, client, link);
     mr_client_free(client);
 }
@@ -264,6 +269,8 @@ static void note_unreachable(mr_core *core, struct mr_client *client, char *cons
         if (mr_id_is_valid(incarnations[i])) {
             snprintf(list[count].incarnation, sizeof list[count].incarnation, "%s", incarnations[i]);
             list[count].since = reported_since(client, incarnations[i], core->now);
+            mr_alarm_by(core, &client->iteration->alarm,
+                        mr_time_add(list[count].since, core->config.worker_timeout_ms));
             count++;
         }
     }

@@ -9,6 +9,9 @@ static const struct mr_core_config defaults = {
     .worker_timeout_ms = 60 * 1000,
     .client_timeout_ms = 120 * 1000,
     .job_gc_timeout_ms = 300 * 1000,
+    .finished_retention_ms = 600 * 1000,
+    .client_retention_ms = 600 * 1000,
+    .worker_retention_ms = 600 * 1000,
     .job_retention_ms = INT64_C(7) * 24 * 3600 * 1000,
     .dataset_retention_ms = INT64_C(24) * 3600 * 1000,
     .takeover_grace_ms = 20 * 1000,
@@ -34,6 +37,9 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     default_to(&core->config.worker_timeout_ms, defaults.worker_timeout_ms);
     default_to(&core->config.client_timeout_ms, defaults.client_timeout_ms);
     default_to(&core->config.job_gc_timeout_ms, defaults.job_gc_timeout_ms);
+    default_to(&core->config.finished_retention_ms, defaults.finished_retention_ms);
+    default_to(&core->config.client_retention_ms, defaults.client_retention_ms);
+    default_to(&core->config.worker_retention_ms, defaults.worker_retention_ms);
     default_to(&core->config.job_retention_ms, defaults.job_retention_ms);
     default_to(&core->config.dataset_retention_ms, defaults.dataset_retention_ms);
     default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
@@ -112,6 +118,7 @@ void mr_core_free(mr_core *core)
     mr_map_free(&core->workers_by_address);
     mr_map_free(&core->workers_by_ref);
     mr_map_free(&core->clients);
+    mr_free(core->alarms);
     mr_free(core);
 }
 
@@ -301,7 +308,8 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
 int64_t mr_core_next_timer(const mr_core *core)
 {
     bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
-    bool work_left = core->scan_again || unsettled || !STAILQ_EMPTY(&core->left_over);
+    bool work_left = unsettled || !STAILQ_EMPTY(&core->left_over);
+    const struct mr_alarm *alarm = mr_alarm_first(core);
 
-    return mr_time_add(work_left ? core->now : core->next_scan, core->late);
+    return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);
 }

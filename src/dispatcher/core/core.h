@@ -61,13 +61,22 @@ struct mr_core_config {
     uint32_t loads; /* how often this epoch's leader has loaded before: what counts within the epoch goes on counting */
 
     /* 0: the default. */
-    int64_t worker_timeout_ms;    /* 60 s: a worker that was silent this long is lost */
-    int64_t client_timeout_ms;    /* 120 s */
-    int64_t job_gc_timeout_ms;    /* 300 s: an iteration that its last client released this long ago is collected */
-    int64_t job_retention_ms;     /* 7 days: a named job that nobody has used this long is forgotten (by wall_ms) */
-    int64_t dataset_retention_ms; /* 1 day: the same for datasets without a name of their own */
-    int64_t takeover_grace_ms;    /* 20 s: nobody is given up earlier than this after mr_core_ready() */
-    int64_t heartbeat_ms;         /* 1 s: what workers are told */
+    int64_t worker_timeout_ms; /* 60 s: a worker that was silent this long is lost */
+    int64_t client_timeout_ms; /* 120 s */
+    int64_t job_gc_timeout_ms; /* 300 s: an iteration that its last client left this long ago is collected */
+    bool gc_dynamic;           /* a DYNAMIC one too, though its job has not gone on to a later one */
+
+    /* How long records are kept after the end of what they are about. Below an hour each leader starts anew, above it
+     * wall_ms is compared. */
+    int64_t finished_retention_ms; /* 10 min: iterations */
+    int64_t client_retention_ms;   /* 10 min: released clients */
+    int64_t worker_retention_ms;   /* 10 min: lost workers */
+    int64_t job_retention_ms;      /* 7 days: named jobs that nobody uses */
+    int64_t dataset_retention_ms;  /* 1 day: datasets without a name of their own that nobody uses */
+
+    int64_t takeover_grace_ms; /* 20 s: nobody is given up earlier than this after mr_core_ready() */
+    int64_t heartbeat_ms;      /* 1 s: what workers are told */
+    bool may_resign;           /* MR_EFFECT_RESIGN is understood */
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);
@@ -199,6 +208,7 @@ enum mr_effect_kind {
     MR_EFFECT_PUSH_WORKER,    /* WorkerUpdate for the stream of worker incarnation `topic`; replaces one still held */
     MR_EFFECT_END_CLIENT,     /* end the stream of client `topic` with `error` */
     MR_EFFECT_END_WORKER,     /* end the stream of worker incarnation `topic` with `error` */
+    MR_EFFECT_RESIGN,         /* many workers seem lost, maybe by this process's own fault: another one should lead */
 };
 
 struct mr_effect {

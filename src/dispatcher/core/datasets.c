@@ -111,6 +111,8 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
         return NULL;
     }
     dataset->rec = rec;
+    dataset->alarm.kind = MR_ALARM_DATASET;
+    dataset->since = core->now;
     dataset->blob = blob_of(core, rec);
     if (dataset->blob == NULL) {
         mr_dataset_free(dataset);
@@ -119,6 +121,7 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
     dataset->blob->datasets++;
     TAILQ_INSERT_TAIL(&core->dataset_list, dataset, link);
     mr_core_index(core, &core->datasets, rec->id, dataset);
+    mr_alarm_by(core, &dataset->alarm, core->now);
     return dataset;
 }
 
@@ -135,8 +138,10 @@ void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset)
     uint64_t now = (uint64_t)core->wall_ms;
     uint64_t half = (uint64_t)core->config.dataset_retention_ms / 2;
 
+    dataset->since = core->now;
+    mr_alarm_by(core, &dataset->alarm, core->now);
     /* Often enough to keep it, seldom enough to cost nothing. */
-    if (!mr_dataset_is_named(dataset) && dataset->rec->used_ms + half < now) {
+    if (!core->full && !mr_dataset_is_named(dataset) && dataset->rec->used_ms + half < now) {
         dataset->rec->used_ms = now;
         put_dataset(core, dataset);
     }
@@ -162,6 +167,7 @@ void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
     mr_dataset_key(dataset->rec->id, key, sizeof key);
     mr_core_delete(core, key);
     mr_map_remove(&core->datasets, dataset->rec->id);
+    mr_alarm_off(core, &dataset->alarm);
     TAILQ_REMOVE(&core->dataset_list, dataset, link);
     if (--blob->datasets == 0) {
         leave_over_parts(core, blob->id, blob->parts);

@@ -56,6 +56,31 @@ int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b)
     return 0;
 }
 
+/* Days since 1970 as a date of the Gregorian calendar: years begin in March here, so that leap days come last. */
+static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
+{
+    uint64_t z = days + 719468; /* since the first of March of the year 0 */
+    uint64_t era = z / 146097;  /* of 400 years */
+    uint64_t of_era = z % 146097;
+    uint64_t y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    uint64_t of_year = of_era - (365 * y + y / 4 - y / 100);
+    uint64_t m = (5 * of_year + 2) / 153;
+
+    *day = (unsigned)(of_year - (153 * m + 2) / 5 + 1);
+    *month = (unsigned)(m < 10 ? m + 3 : m - 9);
+    *year = (unsigned)(era * 400 + y + (m < 10 ? 0 : 1));
+}
+
+void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE])
+{
+    uint64_t s = wall_ms / 1000;
+    unsigned year, month, day;
+
+    date_of(s / 86400, &year, &month, &day);
+    snprintf(out, MR_COLLECTED_SIZE, "collected at %04u-%02u-%02uT%02u:%02u:%02uZ: nobody had read it for long", year,
+             month, day, (unsigned)(s / 3600 % 24), (unsigned)(s / 60 % 60), (unsigned)(s % 60));
+}
+
 bool mr_id_is_valid(const char *s)
 {
     return strlen(s) == MR_ID_HEX && strspn(s, "0123456789abcdef") == MR_ID_HEX;

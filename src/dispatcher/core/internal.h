@@ -30,11 +30,13 @@
 /* Grants: an unmeasured worker starts small, since a split may be a whole file. */
 #define MR_GRANT_FIRST_MAX 8
 
-/* How long things stay after their end, for those who ask late. */
-#define MR_FINISHED_KEEP_MS (60 * 1000)
-#define MR_RELEASED_KEEP_MS (600 * 1000)
-#define MR_LOST_KEEP_MS (600 * 1000)
+/* At least so long after a takeover nothing is collected: those who may still want it look for the leader first. */
 #define MR_RESTART_GRACE_MS (15 * 1000)
+/* Retention below this is armed anew by each leader; above it goes by the wall time in the record, or daily failovers
+ * would keep things for ever. */
+#define MR_LONG_MS (3600 * 1000)
+/* Repetitions that were collected before they ended, of which a job remembers the last ones. */
+#define MR_COLLECTED_MAX 32
 
 /* Of this core's clock; no deadline. */
 #define MR_NEVER INT64_MAX
@@ -50,6 +52,14 @@ typedef struct {
 typedef struct {
     struct mr_stamp at;
 } mr_iteration_id;
+
+/* In an object that time does something to (alarms.c). Zeroed: off. */
+enum mr_alarm_kind { MR_ALARM_WORKER, MR_ALARM_CLIENT, MR_ALARM_ITERATION, MR_ALARM_JOB, MR_ALARM_DATASET };
+struct mr_alarm {
+    enum mr_alarm_kind kind;
+    size_t at; /* place in the heap, from 1; 0: off */
+    int64_t due;
+};
 
 struct mr_split_range {
     uint64_t first;
@@ -68,6 +78,8 @@ struct mr_dataset_entry {
     TAILQ_ENTRY(mr_dataset_entry) link;
     Millrace__DatasetRecord *rec;
     struct mr_blob *blob;
+    struct mr_alarm alarm;
+    int64_t since; /* last used; on the core's clock, from the takeover at the earliest */
     uint32_t jobs;
 };
 
@@ -79,6 +91,9 @@ struct mr_job {
     struct mr_dataset_entry *dataset;
     TAILQ_HEAD(, mr_iteration) iterations;
     uint32_t niterations;
+    uint32_t live_clients; /* of all its iterations */
+    struct mr_alarm alarm;
+    int64_t idle_since; /* without clients; on the core's clock, from the takeover at the earliest */
 };
 
 struct mr_cursor {
@@ -101,8 +116,8 @@ struct mr_iteration {
     uint32_t open_tasks;
     uint32_t ended_tasks;
     uint32_t live_clients;
-    int64_t collect_at; /* nobody reads it: when it goes; MR_NEVER while somebody does */
-    int64_t forget_at;  /* finished: when its record goes */
+    struct mr_alarm alarm;
+    int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */
     bool is_unsettled;
     bool is_touched; /* push to its clients at the end of the step */
 };
@@ -134,7 +149,7 @@ struct mr_worker {
     int64_t seen;    /* last sign of life */
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     int64_t deadline;
-    bool graced; /* the brake on mass expiry has given it one more grace */
+    struct mr_alarm alarm;
     bool is_touched;
 };
 
@@ -150,7 +165,9 @@ struct mr_client {
     Millrace__ClientRecord *rec;
     struct mr_iteration *iteration;
     uint64_t repetition; /* of the iteration, which may be gone */
-    int64_t deadline;    /* live: to be heard of; released: to be forgotten */
+    int64_t deadline;    /* live: to be heard of */
+    int64_t since;       /* released; on the core's clock, from the takeover at the earliest */
+    struct mr_alarm alarm;
     struct mr_unreachable *unreachable;
     size_t nunreachable;
 };
@@ -174,8 +191,12 @@ struct mr_core {
     int64_t wall_ms;
     bool full; /* of the last command, as is grant_ms */
     int64_t grant_ms;
-    int64_t next_scan;
-    bool scan_again; /* the last scan ran out of room in its transaction */
+    int64_t collect_from;     /* nothing is forgotten before */
+    struct mr_alarm **alarms; /* a heap */
+    size_t nalarms;
+    size_t cap_alarms;
+    enum { MR_BRAKE_OFF, MR_BRAKE_ON, MR_BRAKE_SPENT } brake; /* on the loss of many workers at once */
+    int64_t brake_until;
 
     struct mr_map blobs;    /* by fingerprint */
     struct mr_map datasets; /* by id */
@@ -223,6 +244,9 @@ static inline bool mr_stamp_is_set(struct mr_stamp s)
 /* Exactly MR_ID_HEX lower-case hex digits. */
 bool mr_id_is_valid(const char *s);
 bool mr_utf8_is_valid(const char *s);
+/* "collected at 2026-11-21T10:00:00Z: ..." for those who ask for an iteration that was. */
+#define MR_COLLECTED_SIZE 96
+void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE]);
 /* [a-z0-9._-] stay, every other byte becomes %XX. Truncation does not happen for names within MR_NAME_BYTES_MAX. */
 void mr_name_encode(const char *name, char *out, size_t size);
 /* MR_EINVAL unless @s is UTF-8 without control characters and at most @max bytes; @what for the message. */
@@ -244,6 +268,14 @@ void mr_record_free(void *rec);
 /* mr_map_put() whose failure is the core's. */
 void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value);
 
+/* ---------------------------------------------------------------- alarms.c */
+
+/* Ring at @due (MR_NEVER: off), or no later than @due. */
+void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due);
+void mr_alarm_by(mr_core *core, struct mr_alarm *alarm, int64_t due);
+void mr_alarm_off(mr_core *core, struct mr_alarm *alarm);
+struct mr_alarm *mr_alarm_first(const mr_core *core);
+
 /* ---------------------------------------------------------------- outcome.c: what a step leaves behind */
 
 /* Room for @n more changes of ordinary size? */
@@ -258,6 +290,7 @@ void mr_core_leave_over(mr_core *core, const char *key);
 void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced);
 /* Answer it with an error, which is always fenced. */
 void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error);
+void mr_core_resign(mr_core *core);
 /* Takes @message. */
 void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message);
 void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code, const char *why);
@@ -283,7 +316,7 @@ struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id);
 /* Index @rec (taken). */
 struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec);
 void mr_dataset_key(const char *id, char *out, size_t size);
-/* Note that it is in use, so that retention starts anew. At most one change. */
+/* Note that it is or was in use, so that retention starts anew. At most one change. */
 void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset);
 bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);
 /* Delete it; nothing uses it. */
@@ -308,6 +341,8 @@ void mr_job_free(struct mr_job *job);
 /* No client is attached to any of its iterations. */
 bool mr_job_is_idle(const struct mr_job *job);
 bool mr_job_is_anonymous(const struct mr_job *job);
+/* Its last client has gone: from now on retention counts. One change. */
+void mr_job_note_idle(mr_core *core, struct mr_job *job);
 void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
 
 /* ---------------------------------------------------------------- iterations.c */
@@ -324,11 +359,13 @@ void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
+/* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
+void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 /* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
 void mr_iteration_free(struct mr_iteration *it);
 /* Move `ended_below` over the repetitions that have finished. True if it moved. */
-bool mr_job_advance(struct mr_job *job);
+bool mr_job_advance(mr_core *core, struct mr_job *job);
 
 /* ---------------------------------------------------------------- tasks.c */
 
@@ -370,9 +407,9 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
 /* ---------------------------------------------------------------- clients.c */
 
 struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, struct mr_iteration *it);
-/* Attach @id to @it, moving it there if it was elsewhere. At most three changes. */
+/* Attach @id to @it, moving it there if it was elsewhere. At most five changes. */
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
-/* At most two changes: the session, and the job if it is idle or goes. */
+/* At most three changes: the session, the iteration if it is open and unread, and the job if it is idle or goes. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
 /* Its iteration is gone, and with it, soon, its record. */
 void mr_client_orphan(mr_core *core, struct mr_client *client);
@@ -385,7 +422,9 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 /* ---------------------------------------------------------------- timers.c, status.c, load.c */
 
 void mr_core_do_timer(mr_core *core);
-int64_t mr_core_scan_interval(const mr_core *core);
+/* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
+ * @keep_ms and may go; <= 0: it may. */
+int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 void mr_staged_free(struct mr_staged *staged);
 

@@ -2,12 +2,14 @@
  * Iterations: one pass of a job's readers over its dataset.
  *
  *     open ──(no task open, one ended by itself)──► finished ──(nobody needs it, the job remembers)──► forgotten
- *      │  ╰─(a task failed)──────────────────────────►╯
- *      ╰─(nobody reads it for long, not DYNAMIC)──► forgotten, and made afresh when somebody comes back
+ *      │  ├─(a task failed)──────────────────────────►┤
+ *      │  ╰─(DYNAMIC: collected)─────────────────────►╯
+ *      ╰─(OFF: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
  *
  * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that
- * is gone, by the job's ended_below. A DYNAMIC iteration is therefore not forgotten while its job lives: made afresh,
- * it would hand out everything twice.
+ * is gone, by the job's ended_below. A DYNAMIC iteration is therefore never forgotten before it has finished: made
+ * afresh, it would hand out everything twice. It is collected, which counts as its end, when nobody has read it for
+ * long and the job has gone on to a later one (or whenever it is unread, if that was configured).
  *
  * An iteration whose tasks were all lost stays open: the next worker goes on with it.
  */
@@ -68,8 +70,8 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrac
     TAILQ_INIT(&it->clients);
     it->rec = rec;
     it->job = job;
-    it->collect_at = MR_NEVER;
-    it->forget_at = MR_NEVER;
+    it->alarm.kind = MR_ALARM_ITERATION;
+    it->since = core->now;
     if (!mr_stamp_parse(rec->id, &it->id.at) ||
         (rec->losses_counted_to[0] != '\0' && !mr_stamp_parse(rec->losses_counted_to, &it->losses_counted_to))) {
         mr_error_set(err, MR_EDATALOSS, "iteration '%.40s' counts losses to '%.40s'", rec->id, rec->losses_counted_to);
@@ -113,6 +115,19 @@ static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const 
     }
 }
 
+/* The job has gone on: those that nobody reads may be collected. */
+static void ring_earlier(mr_core *core, const struct mr_iteration *it)
+{
+    struct mr_iteration *other;
+
+    TAILQ_FOREACH(other, &it->job->iterations, in_job)
+    {
+        if (other->rec->repetition < it->rec->repetition && other->live_clients == 0) {
+            mr_alarm_by(core, &other->alarm, core->now);
+        }
+    }
+}
+
 struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed)
 {
     Millrace__IterationRecord *rec = mr_core_new_record(core, &millrace__iteration_record__descriptor);
@@ -143,6 +158,7 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     }
     mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
     mr_iteration_put(core, it);
+    ring_earlier(core, it);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         if (mr_worker_is_live(worker) && mr_task_add(core, it, worker) != NULL) {
@@ -152,7 +168,7 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     return it;
 }
 
-bool mr_job_advance(struct mr_job *job)
+bool mr_job_advance(mr_core *core, struct mr_job *job)
 {
     uint64_t before = job->rec->ended_below;
     struct mr_iteration *it;
@@ -164,6 +180,7 @@ bool mr_job_advance(struct mr_job *job)
         {
             if (it->rec->repetition == job->rec->ended_below && it->rec->finished) {
                 job->rec->ended_below++;
+                mr_alarm_by(core, &it->alarm, core->now);
                 moved = true;
             }
         }
@@ -232,7 +249,7 @@ static void drop_tasks(mr_core *core, struct mr_iteration *it)
     }
 }
 
-static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why, bool collected)
 {
     Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
 
@@ -246,12 +263,12 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     it->rec->end = end;
     it->rec->finished = true;
     it->rec->finished_ms = (uint64_t)core->wall_ms;
-    it->forget_at = mr_time_add(core->now, MR_FINISHED_KEEP_MS);
-    it->collect_at = MR_NEVER;
+    it->rec->unread_ms = 0;
+    it->since = core->now;
     core->open_iterations--;
     leave_unsettled(core, it);
     mr_iteration_put(core, it);
-    if (mr_job_advance(it->job)) {
+    if (mr_job_advance(core, it->job) || collected) {
         mr_job_put(core, it->job);
     }
 
@@ -277,7 +294,7 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
     bool changed = count_losses(core, it);
 
     if (it->open_tasks == 0 && it->ended_tasks > 0) {
-        finish(core, it, MR_OK, "");
+        finish(core, it, MR_OK, "", false /* collected */);
     } else if (changed) {
         mr_iteration_put(core, it);
     }
@@ -287,7 +304,46 @@ void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const c
 {
     MR_ASSERT(code < 0);
     count_losses(core, it);
-    finish(core, it, code, why);
+    finish(core, it, code, why, false /* collected */);
+}
+
+/* So that its readers can be told when its own record is gone. */
+static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
+{
+    Millrace__CollectedRepetition *one = mr_core_new_record(core, &millrace__collected_repetition__descriptor);
+    Millrace__JobRecord *rec = job->rec;
+
+    if (one == NULL) {
+        return;
+    }
+    one->repetition = repetition;
+    one->collected_ms = (uint64_t)core->wall_ms;
+    if (rec->n_collected == MR_COLLECTED_MAX) {
+        mr_record_free(rec->collected[0]);
+        memmove(rec->collected, rec->collected + 1, --rec->n_collected * sizeof(rec->collected[0]));
+    } else {
+        Millrace__CollectedRepetition **bigger =
+            mr_reallocarray(rec->collected, rec->n_collected + 1, sizeof(rec->collected[0]));
+
+        if (bigger == NULL) {
+            mr_core_nomem(core);
+            mr_record_free(one);
+            return;
+        }
+        rec->collected = bigger;
+    }
+    rec->collected[rec->n_collected++] = one;
+}
+
+void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
+{
+    char why[MR_COLLECTED_SIZE];
+
+    MR_ASSERT(it->live_clients == 0);
+    mr_collected_print((uint64_t)core->wall_ms, why);
+    count_losses(core, it);
+    remember_collected(core, it->job, it->rec->repetition);
+    finish(core, it, MR_OK, why, true /* collected */);
 }
 
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
@@ -308,6 +364,7 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     }
     leave_unsettled(core, it);
     mr_iteration_untouch(core, it);
+    mr_alarm_off(core, &it->alarm);
     core->open_iterations -= it->rec->finished ? 0 : 1;
     mr_map_remove(&core->iterations, it->rec->id);
     TAILQ_REMOVE(&core->iteration_list, it, link);

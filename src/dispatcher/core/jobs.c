@@ -25,15 +25,7 @@ bool mr_job_is_anonymous(const struct mr_job *job)
 
 bool mr_job_is_idle(const struct mr_job *job)
 {
-    const struct mr_iteration *it;
-
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
-        if (it->live_clients > 0) {
-            return false;
-        }
-    }
-    return true;
+    return job->live_clients == 0;
 }
 
 const char *mr_job_label(const struct mr_job *job)
@@ -82,6 +74,7 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
         return NULL;
     }
     TAILQ_INIT(&job->iterations);
+    job->alarm.kind = MR_ALARM_JOB;
     job->rec = rec;
     job->dataset = mr_dataset_find(core, rec->dataset_id);
     if (job->dataset == NULL || !mr_stamp_parse(rec->id, &job->id.at)) {
@@ -113,6 +106,14 @@ void mr_job_put(mr_core *core, struct mr_job *job)
     mr_core_put(core, key, &job->rec->base);
 }
 
+void mr_job_note_idle(mr_core *core, struct mr_job *job)
+{
+    job->idle_since = core->now;
+    job->rec->released_ms = (uint64_t)core->wall_ms;
+    mr_job_put(core, job);
+    mr_alarm_by(core, &job->alarm, core->now);
+}
+
 void mr_job_forget(mr_core *core, struct mr_job *job)
 {
     struct mr_dataset_entry *dataset = job->dataset;
@@ -126,6 +127,7 @@ void mr_job_forget(mr_core *core, struct mr_job *job)
     }
     mr_map_remove(&core->jobs, job->slot);
     mr_map_remove(&core->jobs_by_id, job->rec->id);
+    mr_alarm_off(core, &job->alarm);
     TAILQ_REMOVE(&core->job_list, job, link);
     dataset->jobs--;
     mr_dataset_use(core, dataset);
@@ -256,6 +258,38 @@ static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t r
     return NULL;
 }
 
+static const Millrace__CollectedRepetition *find_collected(const struct mr_job *job, uint64_t repetition)
+{
+    for (size_t i = 0; i < job->rec->n_collected; i++) {
+        if (job->rec->collected[i]->repetition == repetition) {
+            return job->rec->collected[i];
+        }
+    }
+    return NULL;
+}
+
+/* How a repetition ended that has, as far as that is known still; NULL if it is not, or without memory. */
+static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job, const struct mr_iteration *it,
+                                      uint64_t repetition)
+{
+    const Millrace__CollectedRepetition *collected = find_collected(job, repetition);
+    Millrace__IterationEnd *end = NULL;
+
+    if (it != NULL && it->rec->end != NULL) {
+        return mr_end_copy(core, it->rec->end);
+    }
+    if (collected != NULL) {
+        end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    }
+    if (end != NULL) {
+        char why[MR_COLLECTED_SIZE];
+
+        mr_collected_print(collected->collected_ms, why);
+        mr_core_set(core, &end->error, why);
+    }
+    return end;
+}
+
 /* May an iteration be created in @job (NULL: in a new one)? */
 static int check_room(const mr_core *core, const struct mr_job *job, mr_error *err)
 {
@@ -307,6 +341,7 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
 static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct wish *wish, struct mr_job **job,
                       struct mr_iteration **it, bool *finished, mr_error *err)
 {
+    const Millrace__CollectedRepetition *collected;
     const struct mr_client *client;
     int rc = check_wish(in, wish, err);
 
@@ -321,6 +356,14 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
     }
     if (*job != NULL) {
         *it = find_repetition(*job, in->repetition);
+        collected = find_collected(*job, in->repetition);
+        if (collected != NULL && in->iteration_id[0] != '\0') {
+            char when[MR_COLLECTED_SIZE];
+
+            /* Its end is not the end that this client was reading towards. */
+            mr_collected_print(collected->collected_ms, when);
+            return mr_error_set(err, MR_EPRECOND, "iteration %.40s was %s", in->iteration_id, when);
+        }
         if (in->repetition < (*job)->rec->ended_below || (*it != NULL && (*it)->rec->finished)) {
             *finished = true; /* whatever became of its record: an ended repetition is never run again */
             return MR_OK;
@@ -372,8 +415,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         mr_core_set(core, &reply->iteration_id, it != NULL ? it->rec->id : "");
         reply->finished = finished;
         reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
-        if (finished && it != NULL && it->rec->end != NULL) {
-            reply->end = mr_end_copy(core, it->rec->end);
+        if (finished) {
+            reply->end = end_of(core, job, it, in->repetition);
         }
     }
 }

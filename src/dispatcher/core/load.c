@@ -7,6 +7,7 @@
 
 #include "json/pbjson.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -287,16 +288,10 @@ static int adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     struct mr_iteration *it = split_key(core, key + strlen("grants/"), &provider, &rest);
     Millrace__GrantRecord *grant = rec;
     struct mr_task *task = NULL;
-    struct mr_task *candidate;
+    char id[MR_TASK_ID_SIZE];
 
-    if (it != NULL) {
-        TAILQ_FOREACH(candidate, &it->tasks, in_iteration)
-        {
-            if (strcmp(candidate->worker->ref, rest) == 0) {
-                task = candidate;
-                break;
-            }
-        }
+    if (it != NULL && (size_t)snprintf(id, sizeof id, "%s/%s", it->rec->id, rest) < sizeof id) {
+        task = mr_task_find(core, id);
     }
     if (task == NULL) {
         return leave_over(core, key, rec);
@@ -410,38 +405,48 @@ static int64_t at_least(int64_t ms, int64_t floor)
     return ms > floor ? ms : floor;
 }
 
-/* Everybody gets a full grace: who was silent because nobody led is not lost. */
+/* Everybody gets a full grace: who was silent because nobody led is not lost. What waits for wall time is looked at
+ * by the first timer, since only a command brings it. */
 static void arm(mr_core *core)
 {
-    int64_t grace = core->config.takeover_grace_ms;
-    int64_t gc =
-        at_least(at_least(core->config.job_gc_timeout_ms, core->config.client_timeout_ms), MR_RESTART_GRACE_MS);
+    const struct mr_core_config *config = &core->config;
+    int64_t gc = config->job_gc_timeout_ms < MR_LONG_MS ? config->job_gc_timeout_ms : 0;
+    struct mr_dataset_entry *dataset;
     struct mr_iteration *it;
     struct mr_worker *worker;
     struct mr_client *client;
+    struct mr_job *job;
 
+    core->collect_from = mr_time_add(core->now, at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS));
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         derive_losses(core, worker);
         worker->seen = core->now;
         worker->lost_at = core->now;
-        if (mr_worker_is_live(worker)) {
-            worker->deadline = mr_time_add(core->now, at_least(core->config.worker_timeout_ms, grace));
-        }
+        worker->deadline = mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
+        mr_alarm_at(core, &worker->alarm, mr_worker_is_live(worker) ? worker->deadline : core->now);
     }
     TAILQ_FOREACH(client, &core->client_list, link)
     {
-        client->deadline = mr_time_add(
-            core->now, client->rec->released ? MR_RELEASED_KEEP_MS : at_least(core->config.client_timeout_ms, grace));
+        client->since = core->now;
+        client->deadline = mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
+        mr_alarm_at(core, &client->alarm, client->rec->released ? core->now : client->deadline);
     }
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
-        if (it->rec->finished) {
-            it->forget_at = mr_time_add(core->now, at_least(MR_FINISHED_KEEP_MS, gc));
-        } else {
-            it->collect_at = it->live_clients == 0 ? mr_time_add(core->now, gc) : MR_NEVER;
-            mr_iteration_unsettle(core, it);
-        }
+        it->since = core->now;
+        mr_alarm_at(core, &it->alarm, core->now);
+        mr_iteration_unsettle(core, it);
+    }
+    TAILQ_FOREACH(job, &core->job_list, link)
+    {
+        job->idle_since = core->now;
+        mr_alarm_at(core, &job->alarm, core->now);
+    }
+    TAILQ_FOREACH(dataset, &core->dataset_list, link)
+    {
+        dataset->since = core->now;
+        mr_alarm_at(core, &dataset->alarm, core->now);
     }
 }
 
@@ -471,7 +476,6 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     while ((worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
         mr_worker_untouch(core, worker);
     }
-    core->next_scan = mr_time_add(now_ms, mr_core_scan_interval(core));
     if (core->failed != 0) {
         if (err != NULL) {
             *err = core->failure;

@@ -167,6 +167,11 @@ void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic, Pr
     effect->message = message;
 }
 
+void mr_core_resign(mr_core *core)
+{
+    add_effect(core, MR_EFFECT_RESIGN);
+}
+
 void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code, const char *why)
 {
     struct mr_effect *effect = add_effect(core, kind);

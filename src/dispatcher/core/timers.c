@@ -1,72 +1,107 @@
 /*
  * What time does: workers and clients that fell silent, iterations nobody reads, records nobody needs, and the work
- * that earlier steps left for later. Each step stays within one transaction; what does not fit comes in the next, which
- * is due at once. While the store is full only what deletes is done. Objects are looked at in turn a few times in the
- * shortest timeout, which costs nothing beside the requests they send.
+ * that earlier steps left for later. Whatever waits for a moment has an alarm; a step rings those that are due as far
+ * as one transaction goes, and what does not fit comes in the next, which is due at once. While the store is full only
+ * what deletes is done. Nothing in here walks over all objects of a kind, except over the workers when one of them is
+ * to be given up.
  */
 #include "dispatcher/core/internal.h"
 
+#include <stddef.h>
 #include <string.h>
 
-#define SCAN_MS_MIN 5
-#define SCAN_MS_MAX 1000
+/* Alarms that ring in one step, so that messages need not wait for many that change nothing. */
+#define RINGS_MAX 1000
+/* Until a lost worker that iterations still need is looked at again. */
+#define WORKER_AGAIN_MS (60 * 1000)
+/* What waits for wall time is looked at so often at least: that clock may be set. */
+#define WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
 
-int64_t mr_core_scan_interval(const mr_core *core)
+/* While the store is full: until what would write is tried again. */
+#define FULL_AGAIN_MS 1000
+
+/* Wall time later than now (another leader's clock was ahead) counts as now. */
+static int64_t wall_age(const mr_core *core, uint64_t stored_ms)
 {
-    int64_t shortest = core->config.worker_timeout_ms;
+    uint64_t now = core->wall_ms > 0 ? (uint64_t)core->wall_ms : 0;
+    uint64_t age = stored_ms < now ? now - stored_ms : 0;
 
-    shortest = core->config.client_timeout_ms < shortest ? core->config.client_timeout_ms : shortest;
-    shortest = core->config.job_gc_timeout_ms < shortest ? core->config.job_gc_timeout_ms : shortest;
-    shortest /= 4;
-    return shortest < SCAN_MS_MIN ? SCAN_MS_MIN : shortest > SCAN_MS_MAX ? SCAN_MS_MAX : shortest;
+    return age < INT64_MAX ? (int64_t)age : INT64_MAX;
+}
+
+int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
+{
+    int64_t grace = core->collect_from - core->now;
+    int64_t left;
+
+    if (keep_ms < MR_LONG_MS) {
+        left = mr_time_add(since, keep_ms) - core->now;
+    } else {
+        left = keep_ms - wall_age(core, stored_ms);
+        left = left < 0 ? 0 : left;
+    }
+    return left > grace ? left : grace;
+}
+
+/* When to look again at what may go in @left. */
+static int64_t look_again(const mr_core *core, int64_t left)
+{
+    return mr_time_add(core->now, left < WALL_AGAIN_MS ? left : WALL_AGAIN_MS);
 }
 
 /* ---------------------------------------------------------------- workers */
 
-static bool is_silent(const mr_core *core, const struct mr_worker *worker)
+/* Silent for half its time already: heartbeats are missing. */
+static bool is_quiet(const mr_core *core, const struct mr_worker *worker)
 {
-    return mr_worker_is_live(worker) && worker->deadline <= core->now;
+    return mr_worker_is_live(worker) && worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
 }
 
 /*
- * A brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it was paused, or cut
- * off). Then all of them get one more full grace, once.
+ * The brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it was paused, or cut
+ * off). Nobody is given up then for one more full timeout. If that changes nothing, somebody else should judge, once;
+ * and if there is nobody, or the loop has had enough of it, it is true. Quiet workers count as silent: those that went
+ * together are not silent in the same millisecond.
  */
-static void brake(mr_core *core)
+static bool is_braked(mr_core *core)
 {
     size_t limit = core->live_workers / 3 > 2 ? core->live_workers / 3 : 2;
-    struct mr_worker *worker;
-    size_t silent = 0, graced = 0;
+    const struct mr_worker *worker;
+    size_t quiet = 0;
 
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
-        silent += is_silent(core, worker) ? 1 : 0;
-    }
-    if (silent <= limit) {
-        return;
+    if (core->brake == MR_BRAKE_ON && core->now < core->brake_until) {
+        return true;
     }
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (is_silent(core, worker) && !worker->graced) {
-            worker->graced = true;
-            worker->deadline = mr_time_add(core->now, core->config.worker_timeout_ms);
-            graced++;
-        }
+        quiet += is_quiet(core, worker) ? 1 : 0;
     }
-    if (graced > 0) {
-        mr_core_trace(core, "%zu of %zu workers are silent: one more grace for %zu", silent, core->live_workers,
-                      graced);
+    if (quiet <= limit) {
+        core->brake = MR_BRAKE_OFF;
+        return false;
     }
+    if (core->brake == MR_BRAKE_OFF) {
+        core->brake = MR_BRAKE_ON;
+        core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
+        mr_core_trace(core, "%zu of %zu workers are silent: one more grace", quiet, core->live_workers);
+        return true;
+    }
+    if (core->brake == MR_BRAKE_ON && core->config.may_resign) {
+        core->config.may_resign = false; /* once: if nobody takes over, the next time it is true */
+        core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
+        mr_core_trace(core, "%zu of %zu workers are silent: somebody else may judge", quiet, core->live_workers);
+        mr_core_resign(core);
+        return true;
+    }
+    core->brake = MR_BRAKE_SPENT;
+    return false;
 }
 
 /* Its loss is counted everywhere, and no iteration needs it to know what ended. */
-static bool is_forgettable(const mr_core *core, const struct mr_worker *worker)
+static bool is_forgettable(const struct mr_worker *worker)
 {
     const struct mr_task *task;
 
-    if (mr_worker_is_live(worker) || mr_time_add(worker->lost_at, MR_LOST_KEEP_MS) > core->now) {
-        return false;
-    }
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         if (task->state == MR_TASK_ENDED || !task->counted) {
@@ -76,23 +111,65 @@ static bool is_forgettable(const mr_core *core, const struct mr_worker *worker)
     return true;
 }
 
-static bool scan_workers(mr_core *core)
+static void ring_lost_worker(mr_core *core, struct mr_worker *worker)
 {
-    struct mr_worker *worker, *next;
+    int64_t left = mr_retention_left(core, worker->lost_at, worker->rec->lost_ms, core->config.worker_retention_ms);
 
-    brake(core);
-    for (worker = TAILQ_FIRST(&core->worker_list); worker != NULL; worker = next) {
-        next = TAILQ_NEXT(worker, link);
-        if (!mr_core_has_room(core, 1)) {
-            return false;
-        }
-        if (is_silent(core, worker)) {
-            if (!core->full) {
-                mr_worker_lose(core, worker, false /* superseded */);
-            }
-        } else if (is_forgettable(core, worker)) {
-            mr_worker_forget(core, worker);
-        }
+    if (left > 0) {
+        mr_alarm_at(core, &worker->alarm, look_again(core, left));
+    } else if (is_forgettable(worker)) {
+        mr_worker_forget(core, worker);
+    } else {
+        mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, WORKER_AGAIN_MS));
+    }
+}
+
+static bool ring_worker(mr_core *core, struct mr_worker *worker)
+{
+    if (!mr_core_has_room(core, 1)) {
+        return false;
+    }
+    if (!mr_worker_is_live(worker)) {
+        ring_lost_worker(core, worker);
+    } else if (worker->deadline > core->now) {
+        mr_alarm_at(core, &worker->alarm, worker->deadline);
+    } else if (core->full) {
+        mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
+    } else if (is_braked(core)) {
+        mr_alarm_at(core, &worker->alarm, core->brake_until);
+    } else {
+        mr_worker_lose(core, worker, false /* superseded */);
+        ring_lost_worker(core, worker);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- clients */
+
+static bool ring_client(mr_core *core, struct mr_client *client)
+{
+    bool live = client->iteration != NULL && !client->rec->released;
+
+    if (!mr_core_has_room(core, 3)) {
+        return false;
+    }
+    if (live && client->deadline > core->now) {
+        mr_alarm_at(core, &client->alarm, client->deadline);
+        return true;
+    }
+    if (live && core->full) {
+        mr_alarm_at(core, &client->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
+        return true;
+    }
+    if (live) {
+        mr_client_release(core, client, false /* by_itself */);
+    }
+    int64_t left = mr_retention_left(core, client->since, client->rec->released_ms, core->config.client_retention_ms);
+
+    if (left > 0) {
+        mr_alarm_at(core, &client->alarm, look_again(core, left));
+    } else {
+        mr_client_forget(core, client);
     }
     return true;
 }
@@ -124,26 +201,37 @@ static bool is_unreachable(const mr_core *core, const struct mr_iteration *it, c
     return it->live_clients > 0;
 }
 
-static bool has_reports(const struct mr_iteration *it)
+/* When the next report of a client of @it will be old enough to count; MR_NEVER if there is none. */
+static int64_t next_report(const mr_core *core, const struct mr_iteration *it, bool *any_counts)
 {
     const struct mr_client *client;
+    int64_t next = MR_NEVER;
 
+    *any_counts = false;
     TAILQ_FOREACH(client, &it->clients, in_iteration)
     {
-        if (client->nunreachable > 0) {
-            return true;
+        for (size_t i = 0; i < client->nunreachable; i++) {
+            int64_t due = mr_time_add(client->unreachable[i].since, core->config.worker_timeout_ms);
+
+            if (due <= core->now) {
+                *any_counts = true;
+            } else if (due < next) {
+                next = due;
+            }
         }
     }
-    return false;
+    return next;
 }
 
+/* False: there was no room for all. */
 static bool close_unreachable(mr_core *core, struct mr_iteration *it)
 {
     struct mr_task *task, *next;
 
-    if (it->rec->finished || core->full || !has_reports(it)) {
-        return true;
+    if (core->full) {
+        return true; /* the next heartbeat reports it again */
     }
+
     for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
         next = TAILQ_NEXT(task, in_iteration);
         if (task->state != MR_TASK_OPEN || !is_unreachable(core, it, task->worker)) {
@@ -161,124 +249,152 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
-/* ---------------------------------------------------------------- clients */
+/* ---------------------------------------------------------------- iterations */
 
-static bool scan_clients(mr_core *core)
+static bool is_dynamic(const struct mr_iteration *it)
 {
-    struct mr_client *client, *next;
-
-    for (client = TAILQ_FIRST(&core->client_list); client != NULL; client = next) {
-        next = TAILQ_NEXT(client, link);
-        if (client->deadline > core->now) {
-            continue;
-        }
-        if (!mr_core_has_room(core, 3)) {
-            return false;
-        }
-        if (client->iteration != NULL && !client->rec->released) {
-            if (!core->full) {
-                mr_client_release(core, client, false /* by_itself */);
-            }
-        } else {
-            mr_client_forget(core, client);
-        }
-    }
-    return true;
+    return it->job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
 }
 
-/* ---------------------------------------------------------------- iterations, jobs, datasets */
+static bool has_gone_on(const struct mr_iteration *it)
+{
+    const struct mr_iteration *other;
 
-static bool is_past_use(const mr_core *core, const struct mr_iteration *it)
+    TAILQ_FOREACH(other, &it->job->iterations, in_job)
+    {
+        if (other->rec->repetition > it->rec->repetition) {
+            return true;
+        }
+    }
+    return it->job->rec->ended_below > it->rec->repetition;
+}
+
+/* Until it may go; MR_NEVER: something else has to happen first, which will ring its alarm. */
+static int64_t iteration_left(const mr_core *core, const struct mr_iteration *it)
 {
     if (it->live_clients > 0) {
-        return false;
+        return MR_NEVER;
     }
     if (it->rec->finished) {
-        return it->forget_at <= core->now && it->rec->repetition < it->job->rec->ended_below;
+        return it->rec->repetition >= it->job->rec->ended_below
+                   ? MR_NEVER
+                   : mr_retention_left(core, it->since, it->rec->finished_ms, core->config.finished_retention_ms);
     }
-    return it->collect_at <= core->now && it->job->rec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-}
-
-static bool scan_iterations(mr_core *core)
-{
-    struct mr_iteration *it, *next;
-
-    for (it = TAILQ_FIRST(&core->iteration_list); it != NULL; it = next) {
-        next = TAILQ_NEXT(it, link);
-        if (!mr_core_has_room(core, 1)) {
-            return false;
-        }
-        if (!close_unreachable(core, it)) {
-            return false;
-        }
-        if (is_past_use(core, it)) {
-            mr_core_trace(core, "iteration %s: %s", it->rec->id, it->rec->finished ? "forgotten" : "collected");
-            mr_iteration_forget(core, it, false /* with_job */);
-        }
+    if (is_dynamic(it) && !core->config.gc_dynamic && !has_gone_on(it)) {
+        return MR_NEVER;
     }
-    return true;
+    return mr_retention_left(core, it->since, it->rec->unread_ms, core->config.job_gc_timeout_ms);
 }
 
-/* Retention goes by wall time, since timers start anew with each leader and a daily roll-out must not keep things for
- * ever. */
-static bool is_older(const mr_core *core, uint64_t since_ms, int64_t retention_ms)
+static void end_of_iteration(mr_core *core, struct mr_iteration *it)
 {
-    return core->wall_ms > 0 && since_ms < (uint64_t)core->wall_ms &&
-           (uint64_t)core->wall_ms - since_ms > (uint64_t)retention_ms;
+    if (it->rec->finished) {
+        mr_core_trace(core, "iteration %s: forgotten", it->rec->id);
+        mr_iteration_forget(core, it, false /* with_job */);
+    } else if (is_dynamic(it)) {
+        mr_iteration_collect(core, it);
+        mr_alarm_at(core, &it->alarm, mr_time_add(core->now, 1));
+    } else {
+        mr_core_trace(core, "iteration %s: collected", it->rec->id);
+        mr_iteration_forget(core, it, false /* with_job */);
+    }
 }
 
-static bool is_job_past_use(const mr_core *core, const struct mr_job *job)
+static bool ring_iteration(mr_core *core, struct mr_iteration *it)
 {
-    const struct mr_iteration *it;
-    bool read_lately = false;
+    bool reports;
+    int64_t report = next_report(core, it, &reports);
+    int64_t left;
 
-    if (!mr_job_is_idle(job)) {
+    if (!mr_core_has_room(core, 1 + MR_SETTLE_CHANGES) || (reports && !close_unreachable(core, it))) {
         return false;
     }
-    if (!mr_job_is_anonymous(job)) {
-        return job->rec->released_ms != 0 && is_older(core, job->rec->released_ms, core->config.job_retention_ms);
+    left = iteration_left(core, it);
+    if (left <= 0 && core->full && !it->rec->finished && is_dynamic(it)) {
+        left = FULL_AGAIN_MS;
     }
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
-        read_lately = read_lately || (it->rec->finished ? it->forget_at : it->collect_at) > core->now;
+    if (left <= 0) {
+        end_of_iteration(core, it);
+        return true;
     }
-    return !read_lately;
+    int64_t again = left != MR_NEVER ? look_again(core, left) : MR_NEVER;
+
+    mr_alarm_at(core, &it->alarm, report < again ? report : again);
+    return true;
 }
 
-static bool scan_jobs(mr_core *core)
-{
-    struct mr_job *job, *next;
+/* ---------------------------------------------------------------- jobs, datasets */
 
-    for (job = TAILQ_FIRST(&core->job_list); job != NULL; job = next) {
-        next = TAILQ_NEXT(job, link);
-        if (!mr_core_has_room(core, 2)) {
-            return false;
-        }
-        if (is_job_past_use(core, job)) {
-            mr_job_forget(core, job);
-        }
+static bool ring_job(mr_core *core, struct mr_job *job)
+{
+    int64_t keep = mr_job_is_anonymous(job) ? core->config.job_gc_timeout_ms : core->config.job_retention_ms;
+
+    if (!mr_core_has_room(core, 2)) {
+        return false;
+    }
+    mr_alarm_off(core, &job->alarm);
+    if (!mr_job_is_idle(job)) {
+        return true; /* its last client rings it */
+    }
+    if (job->rec->released_ms == 0 && core->full) {
+        mr_alarm_at(core, &job->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
+        return true;
+    }
+    if (job->rec->released_ms == 0) { /* nobody wrote down when: it is now */
+        mr_job_note_idle(core, job);
+    }
+    int64_t left = mr_retention_left(core, job->idle_since, job->rec->released_ms, keep);
+
+    if (left > 0) {
+        mr_alarm_at(core, &job->alarm, look_again(core, left));
+    } else {
+        mr_job_forget(core, job);
     }
     return true;
 }
 
-static bool scan_datasets(mr_core *core)
+static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
 {
-    struct mr_dataset_entry *dataset, *next;
+    int64_t keep = core->config.dataset_retention_ms;
+    int64_t left;
 
-    for (dataset = TAILQ_FIRST(&core->dataset_list); dataset != NULL; dataset = next) {
-        next = TAILQ_NEXT(dataset, link);
-        if (!mr_core_has_room(core, 1)) {
-            return false;
-        }
-        if (dataset->jobs == 0 && !mr_dataset_is_named(dataset) &&
-            is_older(core, dataset->rec->used_ms, core->config.dataset_retention_ms)) {
-            mr_dataset_forget(core, dataset);
-        }
+    if (!mr_core_has_room(core, 1)) {
+        return false;
+    }
+    mr_alarm_off(core, &dataset->alarm);
+    if (dataset->jobs > 0 || mr_dataset_is_named(dataset)) {
+        return true; /* its last job rings it */
+    }
+    left = mr_retention_left(core, dataset->since, dataset->rec->used_ms, keep);
+    if (left > 0) {
+        mr_alarm_at(core, &dataset->alarm, look_again(core, left));
+    } else {
+        mr_dataset_forget(core, dataset);
     }
     return true;
 }
 
-/* ---------------------------------------------------------------- what earlier steps left */
+/* ---------------------------------------------------------------- all of them */
+
+#define OWNER(alarm, type) ((type *)(void *)((char *)(alarm)-offsetof(type, alarm)))
+
+/* False: there is no room for what it would change. */
+static bool ring(mr_core *core, struct mr_alarm *alarm)
+{
+    switch (alarm->kind) {
+    case MR_ALARM_WORKER:
+        return ring_worker(core, OWNER(alarm, struct mr_worker));
+    case MR_ALARM_CLIENT:
+        return ring_client(core, OWNER(alarm, struct mr_client));
+    case MR_ALARM_ITERATION:
+        return ring_iteration(core, OWNER(alarm, struct mr_iteration));
+    case MR_ALARM_JOB:
+        return ring_job(core, OWNER(alarm, struct mr_job));
+    case MR_ALARM_DATASET:
+        return ring_dataset(core, OWNER(alarm, struct mr_dataset_entry));
+    }
+    return false;
+}
 
 static void settle(mr_core *core)
 {
@@ -316,14 +432,15 @@ static void sweep(mr_core *core)
 
 void mr_core_do_timer(mr_core *core)
 {
-    settle(core);
-    if (core->scan_again || core->next_scan <= core->now) {
-        bool whole =
-            scan_workers(core) && scan_clients(core) && scan_iterations(core) && scan_jobs(core) && scan_datasets(core);
+    struct mr_alarm *alarm;
 
-        core->scan_again = !whole;
-        core->next_scan = mr_time_add(core->now, mr_core_scan_interval(core));
-        settle(core);
+    settle(core);
+    for (int i = 0; i < RINGS_MAX && core->failed == 0; i++) {
+        alarm = mr_alarm_first(core);
+        if (alarm == NULL || alarm->due > core->now || !ring(core, alarm)) {
+            break;
+        }
     }
+    settle(core);
     sweep(core);
 }

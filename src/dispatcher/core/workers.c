@@ -50,6 +50,7 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
     }
     TAILQ_INIT(&worker->tasks);
     worker->rec = rec;
+    worker->alarm.kind = MR_ALARM_WORKER;
     worker->deadline = MR_NEVER;
     worker->version = ++core->versions;
     if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 || !mr_stamp_parse(rec->registered, &worker->registered) ||
@@ -81,9 +82,9 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker)
     int64_t deadline = mr_time_add(core->now, core->config.worker_timeout_ms);
 
     worker->seen = core->now;
-    worker->graced = false;
     if (deadline > worker->deadline || worker->deadline == MR_NEVER) {
         worker->deadline = deadline;
+        mr_alarm_by(core, &worker->alarm, deadline);
     }
 }
 
@@ -95,6 +96,7 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded)
     MR_ASSERT(mr_worker_is_live(worker));
     worker->lost = mr_core_stamp(core);
     worker->lost_at = core->now;
+    mr_alarm_by(core, &worker->alarm, core->now);
     mr_stamp_print(worker->lost, stamp);
     mr_core_set(core, &worker->rec->lost, stamp);
     worker->rec->superseded = superseded;
@@ -133,6 +135,7 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
     if (mr_map_get(&core->workers, worker->rec->incarnation) == worker) {
         mr_map_remove(&core->workers, worker->rec->incarnation);
     }
+    mr_alarm_off(core, &worker->alarm);
     TAILQ_REMOVE(&core->worker_list, worker, link);
     core->lives--;
     mr_core_worker_free(worker);

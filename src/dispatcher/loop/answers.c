@@ -259,6 +259,9 @@ static void release(struct mr_loop *l, struct mr_held *h)
     case MR_EFFECT_END_WORKER:
         end_streams_of(l, h);
         break;
+    case MR_EFFECT_RESIGN:
+        l->resigning = true;
+        break;
     }
 }
 

@@ -66,6 +66,8 @@ struct mr_loop {
     int64_t now_ms;  /* of this turn */
     int64_t late_ms; /* by which this turn was late; told to the core once */
     uint64_t tokens;
+    bool resigning;      /* the core asks for it */
+    int64_t resigned_ms; /* last did; 0: never */
     bool stopping;
     bool leaving; /* the member was told to stop */
     bool exiting;

@@ -79,6 +79,21 @@ static void drain(struct mr_loop *l)
     }
 }
 
+/* Most workers are silent: if that is this process's fault, another one hears them. */
+static void resign(struct mr_loop *l)
+{
+    if (!l->resigning) {
+        return;
+    }
+    l->resigning = false;
+    if (!l->serving || l->ndispatchers < 2) {
+        return; /* Nobody else can judge. */
+    }
+    mr_log(MR_LOG_WARN, "many workers are silent, letting another dispatcher lead", NULL);
+    l->resigned_ms = l->now_ms;
+    mr_member_step_down(l->member, l->opts.lease_ttl_ms, l->now_ms, (uint64_t)mr_wall_ms());
+}
+
 /* Somebody should know why nothing works. */
 static void complain(struct mr_loop *l)
 {
@@ -145,6 +160,7 @@ static void turn(struct mr_loop *l, struct mr_item *items)
         mr_loop_release(l);
         keep_budget(l);
     }
+    resign(l);
     complain(l);
 }
 

@@ -32,6 +32,11 @@ struct mr_loop_options {
     int64_t worker_timeout_ms;
     int64_t client_timeout_ms;
     int64_t job_gc_timeout_ms; /* < 0: never */
+    bool gc_dynamic;
+    int64_t finished_retention_ms;
+    int64_t client_retention_ms;
+    int64_t worker_retention_ms;
+    int64_t job_retention_ms;
     int64_t dataset_retention_ms;
 };
 

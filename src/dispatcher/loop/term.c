@@ -16,6 +16,7 @@
 #define HEARTBEAT_SLACK_MS 5000
 #define STORE_WARN_PERCENT 70
 #define STORE_WARN_EVERY_MS 600000
+#define RESIGN_MS (10 * 60 * 1000)
 #define NEVER_MS (INT64_C(100) * 365 * 86400 * 1000)
 
 /* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. */
@@ -47,6 +48,14 @@ static int64_t takeover_grace_ms(const struct mr_loop *l)
     return l->opts.worker_timeout_ms > deposed ? l->opts.worker_timeout_ms : deposed;
 }
 
+/* Not again and again: when all have tried, what they see is true. */
+static bool may_resign(const struct mr_loop *l)
+{
+    int64_t quiet = 10 * l->opts.worker_timeout_ms;
+
+    return l->resigned_ms == 0 || l->now_ms - l->resigned_ms > (quiet > RESIGN_MS ? quiet : RESIGN_MS);
+}
+
 static void trace(void *ctx, const char *line)
 {
     (void)ctx;
@@ -65,7 +74,13 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
                                     .client_timeout_ms = l->opts.client_timeout_ms,
                                     .job_gc_timeout_ms =
                                         l->opts.job_gc_timeout_ms > 0 ? l->opts.job_gc_timeout_ms : NEVER_MS,
+                                    .gc_dynamic = l->opts.gc_dynamic,
+                                    .finished_retention_ms = l->opts.finished_retention_ms,
+                                    .client_retention_ms = l->opts.client_retention_ms,
+                                    .worker_retention_ms = l->opts.worker_retention_ms,
+                                    .job_retention_ms = l->opts.job_retention_ms,
                                     .dataset_retention_ms = l->opts.dataset_retention_ms,
+                                    .may_resign = may_resign(l),
                                     .takeover_grace_ms = takeover_grace_ms(l),
                                     .heartbeat_ms = l->opts.heartbeat_ms,
                                     .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};

@@ -1,0 +1,421 @@
+/* The core and time: who is given up when, what is forgotten after how long, under leaders that come and go. */
+#include "core_support.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+static const int64_t hundred[] = {100};
+static const char FP1[] = "00000000000000000000000000000001";
+static const char FP2[] = "00000000000000000000000000000002";
+
+static struct table *start(const struct mr_core_config *config)
+{
+    struct table *t = mr_calloc(1, sizeof *t);
+
+    table_open(t, config);
+    assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+    return t;
+}
+
+static void stop(struct table *t)
+{
+    table_close(t);
+    mr_free(t);
+}
+
+static void keep(char *out, const char *id)
+{
+    snprintf(out, 64, "%s", id);
+}
+
+/* The iteration that was opened last. */
+static void release_opened(struct table *t, const char *client)
+{
+    char iteration[64];
+
+    keep(iteration, opened(t)->iteration_id);
+    assert_int_equal(release_client(t, client, iteration), MR_OK);
+}
+
+static void add_workers(struct table *t, int from, int to)
+{
+    char name[16], address[16];
+
+    for (int i = from; i < to; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        snprintf(address, sizeof address, "h%d:1", i);
+        assert_int_equal(add_worker(t, name, address), MR_OK);
+    }
+}
+
+static size_t lost_workers(struct table *t, int n)
+{
+    char name[16];
+    size_t lost = 0;
+
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "w%d", i);
+        lost += beat_worker(t, name) == MR_ENOTFOUND ? 1 : 0;
+    }
+    return lost;
+}
+
+/* Timers run until @ms are over or one of them asks for another leader. */
+static bool resigns_within(struct table *t, int64_t ms)
+{
+    int64_t until = t->now + ms;
+    struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+
+    while (mr_core_next_timer(t->core) <= until) {
+        if (mr_core_next_timer(t->core) > t->now) {
+            t->wall += mr_core_next_timer(t->core) - t->now;
+            t->now = mr_core_next_timer(t->core);
+        }
+        table_step(t, &timer);
+        for (size_t i = 0; i < t->out.neffects; i++) {
+            if (t->out.effects[i].kind == MR_EFFECT_RESIGN) {
+                return true;
+            }
+        }
+    }
+    t->wall += until - t->now;
+    t->now = until;
+    return false;
+}
+
+/* ---------------------------------------------------------------- silence */
+
+/* Their last heartbeats are spread over seconds: no single moment has many silent ones. */
+static void mass_expiry_that_comes_bit_by_bit_is_braked(void **state)
+{
+    struct table *t = start(NULL);
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        add_workers(t, i, i + 1);
+        table_wait(t, SECOND);
+    }
+    table_wait(t, 62 * SECOND);
+    assert_int_equal(lost_workers(t, 12), 0);
+    stop(t);
+}
+
+static void few_silent_workers_are_lost_without_a_grace(void **state)
+{
+    struct table *t = start(NULL);
+
+    (void)state;
+    add_workers(t, 0, 9);
+    for (int i = 0; i < 61; i++) {
+        table_wait(t, SECOND);
+        assert_int_equal(beat_worker(t, "w3") + beat_worker(t, "w4") + beat_worker(t, "w5") + beat_worker(t, "w6") +
+                             beat_worker(t, "w7") + beat_worker(t, "w8"),
+                         MR_OK);
+    }
+    assert_int_equal(lost_workers(t, 9), 3);
+    stop(t);
+}
+
+static void a_leader_that_keeps_hearing_nobody_resigns_once(void **state)
+{
+    struct mr_core_config config = {.may_resign = true};
+    struct table *t = start(&config);
+
+    (void)state;
+    add_workers(t, 0, 12);
+    assert_false(resigns_within(t, 119 * SECOND));
+    assert_true(resigns_within(t, 2 * SECOND));
+    assert_false(resigns_within(t, 59 * SECOND)); /* nobody has taken over: one more grace, */
+    assert_int_equal(table_count(t, "workers/"), 12);
+    assert_false(resigns_within(t, 2 * SECOND)); /* and then it is true */
+    assert_int_equal(lost_workers(t, 12), 12);
+    stop(t);
+}
+
+static void timers_that_run_late_find_nobody_silent(void **state)
+{
+    struct table *t = start(NULL);
+    struct mr_command timer = {.kind = MR_COMMAND_TIMER, .late_ms = 500 * SECOND};
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 1);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    t->now += 500 * SECOND;
+    t->wall += 500 * SECOND;
+    table_step(t, &timer);
+    assert_int_equal(beat_worker(t, "w0"), MR_OK);
+    assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+    stop(t);
+}
+
+/* ---------------------------------------------------------------- takeover */
+
+static void nothing_is_collected_before_clients_found_the_new_leader(void **state)
+{
+    struct mr_core_config config = {.job_gc_timeout_ms = 20, .finished_retention_ms = 20, .client_timeout_ms = 10000};
+    struct table *t = start(&config);
+    char iteration[64], job[64];
+
+    (void)state;
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    release_client(t, "c1", iteration);
+    table_take_over(t);
+    table_wait(t, 14 * SECOND);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .job_id = job});
+    assert_string_equal(opened(t)->iteration_id, iteration);
+    release_client(t, "c2", iteration);
+    table_wait(t, 2 * SECOND);
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    stop(t);
+}
+
+static void retention_fires_though_a_leader_lives_a_day(void **state)
+{
+    struct mr_core_config config = {.job_gc_timeout_ms = 2 * DAY,
+                                    .finished_retention_ms = 2 * DAY,
+                                    .client_retention_ms = 2 * DAY,
+                                    .worker_retention_ms = 2 * DAY,
+                                    .dataset_retention_ms = 2 * DAY};
+    struct table *t = start(&config);
+    char iteration[64];
+
+    (void)state;
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    add_workers(t, 0, 1);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    end_task(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, NULL);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
+    keep(iteration, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = FP2, .name = "short"});
+    release_opened(t, "c2");
+    release_client(t, "c1", iteration);
+    for (int day = 0; day < 2; day++) {
+        table_wait(t, DAY - HOUR);
+        table_take_over(t);
+    }
+    assert_int_equal(table_count(t, "iterations/"), 3);
+    assert_int_equal(table_count(t, "clients/"), 2);
+    assert_int_equal(table_count(t, "workers/"), 1);
+    for (int day = 0; day < 3; day++) {
+        table_wait(t, DAY - HOUR);
+        table_take_over(t);
+    }
+    assert_int_equal(table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "workers/"), 0);
+    assert_int_equal(table_count(t, "jobs/"), 2);
+    for (int day = 0; day < 5; day++) {
+        table_wait(t, DAY - HOUR);
+        table_take_over(t);
+    }
+    assert_int_equal(table_count(t, "jobs/"), 0);
+    for (int day = 0; day < 3; day++) {
+        table_wait(t, DAY - HOUR);
+        table_take_over(t);
+    }
+    table_wait(t, HOUR);
+    assert_int_equal(t->count, 2); /* a dataset with a name and its definition */
+    stop(t);
+}
+
+static void a_time_that_is_still_to_come_counts_as_now(void **state)
+{
+    struct table *t = start(NULL);
+
+    (void)state;
+    t->wall += 30 * DAY; /* this leader's clock is ahead */
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    release_opened(t, "c1");
+    t->wall -= 30 * DAY;
+    table_take_over(t);
+    table_wait(t, 29 * DAY);
+    assert_int_equal(table_count(t, "jobs/"), 1);
+    table_wait(t, 9 * DAY);
+    assert_int_equal(table_count(t, "jobs/"), 0);
+    stop(t);
+}
+
+/* ---------------------------------------------------------------- what is over is not run again */
+
+static void a_forgotten_repetition_is_not_run_again(void **state)
+{
+    struct table *t = start(NULL);
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 1);
+    open_job(t, (struct open_args){.client = "a", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    end_task(t, "w0", task_of(iteration, "w0", 1), 0, NULL);
+    release_client(t, "a", iteration);
+    table_wait(t, HOUR);
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    table_take_over(t);
+    open_job(t, (struct open_args){.client = "b", .dataset = "numbers", .name = "train", .dynamic = true});
+    assert_true(opened(t)->finished);
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    stop(t);
+}
+
+static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **state)
+{
+    struct table *t = start(NULL);
+    char first[64], job[64];
+    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
+
+    (void)state;
+    add_workers(t, 0, 1);
+    open_job(t, args);
+    keep(first, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    release_client(t, "c1", first);
+    for (int i = 0; i < 60; i++) {
+        table_wait(t, 10 * SECOND);
+        beat_worker(t, "w0");
+    }
+    assert_int_equal(watch_worker(t, "w0")->n_tasks, 1); /* it may still be wanted */
+    args.repetition = 1;
+    open_job(t, args);
+    assert_string_not_equal(opened(t)->iteration_id, first);
+    table_wait(t, 0);
+    assert_int_equal(watch_worker(t, "w0")->n_tasks, 1); /* only the second one's */
+    assert_non_null(strstr(table_get(t, "jobs/train"), "\"collected\":[{\"collectedMs\":"));
+    args.client = "c2";
+    args.repetition = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(open_job(t, args), MR_OK);
+        assert_true(opened(t)->finished);
+        assert_non_null(strstr(opened(t)->end->error, "collected at 2023-11-14T22:23:20Z"));
+        args.iteration_id = first; /* was reading it */
+        assert_int_equal(open_job(t, args), MR_EPRECOND);
+        assert_non_null(strstr(the_reply(t)->error.message, "collected at 2023"));
+        args.iteration_id = NULL;
+        table_take_over(t);
+        table_wait(t, HOUR);
+    }
+    assert_int_equal(table_count(t, "iterations/"), 1); /* of the first, only the job's memory is left */
+    stop(t);
+}
+
+static void a_late_call_to_a_job_that_died_makes_no_new_one(void **state)
+{
+    struct table *t = start(NULL);
+    char job[64];
+
+    (void)state;
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(job, opened(t)->job_id);
+    release_opened(t, "c1");
+    table_wait(t, 8 * DAY);
+    assert_int_equal(table_count(t, "jobs/"), 0);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = job}),
+        MR_ENOTFOUND);
+    assert_int_equal(table_count(t, "jobs/"), 0);
+    stop(t);
+}
+
+static void a_job_with_a_client_does_not_die(void **state)
+{
+    struct table *t = start(NULL);
+    char iteration[64];
+
+    (void)state;
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    for (int i = 0; i < 10 * 24 * 60; i++) {
+        table_wait(t, MINUTE);
+        assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+    }
+    stop(t);
+}
+
+/* ---------------------------------------------------------------- order and left-overs */
+
+static void a_dataset_goes_before_its_parts(void **state)
+{
+    struct mr_core_config config = {.dataset_retention_ms = 2 * HOUR};
+    struct table *t = start(&config);
+    struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+    char dataset[64];
+
+    (void)state;
+    snprintf(dataset, sizeof dataset, "datasets/%s", FP2);
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    while (table_get(t, dataset) != NULL) {
+        assert_int_equal(table_count(t, "blobs/"), 2);
+        table_wait(t, mr_core_next_timer(t->core) - t->now - 1);
+        t->now++;
+        t->wall++;
+        table_step(t, &timer);
+    }
+    table_take_over(t); /* whatever the last leader did not get to */
+    table_wait(t, 0);
+    assert_int_equal(table_count(t, "blobs/"), 1);
+    stop(t);
+}
+
+/* Its iterations are more than one transaction: a leader that dies after the first leaves left-overs, nothing else. */
+static void a_job_that_goes_goes_as_a_whole(void **state)
+{
+    struct table *t = start(NULL);
+    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
+
+    (void)state;
+    add_workers(t, 0, 3);
+    for (args.repetition = 0; args.repetition < 200; args.repetition++) {
+        assert_int_equal(open_job(t, args), MR_OK);
+        get_splits(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, 1, 4);
+    }
+    args.repetition = 199;
+    open_job(t, args);
+    release_opened(t, "c1");
+    while (table_count(t, "jobs/") > 0) {
+        struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+
+        t->wall += HOUR;
+        t->now += HOUR;
+        table_step(t, &timer);
+    }
+    table_take_over(t);
+    assert_int_equal(open_job(t, args), MR_OK); /* a new job of that name, with a new beginning */
+    table_wait(t, 0);
+    assert_int_equal(table_count(t, "iterations/"), 1);
+    assert_int_equal(table_count(t, "grants/") + table_count(t, "cursors/"), 0);
+    stop(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mass_expiry_that_comes_bit_by_bit_is_braked),
+        cmocka_unit_test(few_silent_workers_are_lost_without_a_grace),
+        cmocka_unit_test(a_leader_that_keeps_hearing_nobody_resigns_once),
+        cmocka_unit_test(timers_that_run_late_find_nobody_silent),
+        cmocka_unit_test(nothing_is_collected_before_clients_found_the_new_leader),
+        cmocka_unit_test(retention_fires_though_a_leader_lives_a_day),
+        cmocka_unit_test(a_time_that_is_still_to_come_counts_as_now),
+        cmocka_unit_test(a_forgotten_repetition_is_not_run_again),
+        cmocka_unit_test(a_dynamic_iteration_is_collected_once_its_job_has_gone_on),
+        cmocka_unit_test(a_late_call_to_a_job_that_died_makes_no_new_one),
+        cmocka_unit_test(a_job_with_a_client_does_not_die),
+        cmocka_unit_test(a_dataset_goes_before_its_parts),
+        cmocka_unit_test(a_job_that_goes_goes_as_a_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
