@@ -124,13 +124,13 @@ static void the_next_leader_gives_the_same_answer(void **state)
     /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on them. */
     expect(sim, "[    110] dispatcher 0: killed\n"
                 "[   2111] dispatcher 1: leads\n"
-                "[   3240] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
-                "[   3344] task 1.3/w0.1: end of provider 0, repetition 0\n"
-                "[   3348] task 1.3/w0.1: ended\n"
-                "[   3348] iteration 1.3: finished\n"
-                "[   3351] client 0: end of repetition 0\n"
-                "[   3352] client c0: left iteration 1.3\n"
-                "[   3355] client 0: has read everything\n");
+                "[   3252] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
+                "[   3386] task 1.3/w0.1: end of provider 0, repetition 0\n"
+                "[   3390] task 1.3/w0.1: ended\n"
+                "[   3390] iteration 1.3: finished\n"
+                "[   3393] client 0: end of repetition 0\n"
+                "[   3394] client c0: left iteration 1.3\n"
+                "[   3397] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
