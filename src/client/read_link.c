@@ -13,8 +13,6 @@
 
 #include <string.h>
 
-/* A worker counts as unreachable after this. */
-#define UNREACHABLE_MS 3000
 #define UNREACHABLE_MAX 64
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
@@ -261,34 +259,15 @@ static int open_job(mr_reader *r, mr_error *err)
     return rc;
 }
 
-/* Incarnations of workers that cannot be reached; lent, tasks stay until the reader's end. */
-static size_t unreachable(mr_reader *r, char *list[UNREACHABLE_MAX])
-{
-    struct mr_read_task *t;
-    int64_t now = mr_now_ms();
-    size_t n = 0;
-
-    MR_LOCK(&r->lock);
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        bool away = !t->settled && !t->closed && t->failing_ms != 0 && now - t->failing_ms >= UNREACHABLE_MS;
-
-        if (away && n < UNREACHABLE_MAX) {
-            list[n++] = t->incarnation;
-        }
-    }
-    return n;
-}
-
 static int heartbeat(mr_reader *r, mr_error *err)
 {
     Millrace__ClientHeartbeatRequest req = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
     Millrace__ClientHeartbeatReply *reply = NULL;
-    char *list[UNREACHABLE_MAX];
+    char *list[UNREACHABLE_MAX]; /* lent: tasks stay until the reader's end */
 
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    req.n_unreachable = unreachable(r, list);
+    req.n_unreachable = mr_read_unreachable(r, list, UNREACHABLE_MAX);
     req.unreachable = list;
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
@@ -305,11 +284,15 @@ static int heartbeat(mr_reader *r, mr_error *err)
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
 static bool rest(mr_reader *r)
 {
+    mr_error err;
+
     MR_LOCK(&r->lock);
     int64_t until = mr_now_ms() + r->heartbeat_ms;
-
     while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
+    }
+    if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {
+        mr_reader_fail_locked(r, &err);
     }
     return !r->stopping && !r->finished && !r->failed;
 }

@@ -19,6 +19,7 @@
 #include "client/reader_internal.h"
 #include "element/frame.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define RETRY_MS_FIRST 50
@@ -30,6 +31,12 @@
 /* A worker that was asked to give a credit back and says nothing for so long is not waited for. */
 #define REVOKED_MS 200
 
+/* Of the credits: who cannot be reached takes none away from the others. */
+static bool has_share_locked(const struct mr_read_task *t)
+{
+    return !t->end && !t->closed && (t->connected || t->failing_ms == 0);
+}
+
 static unsigned open_tasks_locked(const mr_reader *r)
 {
     const struct mr_read_task *t;
@@ -37,7 +44,7 @@ static unsigned open_tasks_locked(const mr_reader *r)
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        n += !t->end && !t->closed;
+        n += has_share_locked(t);
     }
     return n > 0 ? n : 1;
 }
@@ -52,7 +59,7 @@ bool mr_read_few_credits_locked(const mr_reader *r)
 static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_t *limit_bytes)
 {
     const mr_reader *r = t->reader;
-    unsigned tasks = open_tasks_locked(r);
+    unsigned tasks = open_tasks_locked(r) + (has_share_locked(t) ? 0 : 1);
     uint64_t window_max = MR_WINDOW_MAX;
 
     if (r->opts.max_outstanding > 0) {
@@ -328,6 +335,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     t->failures = 0;
     t->failing_ms = 0;
     t->complained = false;
+    r->reached = true;
     if (c->header->end) {
         t->end = true;
         t->goodbye = !owes_returns_locked(t);
@@ -396,7 +404,10 @@ static void on_sent(void *ctx, mr_rpc_stream *stream)
     (void)stream;
     MR_LOCK(&t->reader->lock);
     t->sending = false;
-    t->connected = true;
+    if (!t->connected) {
+        t->connected = true;
+        t->connected_ms = mr_now_ms();
+    }
     mr_read_task_tell_locked(t, t->unsaid);
     mr_read_grant_locked(t->reader);
 }
@@ -408,6 +419,11 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     int64_t now = mr_now_ms();
 
     MR_LOCK(&r->lock);
+    if (mr_read_task_stands_locked(t, now)) {
+        t->failing_ms = 0; /* until now */
+        t->failures = 0;
+        t->complained = false;
+    }
     t->stream = NULL;
     t->connected = false;
     t->sending = false;
@@ -423,10 +439,11 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
         if (t->failing_ms == 0) {
             t->failing_ms = now;
         }
+        (void)snprintf(t->why, sizeof t->why, "%.159s", rc < 0 ? err->message : "it refuses");
         if (!t->complained && now - t->failing_ms >= COMPLAIN_MS) {
             t->complained = true;
             mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker",
-                   "%s", t->address, "error", "%s", rc < 0 ? err->message : "it closes the stream", NULL);
+                   "%s", t->address, "error", "%s", t->why, NULL);
         }
         t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
     }

@@ -41,13 +41,15 @@ struct mr_read_task {
     bool settled;  /* ... and knows that we know: no need to connect again */
     bool closed;   /* the dispatcher says that it ended or is lost */
     bool failed;
-    mr_error err;       /* failed */
-    int64_t told_ms;    /* when credits were sent last */
-    int64_t granted_ms; /* when a single credit was given (few credits for many tasks) */
-    int64_t retry_ms;   /* not connected: when to try */
-    unsigned failures;  /* since the last message */
-    int64_t failing_ms; /* since when it cannot be reached; 0: it can */
-    bool complained;    /* ... and people were told */
+    mr_error err;         /* failed */
+    int64_t told_ms;      /* when credits were sent last */
+    int64_t granted_ms;   /* when a single credit was given (few credits for many tasks) */
+    int64_t retry_ms;     /* not connected: when to try */
+    unsigned failures;    /* since the last message */
+    int64_t connected_ms; /* since when this stream is */
+    int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
+    char why[160];        /* failing: what was seen last */
+    bool complained;      /* ... and people were told */
 };
 
 struct mr_reader {
@@ -76,6 +78,7 @@ struct mr_reader {
     struct mr_read_end end; /* finished */
     bool told_end;          /* ... and was told of: in the tally, in the log */
     bool failed;
+    bool reached; /* some worker sent something */
     bool stopping;
     bool waiting; /* pull does */
     bool ack_due; /* something came or was returned that its worker was not told yet */
@@ -98,6 +101,15 @@ void mr_read_grant_locked(mr_reader *r);
 int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms);
 bool mr_read_few_credits_locked(const mr_reader *r);
 void mr_read_task_free(struct mr_read_task *t);
+
+/* ---- read_reach.c ---- */
+
+/* Its stream has stood for long enough to prove that the worker is there. */
+bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms);
+/* Incarnations of workers that cannot be reached, lent as long as the reader lives. */
+size_t mr_read_unreachable(mr_reader *r, char **list, size_t max);
+/* None of the workers was ever reached, for the connect timeout; @err names them. */
+bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err);
 
 /* ---- read_link.c ---- */
 

@@ -126,6 +126,7 @@ static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size
     mr_mutex_lock(&d->lock);
     bool held = begin(d, req, r->header);
     d->heartbeats++;
+    (void)snprintf(d->unreachable, sizeof d->unreachable, "%s", r->n_unreachable > 0 ? r->unreachable[0] : "");
     fill_header(d, &header);
     if (d->refuse_heartbeat < 0) {
         header.code = d->refuse_heartbeat;

@@ -65,6 +65,7 @@ struct fake_dispatcher {
     unsigned reopens; /* with the ids of job and iteration */
     int guarantee;    /* of the last Open */
     unsigned heartbeats;
+    char unreachable[64]; /* the first one of the last heartbeat */
     unsigned releases;
     unsigned watches;
     uint64_t last_epoch; /* of a request's header */

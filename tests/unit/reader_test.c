@@ -402,6 +402,43 @@ static void reading_goes_on_while_no_dispatcher_leads(void **state)
     expect_each_once(f, 2, 90);
 }
 
+/* The address that a worker advertises may be no use here: that is told, not waited for. */
+static void nobody_can_be_reached(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    add_workers(f, 2, 5);
+    fake_worker_stop(&f->w[0]);
+    f->w[1].refuse_open = MR_EUNAVAIL; /* somebody else's by now */
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, "no worker reachable"));
+    assert_non_null(strstr(err.message, f->w[0].address));
+    assert_non_null(strstr(err.message, f->w[1].address));
+}
+
+static void who_cannot_be_reached_takes_no_credit_and_is_reported(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 50);
+    fake_worker_stop(&f->w[1]);
+    open_reader(f, 1);
+    pull_n(f, 50);
+    mr_mutex_lock(&f->d.lock);
+    while (strcmp(f->d.unreachable, f->w[1].incarnation) != 0) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    f->d.tasks[0].ended = true;
+    f->d.tasks[1].lost = true;
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    expect_each_once(f, 1, 50);
+}
+
 static void a_forgotten_client_attaches_again(void **state)
 {
     struct fixture *f = *state;
@@ -728,6 +765,8 @@ int main(int argc, char **argv)
         TEST(a_worker_that_moved_is_asked_again),
         TEST(a_lost_worker_does_not_hold_up_the_end),
         TEST(reading_goes_on_while_no_dispatcher_leads),
+        TEST(nobody_can_be_reached),
+        TEST(who_cannot_be_reached_takes_no_credit_and_is_reported),
         TEST(a_forgotten_client_attaches_again),
         TEST(losses_are_counted_once),
         TEST(a_loss_may_be_an_error_in_place_of_the_end),

@@ -1,0 +1,98 @@
+/*
+ * Which workers a reader cannot reach. The dispatcher is told: when no client of an iteration reaches a worker, it
+ * closes the worker's tasks there as lost. A reader that has never reached any of its workers fails by itself: that is
+ * an address which the workers advertise and nobody here can use.
+ *
+ * A stream proves that its worker is reachable when elements come, or when it has stood for a while: a pipeline may be
+ * slow. That something took the connection proves nothing: an address may be another worker's by now, which refuses.
+ */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "client/reader_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A worker counts as unreachable after this. */
+#define UNREACHABLE_MS 3000
+#define STANDING_MS 1000
+#define TRIED_BYTES 120
+
+bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms)
+{
+    return t->stream != NULL && t->connected && now_ms - t->connected_ms >= STANDING_MS;
+}
+
+static bool is_away_locked(const struct mr_read_task *t, int64_t now_ms)
+{
+    return t->failing_ms != 0 && !mr_read_task_stands_locked(t, now_ms);
+}
+
+size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
+{
+    struct mr_read_task *t;
+    int64_t now = mr_now_ms();
+    size_t n = 0;
+
+    MR_LOCK(&r->lock);
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        bool wanted = !t->settled && !t->closed;
+
+        if (wanted && n < max && is_away_locked(t, now) && now - t->failing_ms >= UNREACHABLE_MS) {
+            list[n++] = t->incarnation;
+        }
+    }
+    return n;
+}
+
+/* The addresses that were tried, as many as fit. */
+static void list_tried_locked(const mr_reader *r, char text[TRIED_BYTES])
+{
+    const struct mr_read_task *t;
+    size_t used = 0;
+
+    text[0] = '\0';
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        size_t left = TRIED_BYTES - used;
+
+        if (t->failing_ms == 0 || strstr(text, t->address) != NULL) {
+            continue;
+        }
+        if (strlen(t->address) + sizeof ", ..." >= left) {
+            (void)snprintf(text + used, left, "%s...", used > 0 ? ", " : "");
+            return;
+        }
+        used += (size_t)snprintf(text + used, left, "%s%s", used > 0 ? ", " : "", t->address);
+    }
+}
+
+bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err)
+{
+    const struct mr_read_task *t;
+    const char *why = NULL;
+    int64_t since = INT64_MAX;
+    char tried[TRIED_BYTES];
+
+    if (r->reached) {
+        return false;
+    }
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (is_away_locked(t, now_ms)) {
+            since = t->failing_ms < since ? t->failing_ms : since;
+            why = t->why;
+        } else if (!t->closed) {
+            return false; /* That one may come. */
+        }
+    }
+    if (why == NULL || now_ms - since < r->opts.connect_timeout_ms) {
+        return false;
+    }
+    list_tried_locked(r, tried);
+    (void)mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "no worker reachable after %lld ms, tried %s (%.90s)",
+                              (long long)(now_ms - since), tried, why);
+    return true;
+}
