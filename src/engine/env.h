@@ -24,8 +24,9 @@ struct mr_canceller {
 /* A provider of splits: a source of the outermost graph, or a zip or concatenate of sources. */
 struct mr_provider {
     uint64_t path;
-    int64_t splits;  /* MR_CARDINALITY_INFINITE: endless */
-    uint64_t opened; /* passes so far; guarded by env->lock */
+    const mr_dataset *at; /* lent by the graph: the node where it is cut */
+    int64_t splits;       /* MR_CARDINALITY_INFINITE: endless */
+    uint64_t opened;      /* passes so far; guarded by env->lock */
 };
 
 /* What a function that returns a dataset needs for one row of its input. */

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "engine/op.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A graph that uses its parts twice at every level is a large tree: this is where walking it ends. */
@@ -49,7 +50,7 @@ bool mr_provider_can_seek(const mr_dataset *ds)
     return can_seek(ds, false, &visits);
 }
 
-static int add(struct walk *w, uint64_t path, int64_t splits, mr_error *err)
+static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t splits, mr_error *err)
 {
     if (w->n == w->cap) {
         struct mr_provider *bigger = mr_reallocarray(w->providers, w->cap * 2 + 4, sizeof *bigger);
@@ -60,7 +61,7 @@ static int add(struct walk *w, uint64_t path, int64_t splits, mr_error *err)
         w->providers = bigger;
         w->cap = w->cap * 2 + 4;
     }
-    w->providers[w->n++] = (struct mr_provider){.path = path, .splits = splits};
+    w->providers[w->n++] = (struct mr_provider){.path = path, .at = ds, .splits = splits};
     return MR_OK;
 }
 
@@ -69,10 +70,10 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
     int rc = MR_OK;
 
     if (can_seek(ds, false, &w->visits)) {
-        return add(w, path, ds->cardinality, err);
+        return add(w, ds, path, ds->cardinality, err);
     }
     if (ds->op->run->whole_split) {
-        return add(w, path, 1, err);
+        return add(w, ds, path, 1, err);
     }
     if (w->visits > VISITS_MAX) {
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
@@ -117,6 +118,22 @@ int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size
     }
     if (rc == MR_OK) {
         *n = count;
+    }
+    mr_free(providers);
+    return rc;
+}
+
+int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err)
+{
+    struct mr_provider *providers = NULL;
+    size_t count = 0;
+    int rc = mr_providers_list(ds, &providers, &count, err);
+
+    if (rc == MR_OK && index >= count) {
+        rc = mr_error_set(err, MR_EINVAL, "provider %zu of %zu", index, count);
+    }
+    if (rc == MR_OK) {
+        (void)snprintf(out, size, "%s (step %u)", providers[index].at->op->name, providers[index].at->step);
     }
     mr_free(providers);
     return rc;

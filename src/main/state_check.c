@@ -281,9 +281,10 @@ static int take_over(struct check *c, mr_error *err)
             rc = mr_core_load_blob(core, k->key, err);
         } else if (!c->bad[i] && is_for_core(k->key)) {
             rc = mr_core_load(core, k->key, k->value, k->size, err);
-            if (rc == MR_EDATALOSS) {
+            if (rc == MR_EDATALOSS || rc == MR_EPRECOND) {
                 problem(c, k->key, "%s", err->message);
                 c->bad[i] = true;
+                rc = MR_EDATALOSS;
                 goto out;
             }
         }

@@ -139,6 +139,16 @@ static void say_iteration(const struct state_key *key, const void *record, struc
         put_count(out, r->lost_workers, "worker", "workers");
         mr_buf_printf(out, " and at most %" PRIu64 " splits", r->lost_splits);
     }
+    if (r->quarantined_splits != 0) {
+        mr_buf_printf(out, ", %" PRIu64 " quarantined", r->quarantined_splits);
+    }
+    if (r->recoveries != 0) {
+        mr_buf_puts(out, ", ");
+        put_count(out, r->recoveries, "recovery task so far", "recovery tasks so far");
+    }
+    if (r->end != NULL && r->end->repeated_splits != 0) {
+        mr_buf_printf(out, ", at most %" PRIu64 " splits repeated", r->end->repeated_splits);
+    }
     if (r->end != NULL && r->end->error[0] != '\0') {
         mr_buf_printf(out, ", failed: %s", r->end->error);
     }
@@ -150,12 +160,27 @@ static void say_task(const struct state_key *key, const void *record, struct mr_
 {
     const Millrace__TaskRecord *r = record;
 
+    if (r->recovery != 0) {
+        mr_buf_printf(out, "recovery task %u%s, ", r->recovery, r->alone ? ", for one split" : "");
+    }
     if (r->lost) {
         mr_buf_puts(out, "closed: no client can reach its worker");
     } else if (r->code != 0) {
         mr_buf_printf(out, "failed, %s: %s", mr_code_name(r->code), r->message);
     } else {
         mr_buf_puts(out, r->ended ? "ended" : "open");
+    }
+}
+
+/* By position: what is beyond the first repetition has gone round. */
+static void put_owed(struct mr_buf *out, Millrace__OwedRange *const *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "" : ", ", ranges[i]->first,
+                      ranges[i]->first + ranges[i]->count - (ranges[i]->count > 0));
+        if (ranges[i]->losses != 0) {
+            mr_buf_printf(out, " (in %u crashes)", ranges[i]->losses);
+        }
     }
 }
 
@@ -166,6 +191,13 @@ static void say_cursor(const struct state_key *key, const void *record, struct m
     mr_buf_printf(out, "next split %" PRIu64 " of repetition %" PRIu64, r->next, r->repetition);
     if (r->dropped != 0) {
         mr_buf_printf(out, ", %" PRIu64 " dropped", r->dropped);
+    }
+    if (r->n_pool != 0) {
+        mr_buf_puts(out, ", came back: ");
+        put_owed(out, r->pool, r->n_pool);
+    }
+    if (r->repeated_splits != 0) {
+        mr_buf_printf(out, ", %" PRIu64 " handed out again", r->repeated_splits);
     }
 }
 
@@ -182,6 +214,10 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
     }
     mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far", r->end ? "the end" : "", r->repetition,
                   r->granted);
+    for (size_t i = 0; i < r->n_open; i++) {
+        mr_buf_puts(out, i == 0 ? ", open: " : "; ");
+        put_owed(out, r->open[i]->ranges, r->open[i]->n_ranges);
+    }
 }
 
 static void say_worker(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -191,6 +227,7 @@ static void say_worker(const struct state_key *key, const void *record, struct m
     mr_buf_printf(out, "%s, %s", r->address,
                   r->lost[0] == '\0' ? "alive"
                   : r->superseded    ? "superseded by a newer process at its address"
+                  : r->left          ? "left"
                                      : "lost");
     for (size_t i = 0; i < r->n_tags; i++) {
         mr_buf_printf(out, "%s%s", i == 0 ? ", tags " : " ", r->tags[i]);

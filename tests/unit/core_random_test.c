@@ -75,7 +75,7 @@ static void random_open(struct walk *w)
         .target = WORD(w, "", "", "AUTO", "any"),
         .job_id = w->n > 0 && draw(w, 4) == 0 ? w->jobs[draw(w, w->n)] : "",
         .dynamic = draw(w, 2) == 0,
-        .guarantee = draw(w, 40) == 0 ? 3 : 0,
+        .guarantee = draw(w, 40) == 0 ? 3 : (int)draw(w, 2),
         .repetition = draw(w, 40) == 0 ? UINT64_MAX : draw(w, 3),
     };
 
@@ -155,6 +155,7 @@ static char *shown(struct table *t)
     json = mr_strdup(((const Millrace__StatusReply *)the_reply(t)->message)->json);
     cut(json, ",\"silentMs\":\"", '"');
     cut(json, ",\"epoch\":\"", '"');
+    cut(json, ",\"openSplits\":\"", '"'); /* what was reported finished is written lazily */
     cut(json, ",\"unreachableBy\":", ']');
     all = mr_calloc(2, strlen(json) + 2);
     for (char *part = strtok(json, "{}[]"); part != NULL; part = strtok(NULL, "{}[]")) {

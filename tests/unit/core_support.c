@@ -218,8 +218,14 @@ static int answer(struct table *t, struct mr_command *command)
     return the_reply(t)->error.code;
 }
 
-int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+static char *text(const char *s)
 {
+    return s != NULL ? (char *)(uintptr_t)s : (char *)protobuf_c_empty_string;
+}
+
+static int put(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n, bool tolerant)
+{
+    static const char *const sources[] = {"range (step 0)", "tfrecord (step 3)"};
     struct mr_part_store part = {.blob = id_of(fingerprint), .data = "definition", .size = 10};
     struct mr_dataset_register in = {
         .dataset_id = id,
@@ -230,6 +236,8 @@ int put_dataset(struct table *t, const char *id, const char *fingerprint, const 
         .cardinality = 100,
         .providers = list,
         .nproviders = n,
+        .sources = sources,
+        .ignores_errors = tolerant,
         .summary = "range > batch",
         .definition_size = 10,
         .blob = "",
@@ -243,6 +251,16 @@ int put_dataset(struct table *t, const char *id, const char *fingerprint, const 
     }
     command = (struct mr_command){.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &in};
     return answer(t, &command);
+}
+
+int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+{
+    return put(t, id, fingerprint, list, n, false);
+}
+
+int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+{
+    return put(t, id, fingerprint, list, n, true);
 }
 
 int add_worker(struct table *t, const char *worker, const char *address)
@@ -262,11 +280,6 @@ int beat_worker(struct table *t, const char *worker)
 
     request.incarnation = (char *)(uintptr_t)id_of(worker);
     return answer(t, &command);
-}
-
-static char *text(const char *s)
-{
-    return s != NULL ? (char *)(uintptr_t)s : (char *)protobuf_c_empty_string;
 }
 
 int open_job(struct table *t, struct open_args args)
@@ -320,7 +333,67 @@ int release_client(struct table *t, const char *client, const char *iteration)
     return answer(t, &command);
 }
 
-int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want)
+/* A report that lives as long as its request. */
+struct report {
+    Millrace__SplitRange range;
+    Millrace__SplitRange *ranges[1];
+    Millrace__GrantReport message;
+    Millrace__GrantReport *messages[1];
+};
+
+static void fill_report(struct report *r, uint64_t first, uint64_t last)
+{
+    millrace__split_range__init(&r->range);
+    millrace__grant_report__init(&r->message);
+    r->range.first = first;
+    r->range.count = last - first + 1;
+    r->ranges[0] = &r->range;
+    r->messages[0] = &r->message;
+    r->message.finished = r->ranges;
+    r->message.n_finished = first != 0 ? 1 : 0;
+}
+
+int beat_with_report(struct table *t, const char *worker, const char *task, uint64_t first, uint64_t last)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__TaskProgress *list[] = {&progress};
+    struct report report;
+
+    fill_report(&report, first, last);
+    progress.task_id = text(task);
+    progress.reports = report.messages;
+    progress.n_reports = 1;
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.tasks = list;
+    request.n_tasks = 1;
+    return answer(t, &command);
+}
+
+int leave(struct table *t, const char *worker)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.leaving = 1;
+    return answer(t, &command);
+}
+
+void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others)
+{
+    for (int i = 0; i < 62; i++) {
+        table_wait(t, 1000);
+        assert_int_equal(beat_client(t, client, iteration, NULL), MR_OK);
+        for (const char *const *other = others; *other != NULL; other++) {
+            assert_int_equal(beat_worker(t, *other), MR_OK);
+        }
+    }
+}
+
+static int ask(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want,
+               Millrace__GrantReport *report)
 {
     Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
@@ -330,7 +403,22 @@ int get_splits(struct table *t, const char *worker, const char *task, uint64_t r
     request.repetition = repetition;
     request.seq = seq;
     request.want = want;
+    request.report = report;
     return answer(t, &command);
+}
+
+int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want)
+{
+    return ask(t, worker, task, repetition, seq, want, NULL);
+}
+
+int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
+                           uint64_t want, uint64_t first, uint64_t last)
+{
+    struct report report;
+
+    fill_report(&report, first, last);
+    return ask(t, worker, task, repetition, seq, want, &report.message);
 }
 
 const Millrace__GetSplitsReply *splits(const struct table *t)

@@ -41,8 +41,16 @@ const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind
 
 /* One call each; the code of the answer. What it said is in the_reply(). */
 int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
+/* Of which splits may be left out that cannot be read. */
+int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
 int add_worker(struct table *t, const char *worker, const char *address);
 int beat_worker(struct table *t, const char *worker);
+/* With a report on provider 0 of @task: grants @first..@last are finished (0, 0: none are). */
+int beat_with_report(struct table *t, const char *worker, const char *task, uint64_t first, uint64_t last);
+/* The last heartbeat of a worker that goes. */
+int leave(struct table *t, const char *worker);
+/* It falls silent and is lost, while @others (NULL at the end) and client @client go on. */
+void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others);
 struct open_args {
     const char *client, *dataset, *name, *target, *job_id, *iteration_id;
     bool dynamic;
@@ -54,6 +62,9 @@ const Millrace__OpenReply *opened(const struct table *t);
 int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable);
 int release_client(struct table *t, const char *client, const char *iteration);
 int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want);
+/* With a report: grants @first..@last are finished. */
+int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
+                           uint64_t want, uint64_t first, uint64_t last);
 const Millrace__GetSplitsReply *splits(const struct table *t);
 int end_task(struct table *t, const char *worker, const char *task, int code, const char *message);
 /* What a stream of @client about @iteration would begin with; lent until the next step. */

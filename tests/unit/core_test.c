@@ -53,7 +53,8 @@ static void a_dataset_is_registered_once(void **state)
     assert_string_equal(
         table_get(t, "datasets/numbers"),
         "{\"id\":\"numbers\",\"fingerprint\":\"00000000000000000000000000000001\",\"compression\":\"AUTO\","
-        "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\"}],\"summary\":\"range > batch\","
+        "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\",\"source\":\"range (step "
+        "0)\"}],\"summary\":\"range > batch\","
         "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":\"92ac8641a192b9f3b912a2a7b516ac83\","
         "\"parts\":1,\"usedMs\":\"1700000000000\"}");
 }

@@ -254,7 +254,7 @@ static void every_kind_of_key_is_known(void **state)
     for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
         char key[64];
 
-        (void)snprintf(key, sizeof key, "%sx", *p);
+        (void)snprintf(key, sizeof key, "%s%s", *p, (*p)[strlen(*p) - 1] == '/' ? "x" : "");
         assert_non_null(state_kind_of(key));
     }
 }

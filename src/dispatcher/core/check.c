@@ -11,28 +11,46 @@
         }                                                                                                              \
     } while (0)
 
+static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[i].rec;
+    int64_t splits = it->rec->providers[i]->splits;
+
+    REQUIRE(!it->cursors[i].unwritten, "iteration %s: cursor %zu is not written", it->rec->id, i);
+    if (cursor == NULL) {
+        return MR_OK;
+    }
+    REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits, "iteration %s: cursor %zu is beyond its end", it->rec->id,
+            i);
+    REQUIRE(cursor->n_pool == 0 || mr_iteration_repeats(it), "iteration %s: splits came back, at most once",
+            it->rec->id);
+    REQUIRE(cursor->n_pool <= MR_OWED_RANGES_MAX && mr_owed_is_sound(mr_pool(it, i), mr_position_end(it, i)),
+            "iteration %s: pool %zu is out of order", it->rec->id, i);
+    return MR_OK;
+}
+
 static int check_grants(const struct mr_task *task, mr_error *err)
 {
     const struct mr_iteration *it = task->iteration;
+    bool is_void = task->state == MR_TASK_ENDED || task->counted || !mr_iteration_repeats(it);
 
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        const Millrace__GrantRecord *grant = task->grants[i];
+        const Millrace__GrantRecord *grant = task->grants[i].rec;
         const Millrace__CursorRecord *cursor = it->cursors[i].rec;
-        int64_t splits = it->rec->providers[i]->splits;
 
-        if (cursor != NULL) {
-            REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits, "iteration %s: cursor %zu is beyond its end",
-                    it->rec->id, i);
-        }
         if (grant == NULL) {
             continue;
         }
         REQUIRE(cursor != NULL, "task %s has a grant of provider %zu, which has no cursor", task->id, i);
         REQUIRE(grant->end == (grant->n_ranges == 0), "task %s: a grant is neither splits nor the end", task->id);
         if (grant->n_ranges > 0 && grant->repetition == cursor->repetition) {
-            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next,
+            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next ||
+                        (mr_iteration_repeats(it) && cursor->repetition > 0),
                     "task %s holds splits beyond the cursor", task->id);
         }
+        REQUIRE(grant->n_open == 0 || !is_void, "task %s has open grants and is %s", task->id,
+                mr_task_state_name(task->state));
+        REQUIRE(mr_grants_are_sound(it, i, grant), "task %s: its open grants are out of order", task->id);
     }
     return MR_OK;
 }
@@ -40,7 +58,7 @@ static int check_grants(const struct mr_task *task, mr_error *err)
 static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
 {
     const struct mr_task *task;
-    uint32_t open = 0, ended = 0;
+    uint32_t open = 0, ended = 0, recoveries = 0;
     size_t alive = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
@@ -54,7 +72,12 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
         (*total)++;
         open += task->state == MR_TASK_OPEN ? 1 : 0;
         ended += task->state == MR_TASK_ENDED ? 1 : 0;
-        alive += live ? 1 : 0;
+        alive += live && !mr_task_is_recovery(task) ? 1 : 0;
+        recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
+        REQUIRE(!mr_task_is_recovery(task) || task->rec->recovery <= it->rec->recoveries,
+                "task %s is not counted by its iteration", task->id);
+        REQUIRE(!mr_task_is_recovery(task) || task->state == MR_TASK_OPEN || !task->counted,
+                "task %s is still there and nothing of it is needed", task->id);
         REQUIRE(task->state != MR_TASK_OPEN || live, "task %s is open and its worker is lost", task->id);
         REQUIRE(mr_task_find(core, task->id) == task, "task %s is not found by its id", task->id);
     }
@@ -63,6 +86,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
             it->ended_tasks, open, ended);
     REQUIRE(alive == (it->rec->finished ? 0 : core->live_workers), "iteration %s has %zu tasks on %zu live workers",
             it->rec->id, alive, core->live_workers);
+    REQUIRE(recoveries <= MR_RECOVERIES_MAX, "iteration %s has %u recovery tasks", it->rec->id, recoveries);
     REQUIRE(!it->rec->finished || TAILQ_EMPTY(&it->tasks), "iteration %s is finished and has tasks", it->rec->id);
     return MR_OK;
 }
@@ -92,6 +116,14 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
         REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
                 it->rec->id, other->rec->id);
     }
+    REQUIRE(!it->unwritten, "iteration %s is not written", it->rec->id);
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        int rc = check_cursor(it, i, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+    }
     return check_tasks(core, it, total, err);
 }
 
@@ -102,7 +134,16 @@ static int check_workers(const mr_core *core, mr_error *err)
 
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
+        const struct mr_task *task;
+        uint32_t recoveries = 0;
+
         lives++;
+        TAILQ_FOREACH(task, &worker->tasks, in_worker)
+        {
+            recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
+        }
+        REQUIRE(recoveries == worker->recoveries, "worker %s counts %u recovery tasks; there are %u", worker->ref,
+                worker->recoveries, recoveries);
         REQUIRE(mr_map_get(&core->workers_by_ref, worker->ref) == worker, "worker %s is not found", worker->ref);
         if (mr_worker_is_live(worker)) {
             live++;

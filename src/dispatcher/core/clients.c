@@ -154,6 +154,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     join(client, it);
     seen(core, client);
     put_client(core, client);
+    mr_iteration_look_again(core, it);
     mr_core_trace(core, "client %.8s: attached to iteration %s", id, it->rec->id);
 }
 
@@ -289,6 +290,9 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
         return;
     }
     seen(core, client);
+    if (client->nunreachable > in->n_unreachable) {
+        mr_iteration_look_again(core, client->iteration);
+    }
     note_unreachable(core, client, in->unreachable, in->n_unreachable);
     Millrace__ClientHeartbeatReply *reply =
         mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);

@@ -107,6 +107,7 @@ void mr_core_free(mr_core *core)
         mr_free(left);
     }
     free_blobs(core);
+    mr_record_free(core->schema);
     mr_staged_free(core->staged);
     mr_map_free(&core->blobs);
     mr_map_free(&core->datasets);

@@ -56,6 +56,9 @@ typedef struct mr_core mr_core;
 #define MR_GRANT_MS_MAX 30000
 #define MR_CORE_PART_BYTES (256 * MR_KIB) /* of a definition, before base64 */
 
+/* Format of the stored state; what it uses beyond that is in `features` of the schema. */
+#define MR_SCHEMA_VERSION 1
+
 struct mr_core_config {
     uint64_t epoch; /* create revision of the leader key */
     uint32_t loads; /* how often this epoch's leader has loaded before: what counts within the epoch goes on counting */
@@ -88,12 +91,13 @@ void mr_core_free(mr_core *core);
 
 /* ---------------------------------------------------------------- loading */
 
-/* What to load, relative to the root, each ending in '/', NULL-terminated. "blobs/" is not among them: only its keys
- * are needed, see mr_core_load_blob(). */
+/* What to load, relative to the root, NULL-terminated: a key, or all keys below if it ends in '/'. "blobs/" is not
+ * among them: only its keys are needed, see mr_core_load_blob(). */
 const char *const *mr_core_prefixes(void);
 
-/* Take in one key below those prefixes. MR_EDATALOSS: a value that does not parse or contradicts its key (nothing was
- * changed; the loop says so and does not serve: guessing here would lose acknowledged objects). */
+/* Take in one key of those. MR_EDATALOSS: a value that does not parse or contradicts its key (nothing was
+ * changed; the loop says so and does not serve: guessing here would lose acknowledged objects). MR_EPRECOND: the state
+ * is of a newer version, which the message names; it must not be served. */
 int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err);
 
 /* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
@@ -103,6 +107,9 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
  * key
  * ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not. */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
+
+/* The value of "schema", for a store that has none: it is to be the first write. Freed with mr_free(). */
+int mr_core_schema(const mr_core *core, char **ret, size_t *size, mr_error *err);
 
 /* The keys that are only left over, and that commands of the timer will delete: what they refer to is gone already. */
 void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const char *key), void *ctx);
@@ -146,8 +153,10 @@ struct mr_dataset_register {
     const void *spec;        /* ElementSpec */
     size_t spec_size;
     int64_t cardinality;
-    const int64_t *providers; /* splits of each; -1: endless */
+    const int64_t *providers;   /* splits of each; -1: endless */
+    const char *const *sources; /* name of each, for people: "range (step 0)"; NULL: not known */
     size_t nproviders;
+    bool ignores_errors;      /* a split that nobody can read may be left out */
     const char *unsplittable; /* why DYNAMIC cannot be had, naming the operator; NULL: it can */
     const char *summary;      /* one line for people: "range > map > batch" */
     uint64_t definition_size;

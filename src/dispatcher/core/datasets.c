@@ -247,28 +247,6 @@ static int compare_registration(const Millrace__DatasetRecord *rec, const struct
     return MR_OK;
 }
 
-static Millrace__ProviderInfo **copy_providers(mr_core *core, const int64_t *splits, size_t n)
-{
-    Millrace__ProviderInfo **providers = mr_calloc(n, sizeof *providers);
-
-    if (providers == NULL) {
-        mr_core_nomem(core);
-        return NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        providers[i] = mr_core_new_record(core, &millrace__provider_info__descriptor);
-        if (providers[i] == NULL) {
-            while (i-- > 0) {
-                mr_record_free(providers[i]);
-            }
-            mr_free(providers);
-            return NULL;
-        }
-        providers[i]->splits = splits[i];
-    }
-    return providers;
-}
-
 /* For people: what does not fit is cut off, and what is not plain text shows as '?', since a record must be UTF-8. */
 static void set_plain(mr_core *core, char **slot, const char *from)
 {
@@ -280,6 +258,29 @@ static void set_plain(mr_core *core, char **slot, const char *from)
     }
     text[n] = '\0';
     mr_core_set(core, slot, text);
+}
+
+static Millrace__ProviderInfo **copy_providers(mr_core *core, const struct mr_dataset_register *in)
+{
+    Millrace__ProviderInfo **providers = mr_calloc(in->nproviders, sizeof *providers);
+
+    if (providers == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    for (size_t i = 0; i < in->nproviders; i++) {
+        providers[i] = mr_core_new_record(core, &millrace__provider_info__descriptor);
+        if (providers[i] == NULL) {
+            while (i-- > 0) {
+                mr_record_free(providers[i]);
+            }
+            mr_free(providers);
+            return NULL;
+        }
+        providers[i]->splits = in->providers[i];
+        set_plain(core, &providers[i]->source, in->sources != NULL ? in->sources[i] : "");
+    }
+    return providers;
 }
 
 static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const struct mr_dataset_register *in)
@@ -299,13 +300,14 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const
     rec->parts = stored != NULL ? stored->parts : in->parts;
     rec->cardinality = in->cardinality;
     rec->definition_size = in->definition_size;
+    rec->ignores_errors = in->ignores_errors;
     rec->used_ms = (uint64_t)core->wall_ms;
     if (in->spec_size > 0) {
         rec->spec.data = mr_memdup(in->spec, in->spec_size);
         rec->spec.len = rec->spec.data != NULL ? in->spec_size : 0;
     }
     if (in->nproviders > 0) {
-        rec->providers = copy_providers(core, in->providers, in->nproviders);
+        rec->providers = copy_providers(core, in);
         rec->n_providers = rec->providers != NULL ? in->nproviders : 0;
     }
     if (in->spec_size > 0 && rec->spec.data == NULL) {

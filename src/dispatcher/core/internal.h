@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "dispatcher/core/owed.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <sys/queue.h>
@@ -21,14 +22,22 @@
 #define MR_ID_HEX 32          /* digits of ids that callers draw: clients, worker incarnations, blobs */
 #define MR_STAMP_SIZE 42      /* "<epoch>.<counter>" and its NUL */
 #define MR_WORKER_REF_SIZE 48 /* "<incarnation>.<life>" */
-#define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE)
-#define MR_KEY_SIZE 1024      /* longest key: a name with every byte escaped */
-#define MR_UNREACHABLE_MAX 64 /* workers that one client may report */
+#define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE + 11) /* and the number of a recovery task */
+#define MR_KEY_SIZE 1024                                          /* longest key: a name with every byte escaped */
+#define MR_UNREACHABLE_MAX 64                                     /* workers that one client may report */
 #define MR_JOB_ITERATIONS_MAX 1024
 #define MR_RELEASED_LISTED_MAX 4096 /* of one worker: further ones are learned when the iteration ends */
 
 /* Grants: an unmeasured worker starts small, since a split may be a whole file. */
 #define MR_GRANT_FIRST_MAX 8
+/* At least once: splits that were in one crash are granted so many at a time, ... */
+#define MR_GRANT_RETRY_MAX 16
+/* ... those that were in two one by one, each in a task of its own, ... */
+#define MR_SUSPECT_LOSSES 2
+/* ... and those that were in two crashes as the only one are given up. */
+#define MR_ALONE_LOSSES 2
+#define MR_GRANTS_OPEN_MAX 32 /* of a task: more are joined */
+#define MR_RECOVERIES_MAX 8   /* open recovery tasks of an iteration */
 
 /* At least so long after a takeover nothing is collected: those who may still want it look for the leader first. */
 #define MR_RESTART_GRACE_MS (15 * 1000)
@@ -98,6 +107,20 @@ struct mr_job {
 
 struct mr_cursor {
     Millrace__CursorRecord *rec; /* NULL: nothing was handed out */
+    bool unwritten;              /* it changed in this step, and is put before the step ends */
+};
+
+struct mr_grant {
+    Millrace__GrantRecord *rec; /* NULL: nothing was asked for */
+    bool unwritten;             /* finished grants are still in the store */
+};
+
+/* Splits with one history. */
+struct mr_owed_splits {
+    uint64_t first; /* position */
+    uint64_t count;
+    uint32_t losses;
+    uint32_t alone;
 };
 
 struct mr_iteration {
@@ -115,6 +138,7 @@ struct mr_iteration {
     uint64_t version;          /* of its task list */
     uint32_t open_tasks;
     uint32_t ended_tasks;
+    bool unwritten; /* the record changed in this step, and is put before the step ends */
     uint32_t live_clients;
     struct mr_alarm alarm;
     int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */
@@ -131,10 +155,10 @@ struct mr_task {
     struct mr_worker *worker;
     char id[MR_TASK_ID_SIZE];
     enum mr_task_state state;
-    bool counted;                   /* LOST: in the iteration's losses */
-    Millrace__TaskRecord *rec;      /* NULL: nothing differs from what is derived */
-    Millrace__GrantRecord **grants; /* one a provider, each NULL until the first answer */
-    uint64_t produced, delivered;   /* soft */
+    bool counted;                 /* LOST: in the iteration's losses */
+    Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
+    struct mr_grant *grants;      /* one a provider */
+    uint64_t produced, delivered; /* soft */
 };
 
 struct mr_worker {
@@ -145,6 +169,7 @@ struct mr_worker {
     struct mr_stamp registered;
     struct mr_stamp lost; /* {0, 0}: alive */
     TAILQ_HEAD(, mr_task) tasks;
+    uint32_t recoveries; /* open recovery tasks among them */
     uint64_t version;
     int64_t seen;    /* last sign of life */
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
@@ -222,7 +247,8 @@ struct mr_core {
     size_t open_iterations;
     size_t tasks;
 
-    struct mr_staged *staged; /* between mr_core_load() and mr_core_ready() */
+    Millrace__SchemaRecord *schema; /* as stored, or to be stored first */
+    struct mr_staged *staged;       /* between mr_core_load() and mr_core_ready() */
 
     /* The step that is running. */
     const struct mr_command *in;
@@ -275,6 +301,16 @@ void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_by(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_off(mr_core *core, struct mr_alarm *alarm);
 struct mr_alarm *mr_alarm_first(const mr_core *core);
+
+/* ---------------------------------------------------------------- schema.c */
+
+#define MR_FEATURE_AT_LEAST_ONCE "at_least_once"
+/* MR_EPRECOND: this version must not serve it. */
+int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
+/* There is none yet. */
+void mr_schema_begin(mr_core *core);
+/* Note @feature with this step, if it is not noted already. At most one change. */
+void mr_schema_use(mr_core *core, const char *feature);
 
 /* ---------------------------------------------------------------- outcome.c: what a step leaves behind */
 
@@ -354,9 +390,17 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
 void mr_iteration_put(mr_core *core, struct mr_iteration *it);
 /* A task's state changed: look at it when there is room. */
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
-/* Count new losses and finish the iteration if nothing is open in it. At most MR_SETTLE_CHANGES changes. */
-#define MR_SETTLE_CHANGES 2
+/* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
+ * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come. */
+#define MR_SETTLE_CHANGES (3 + 2 * MR_RECOVERIES_MAX)
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
+ * unwritten. */
+void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
+/* Put what is unwritten of it. */
+void mr_iteration_write(mr_core *core, struct mr_iteration *it);
+/* What it lost and repeated so far. */
+void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
@@ -374,6 +418,21 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 /* By the id that others use; NULL if there is none. */
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
+/* Add a recovery task with its record. One change. */
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool alone);
+/* Take in the record of one. */
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+                                       Millrace__TaskRecord *rec);
+static inline bool mr_task_is_recovery(const struct mr_task *task)
+{
+    return task->rec != NULL && task->rec->recovery != 0;
+}
+/* What it is called beside its worker, for people and in the data path. */
+uint32_t mr_task_attempt(const struct mr_task *task);
+/* A recovery task for one split goes on like others. One change. */
+void mr_task_join_in(mr_core *core, struct mr_task *task);
+/* A recovery task that is not needed any more: out of memory and out of the store. One change. */
+void mr_task_retire(mr_core *core, struct mr_task *task);
 /* Close it as if its worker were lost, for good. */
 void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
 /* Out of memory; its keys are left over. */
@@ -390,13 +449,54 @@ void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, si
 void mr_grant_key(const struct mr_task *task, size_t provider, char *out, size_t size);
 void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
 
+/* ---------------------------------------------------------------- grants.c: at least once */
+
+uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition, uint64_t index);
+/* Has @repetition positions at all? */
+bool mr_position_fits(const struct mr_iteration *it, size_t provider, uint64_t repetition);
+/* Positions of splits that were handed out are below. */
+uint64_t mr_position_end(const struct mr_iteration *it, size_t provider);
+/* What the answer in the task's grant record hands out is open. */
+void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const struct mr_owed_splits *splits);
+/* MR_EINVAL: such a report cannot be. */
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report, mr_error *err);
+/* Write what was reported if no grant will carry it. A change a provider, as far as there is room. */
+void mr_grants_write(mr_core *core, struct mr_task *task);
+/* Nothing of it is open any more. */
+void mr_grants_void(struct mr_task *task);
+uint64_t mr_grants_splits(const struct mr_task *task, size_t provider);
+void mr_grants_each(const struct mr_task *task, size_t provider,
+                    void (*fn)(void *ctx, const Millrace__OwedRange *range), void *ctx);
+bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *rec);
+
+/* ---------------------------------------------------------------- recovery.c: at least once */
+
+/* Is it an at_least_once iteration? */
+bool mr_iteration_repeats(const struct mr_iteration *it);
+/* The pool of a provider that has a cursor. */
+struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider);
+bool mr_owed_is_suspect(const Millrace__OwedRange *range);
+struct mr_pool_count {
+    uint64_t ordinary;
+    uint64_t suspects;
+};
+void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret);
+/* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail for it. The cursors
+ * are left unwritten. */
+void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size);
+/* A worker came, or can be reached again: settle it if it waited for one. */
+void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
+/* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
+void mr_recovery_open(mr_core *core, struct mr_iteration *it);
+
 /* ---------------------------------------------------------------- workers.c */
 
 struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err);
 struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
 bool mr_worker_is_live(const struct mr_worker *worker);
 /* Its life is over: one put; everything else is derived from it. */
-void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded);
+enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
+void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why);
 void mr_worker_seen(mr_core *core, struct mr_worker *worker);
 void mr_worker_forget(mr_core *core, struct mr_worker *worker);
 void mr_core_worker_free(struct mr_worker *worker);
@@ -425,6 +525,8 @@ void mr_core_do_timer(mr_core *core);
 /* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
  * @keep_ms and may go; <= 0: it may. */
 int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
+/* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 void mr_staged_free(struct mr_staged *staged);
 

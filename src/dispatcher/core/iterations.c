@@ -6,6 +6,8 @@
  *      │  ╰─(DYNAMIC: collected)─────────────────────►╯
  *      ╰─(OFF: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
  *
+ * At least once, nothing that came back from lost workers may be waiting either.
+ *
  * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that
  * is gone, by the job's ended_below. A DYNAMIC iteration is therefore never forgotten before it has finished: made
  * afresh, it would hand out everything twice. It is collected, which counts as its end, when nobody has read it for
@@ -111,6 +113,7 @@ static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const 
             return;
         }
         info->splits = dataset->providers[i]->splits;
+        mr_core_set(core, &info->source, dataset->providers[i]->source);
         rec->providers[rec->n_providers++] = info;
     }
 }
@@ -204,31 +207,60 @@ static void leave_unsettled(mr_core *core, struct mr_iteration *it)
     }
 }
 
-/* Losses that the record does not have yet. */
-static bool count_losses(mr_core *core, struct mr_iteration *it)
+/* Is it the first sign in this iteration of the loss of its worker, which may have had several tasks? */
+static bool is_first_loss(const struct mr_task *task)
 {
-    struct mr_task *task;
-    bool changed = false;
+    const struct mr_task *other;
+
+    TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
+    {
+        if (other == task || (other->worker == task->worker && other->state == MR_TASK_LOST)) {
+            break;
+        }
+    }
+    return other == task;
+}
+
+static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)
+{
+    struct mr_iteration *it = task->iteration;
+
+    it->rec->lost_workers += is_first_loss(task) ? 1 : 0;
+    if (mr_iteration_repeats(it)) {
+        mr_recovery_return(core, task, why, size);
+    } else {
+        it->rec->lost_splits += mr_task_granted(task);
+    }
+    if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
+        it->losses_counted_to = task->worker->lost;
+    }
+    task->counted = true;
+    it->unwritten = true;
+}
+
+/* Losses that the record does not have yet. @why: see mr_recovery_return(). */
+static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size)
+{
+    struct mr_task *task, *next;
     char stamp[MR_STAMP_SIZE];
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state != MR_TASK_LOST || task->counted) {
-            continue;
+        if (task->state == MR_TASK_LOST && !task->counted) {
+            count_loss(core, task, why, size);
         }
-        task->counted = true;
-        it->rec->lost_workers++;
-        it->rec->lost_splits += mr_task_granted(task);
-        if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
-            it->losses_counted_to = task->worker->lost;
+    }
+    if (!it->unwritten) {
+        return;
+    }
+    for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
+        next = TAILQ_NEXT(task, in_iteration);
+        if (task->state == MR_TASK_LOST && mr_task_is_recovery(task)) {
+            mr_task_retire(core, task);
         }
-        changed = true;
     }
-    if (changed) {
-        mr_stamp_print(it->losses_counted_to, stamp);
-        mr_core_set(core, &it->rec->losses_counted_to, stamp);
-    }
-    return changed;
+    mr_stamp_print(it->losses_counted_to, stamp);
+    mr_core_set(core, &it->rec->losses_counted_to, mr_stamp_is_set(it->losses_counted_to) ? stamp : "");
 }
 
 /* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
@@ -245,8 +277,31 @@ static void drop_tasks(mr_core *core, struct mr_iteration *it)
             mr_core_leave_over(core, key);
             mr_record_free(it->cursors[i].rec);
             it->cursors[i].rec = NULL;
+            it->cursors[i].unwritten = false;
         }
     }
+}
+
+static uint64_t count_repeated(const struct mr_iteration *it)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        sum += it->cursors[i].rec != NULL ? it->cursors[i].rec->repeated_splits : 0;
+    }
+    return sum;
+}
+
+void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end)
+{
+    const Millrace__IterationEnd *known = it->rec->end;
+
+    end->lost_splits = it->rec->lost_splits;
+    end->lost_workers = it->rec->lost_workers;
+    end->quarantined_splits = it->rec->quarantined_splits;
+    end->repeated_splits = known != NULL ? known->repeated_splits : count_repeated(it);
+    end->error_code = known != NULL ? known->error_code : 0;
+    mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 
 static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why, bool collected)
@@ -256,8 +311,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     if (end == NULL) {
         return;
     }
-    end->lost_splits = it->rec->lost_splits;
-    end->lost_workers = it->rec->lost_workers;
+    mr_iteration_end_fill(core, it, end);
     end->error_code = code;
     mr_core_set(core, &end->error, why);
     it->rec->end = end;
@@ -267,6 +321,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     it->since = core->now;
     core->open_iterations--;
     leave_unsettled(core, it);
+    it->unwritten = false;
     mr_iteration_put(core, it);
     if (mr_job_advance(core, it->job) || collected) {
         mr_job_put(core, it->job);
@@ -280,9 +335,49 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     } else if (end->lost_workers > 0) {
         mr_core_trace(core, "iteration %s: finished, %u workers and %" PRIu64 " splits lost", it->rec->id,
                       end->lost_workers, end->lost_splits);
+        if (end->repeated_splits > 0) {
+            mr_core_trace(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id, end->repeated_splits);
+        }
     } else {
         mr_core_trace(core, "iteration %s: finished", it->rec->id);
     }
+}
+
+void mr_iteration_write(mr_core *core, struct mr_iteration *it)
+{
+    char key[MR_KEY_SIZE];
+
+    if (it->unwritten) {
+        it->unwritten = false;
+        mr_iteration_put(core, it);
+    }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        if (it->cursors[i].unwritten) {
+            it->cursors[i].unwritten = false;
+            mr_cursor_key(it, i, key, sizeof key);
+            mr_core_put(core, key, &it->cursors[i].rec->base);
+        }
+    }
+}
+
+void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
+{
+    char why[MR_ERROR_MESSAGE_SIZE] = "";
+
+    count_losses(core, it, why, sizeof why);
+    if (why[0] != '\0') {
+        finish(core, it, MR_EDATALOSS, why, false /* collected */);
+    }
+}
+
+/* Nobody reads, nothing has come back, and somebody saw that this is all. */
+static bool is_over(const struct mr_iteration *it)
+{
+    struct mr_pool_count pool;
+
+    mr_pool_count(it, &pool);
+    return it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
+           pool.suspects == 0;
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
@@ -291,19 +386,24 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
     if (it->rec->finished) {
         return;
     }
-    bool changed = count_losses(core, it);
-
-    if (it->open_tasks == 0 && it->ended_tasks > 0) {
-        finish(core, it, MR_OK, "", false /* collected */);
-    } else if (changed) {
-        mr_iteration_put(core, it);
+    mr_iteration_absorb(core, it);
+    if (it->rec->finished) {
+        return;
     }
+    if (is_over(it)) {
+        finish(core, it, MR_OK, "", false /* collected */);
+        return;
+    }
+    mr_recovery_open(core, it);
+    mr_iteration_write(core, it);
 }
 
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why)
 {
+    char other[MR_ERROR_MESSAGE_SIZE]; /* a second reason to fail adds nothing */
+
     MR_ASSERT(code < 0);
-    count_losses(core, it);
+    count_losses(core, it, other, sizeof other);
     finish(core, it, code, why, false /* collected */);
 }
 
@@ -337,11 +437,12 @@ static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repet
 
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
 {
+    char other[MR_ERROR_MESSAGE_SIZE]; /* it ends anyway */
     char why[MR_COLLECTED_SIZE];
 
     MR_ASSERT(it->live_clients == 0);
     mr_collected_print((uint64_t)core->wall_ms, why);
-    count_losses(core, it);
+    count_losses(core, it, other, sizeof other);
     remember_collected(core, it->job, it->rec->repetition);
     finish(core, it, MR_OK, why, true /* collected */);
 }

@@ -141,6 +141,11 @@ static const char *mode_name(Millrace__ProcessingMode mode)
     return mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC ? "DYNAMIC" : "OFF";
 }
 
+static const char *guarantee_name(Millrace__Guarantee guarantee)
+{
+    return guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? "at_least_once" : "at_most_once";
+}
+
 static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_error *err)
 {
     static const Millrace__JobSpec nothing = MILLRACE__JOB_SPEC__INIT;
@@ -158,8 +163,13 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
         return mr_error_set(err, MR_EINVAL, "processing mode %d is not known to this dispatcher", (int)spec->mode);
     }
     /* Never served as a weaker one: refused. */
-    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
+    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE && spec->guarantee != MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
         return mr_error_set(err, MR_EINVAL, "guarantee %d is not known to this dispatcher", (int)spec->guarantee);
+    }
+    if (spec->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+        spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return mr_error_set(err, MR_EINVAL,
+                            "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
     }
     *wish = (struct wish){spec->name, in->dataset_id, spec->mode, spec->guarantee, "AUTO"};
     if (strcasecmp(spec->target_workers, "ANY") == 0) {
@@ -186,6 +196,11 @@ static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_er
         what = "dataset";
     } else {
         return MR_OK;
+    }
+    if (rec->guarantee != wish->guarantee) {
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in %s: existing {%s, %s}, requested {%s, %s}",
+                            mr_job_label(job), what, mode_name(rec->mode), guarantee_name(rec->guarantee),
+                            mode_name(wish->mode), guarantee_name(wish->guarantee));
     }
     return mr_error_set(
         err, MR_EINVAL,
@@ -227,6 +242,23 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const 
     return MR_OK;
 }
 
+/* Which splits of one source met which of another is not known any more when some of them have to be read again. */
+static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
+{
+    char list[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < dataset->n_providers && len < sizeof list - 1; i++) {
+        int n = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ", dataset->providers[i]->source);
+
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return mr_error_set(err, MR_EINVAL,
+                        "at_least_once needs one source to split, dataset '%.80s' has %zu (%s): a zip or concatenate "
+                        "directly above sources makes them one",
+                        dataset->id, dataset->n_providers, list);
+}
+
 /* May the job be created? */
 static int check_creation(const mr_core *core, const struct wish *wish, mr_error *err)
 {
@@ -238,6 +270,9 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
     if (wish->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && dataset->rec->unsplittable[0] != '\0') {
         return mr_error_set(err, MR_EUNIMPL, "dataset '%s' cannot be split for DYNAMIC sharding: %s", wish->dataset_id,
                             dataset->rec->unsplittable);
+    }
+    if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && dataset->rec->n_providers != 1) {
+        return refuse_sources(dataset->rec, err);
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already", core->jobs.count);
@@ -332,7 +367,11 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
     if (job != NULL) {
         mr_dataset_use(core, job->dataset);
         mr_job_put(core, job);
-        mr_core_trace(core, "job %s: created, %s", mr_job_label(job), mode_name(wish->mode));
+        if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+            mr_schema_use(core, MR_FEATURE_AT_LEAST_ONCE);
+        }
+        mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mode_name(wish->mode),
+                      wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once" : "");
     }
     return job;
 }
@@ -375,8 +414,8 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
                             in->iteration_id, in->client);
     }
     client = mr_map_get(&core->clients, in->client);
-    if (client != NULL && client->rec->released && !client->rec->silent && in->job_id[0] == '\0' && client->iteration == *it &&
-        client->repetition == in->repetition) {
+    if (client != NULL && client->rec->released && !client->rec->silent && in->job_id[0] == '\0' &&
+        client->iteration == *it && client->repetition == in->repetition) {
         /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
         return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);
     }

@@ -21,8 +21,8 @@ STAILQ_HEAD(staged_list, staged_record);
 /* Takes @rec. MR_EDATALOSS: the record contradicts its key or what is there. */
 typedef int adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 
-static adopt_fn adopt_dataset, adopt_job, adopt_worker, adopt_iteration, adopt_task, adopt_cursor, adopt_grant,
-    adopt_client;
+static adopt_fn adopt_schema, adopt_dataset, adopt_job, adopt_worker, adopt_iteration, adopt_task, adopt_cursor,
+    adopt_grant, adopt_client;
 
 /* In the order of adoption. */
 static const struct {
@@ -30,6 +30,7 @@ static const struct {
     const ProtobufCMessageDescriptor *desc;
     adopt_fn *adopt;
 } kinds[] = {
+    {"schema", &millrace__schema_record__descriptor, adopt_schema},
     {"datasets/", &millrace__dataset_record__descriptor, adopt_dataset},
     {"jobs/", &millrace__job_record__descriptor, adopt_job},
     {"workers/", &millrace__worker_record__descriptor, adopt_worker},
@@ -48,8 +49,8 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {"datasets/", "jobs/",   "workers/", "iterations/", "tasks/",
-                                           "cursors/",  "grants/", "clients/", NULL};
+    static const char *const prefixes[] = {"schema", "datasets/", "jobs/",   "workers/", "iterations/",
+                                           "tasks/", "cursors/",  "grants/", "clients/", NULL};
 
     _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
     return prefixes;
@@ -130,6 +131,13 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
             }
             return rc == MR_EINVAL ? MR_EDATALOSS : rc;
         }
+        if (strcmp(key, "schema") == 0) { /* before anything else of a newer format fails to parse */
+            rc = mr_schema_check((const Millrace__SchemaRecord *)rec, err);
+            if (rc < 0) {
+                mr_record_free(rec);
+                return rc;
+            }
+        }
         return stage(&staged->lists[i], key, rec, err);
     }
     return mr_error_set(err, MR_EDATALOSS, "'%.120s' is no key of this state", key);
@@ -157,6 +165,16 @@ static int leave_over(mr_core *core, const char *key, void *rec)
 {
     mr_record_free(rec);
     mr_core_leave_over(core, key);
+    return MR_OK;
+}
+
+static int adopt_schema(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    if (strcmp(key, "schema") != 0 || core->schema != NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    core->schema = rec;
     return MR_OK;
 }
 
@@ -217,6 +235,10 @@ static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *
     if (it->rec->finished) {
         return MR_OK;
     }
+    if (mr_iteration_repeats(it) && it->rec->n_providers != 1) {
+        return mr_error_set(err, MR_EDATALOSS, "an at_least_once iteration has %zu sources to split, not one",
+                            it->rec->n_providers);
+    }
     /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
@@ -227,15 +249,63 @@ static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *
     return MR_OK;
 }
 
+/* What is before the next '/' of @path; returns what is behind it, or NULL if there is none or it is too long. */
+static const char *take_segment(const char *path, char *out, size_t size)
+{
+    const char *slash = strchr(path, '/');
+
+    if (slash == NULL || (size_t)(slash - path) >= size) {
+        return NULL;
+    }
+    memcpy(out, path, (size_t)(slash - path));
+    out[slash - path] = '\0';
+    return slash + 1;
+}
+
+/* "<iteration>/<worker>/<number>" behind the prefix. */
+static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *rec, mr_error *err)
+{
+    const char *path = key + strlen("tasks/");
+    char iteration[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE], again[MR_TASK_ID_SIZE];
+    const char *rest = take_segment(path, iteration, sizeof iteration);
+    struct mr_iteration *it;
+    struct mr_worker *worker;
+
+    if (rest == NULL || take_segment(rest, ref, sizeof ref) == NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    snprintf(again, sizeof again, "%s/%s/%u", iteration, ref, rec->recovery);
+    it = mr_iteration_find(core, iteration);
+    worker = mr_map_get(&core->workers_by_ref, ref);
+    if (strcmp(path, again) != 0 || rec->lost || (rec->ended && rec->code >= 0)) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    if (it == NULL || it->rec->finished || worker == NULL) {
+        return leave_over(core, key, rec);
+    }
+    if (!mr_iteration_repeats(it) || rec->ended || rec->recovery > it->rec->recoveries ||
+        (!mr_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);
+    }
+    mr_task_adopt_recovery(core, it, worker, rec);
+    return MR_OK;
+}
+
 static int adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     struct mr_task *task = mr_task_find(core, key + strlen("tasks/"));
     Millrace__TaskRecord *record = rec;
 
+    if (record->recovery != 0) {
+        return adopt_recovery(core, key, rec, err);
+    }
     if (task == NULL) {
         return leave_over(core, key, rec);
     }
-    if (record->ended == record->lost) {
+    if (record->ended == record->lost || record->alone || task->rec != NULL) {
         mr_record_free(rec);
         return contradiction(err);
     }
@@ -248,18 +318,37 @@ static int adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
 /* "<iteration>/<provider>" or "<iteration>/<provider>/<rest>" behind the prefix. */
 static struct mr_iteration *split_key(const mr_core *core, const char *path, unsigned long *provider, const char **rest)
 {
-    const char *slash = strchr(path, '/');
     char id[MR_STAMP_SIZE];
+    const char *number = take_segment(path, id, sizeof id);
     char *end;
 
-    if (slash == NULL || (size_t)(slash - path) >= sizeof id) {
+    if (number == NULL) {
         return NULL;
     }
-    memcpy(id, path, (size_t)(slash - path));
-    id[slash - path] = '\0';
-    *provider = strtoul(slash + 1, &end, 10);
+    *provider = strtoul(number, &end, 10);
     *rest = *end == '/' ? end + 1 : end;
     return mr_iteration_find(core, id);
+}
+
+static bool is_pool_sound(const struct mr_iteration *it, size_t provider)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+
+    if (!mr_iteration_repeats(it)) {
+        return cursor->n_pool == 0;
+    }
+    if (cursor->repetition > 0 && !mr_position_fits(it, provider, cursor->repetition - 1)) {
+        return false;
+    }
+    for (size_t i = 0; i < cursor->n_pool; i++) {
+        const Millrace__OwedRange *range = cursor->pool[i];
+
+        if (range->alone > range->losses || (range->alone > 0 && range->count != 1)) {
+            return false;
+        }
+    }
+    return cursor->n_pool <= MR_OWED_RANGES_MAX &&
+           mr_owed_is_sound(mr_pool(it, provider), mr_position_end(it, provider));
 }
 
 static int adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
@@ -278,6 +367,9 @@ static int adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err
         return contradiction(err);
     }
     it->cursors[provider].rec = cursor;
+    if (!is_pool_sound(it, provider)) {
+        return mr_error_set(err, MR_EDATALOSS, "the splits in its pool cannot have been handed out");
+    }
     return MR_OK;
 }
 
@@ -296,12 +388,13 @@ static int adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     if (task == NULL) {
         return leave_over(core, key, rec);
     }
-    if (provider >= it->rec->n_providers || it->cursors[provider].rec == NULL || task->grants[provider] != NULL ||
-        grant->seq == 0 || grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0)) {
+    if (provider >= it->rec->n_providers || it->cursors[provider].rec == NULL || task->grants[provider].rec != NULL ||
+        grant->seq == 0 || grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
+        (!mr_iteration_repeats(it) && grant->n_open > 0) || !mr_grants_are_sound(it, provider, grant)) {
         mr_record_free(rec);
         return contradiction(err);
     }
-    task->grants[provider] = grant;
+    task->grants[provider].rec = grant;
     return MR_OK;
 }
 
@@ -400,6 +493,19 @@ static void derive_losses(mr_core *core, struct mr_worker *worker)
     }
 }
 
+/* Grants of tasks that have ended, or whose loss is counted, are only the last answer. */
+static void void_grants(struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_ENDED || (task->state == MR_TASK_LOST && task->counted)) {
+            mr_grants_void(task);
+        }
+    }
+}
+
 static int64_t at_least(int64_t ms, int64_t floor)
 {
     return ms > floor ? ms : floor;
@@ -437,6 +543,7 @@ static void arm(mr_core *core)
         it->since = core->now;
         mr_alarm_at(core, &it->alarm, core->now);
         mr_iteration_unsettle(core, it);
+        void_grants(it);
     }
     TAILQ_FOREACH(job, &core->job_list, link)
     {
@@ -461,6 +568,9 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     }
     core->now = now_ms;
     rc = adopt_all(core, err);
+    if (rc == MR_OK && core->schema == NULL) {
+        mr_schema_begin(core);
+    }
     if (rc == MR_OK) {
         rc = sweep_blobs(core, err);
     }

@@ -7,12 +7,20 @@
  *  seq = stored + 1   the receipt for the stored one; decide, write, answer
  *  anything else      OUT_OF_RANGE: two parties believe that they are this task
  *
+ * What the request reports finished is taken in before its number is looked at: a repeated request may report more than
+ * the first one did.
+ *
  * At most once: the cursor only moves on. What a lost worker held is not handed out again, it is counted.
+ *
+ * At least once: what lost workers had not finished is in the pool of the cursor and goes first, to whoever asks,
+ * whatever repetition is asked for: the same element is made of it. The end is told as soon as the pool is empty, even
+ * if others may still be lost (buffers wait for it); what comes back later is recovery.c's.
  */
 #include "dispatcher/core/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, size_t size)
 {
@@ -21,12 +29,19 @@ void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, si
 
 void mr_grant_key(const struct mr_task *task, size_t provider, char *out, size_t size)
 {
-    snprintf(out, size, "grants/%s/%zu/%s", task->iteration->rec->id, provider, task->worker->ref);
+    const char *iteration = task->iteration->rec->id;
+
+    snprintf(out, size, "grants/%s/%zu/%s", iteration, provider, task->id + strlen(iteration) + 1);
 }
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
 }
 
 /* Splits of the current repetition that nobody was given. */
@@ -43,14 +58,16 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 
 /*
  * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and
- * little at first, since a split may be a whole file.
+ * little at first, since a split may be a whole file. One that has much open, behind a large buffer, gets a little more
+ * each time, so that the number of its open grants grows with the logarithm of what they hold.
  */
-static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want)
+static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want, uint64_t open)
 {
     uint64_t sharers = 2 * (uint64_t)it->open_tasks;
     uint64_t fair = left / sharers + (left % sharers != 0 ? 1 : 0);
-    uint64_t n = min_u64(want != 0 ? want : MR_GRANT_FIRST_MAX, min_u64(fair, MR_GRANT_SPLITS_MAX));
+    uint64_t n = max_u64(want != 0 ? want : MR_GRANT_FIRST_MAX, open / MR_GRANTS_OPEN_MAX);
 
+    n = min_u64(n, min_u64(fair, MR_GRANT_SPLITS_MAX));
     return n > 0 ? n : 1;
 }
 
@@ -75,33 +92,114 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
     cursor->dropped += dropped;
     cursor->repetition = repetition;
     cursor->next = 0;
+    it->cursors[provider].unwritten = true;
 }
 
-/* Decide the answer to @repetition: *range of splits, or the end (range of none). True if the cursor moved. */
-static bool decide(struct mr_iteration *it, size_t provider, uint64_t repetition, uint64_t want,
-                   struct mr_split_range *range)
+/* What a request is to be given: splits, or the end (none). */
+struct decision {
+    struct mr_split_range range;
+    struct mr_owed_splits owed; /* the same, by position */
+};
+
+/* From the cursor, whose repetition this is. */
+static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t left, uint64_t want,
+                        struct decision *ret)
 {
-    Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+    struct mr_iteration *it = task->iteration;
+    struct mr_cursor *cursor = &it->cursors[in->provider];
+    uint64_t open = mr_grants_splits(task, in->provider);
 
-    *range = (struct mr_split_range){0, 0};
-    if (repetition < cursor->repetition) {
-        return false;
+    cursor->unwritten = true;
+    if (splits_left(it, in->provider) == 0) {
+        cursor->rec->repetition++;
+        cursor->rec->next = 0;
+        return;
     }
-    if (repetition > cursor->repetition) {
-        jump_to(it, provider, repetition);
-    }
-    uint64_t left = splits_left(it, provider);
+    ret->range.first = cursor->rec->next;
+    ret->range.count = min_u64(splits_left(it, in->provider), grant_size(it, left, want, open));
+    ret->owed.first = mr_position(it, in->provider, cursor->rec->repetition, ret->range.first);
+    ret->owed.count = ret->range.count;
+    cursor->rec->next += ret->range.count;
+}
 
-    if (left == 0) {
-        cursor->repetition++;
-        cursor->next = 0;
+/* Range @i of the pool, or its first part. */
+static void decide_returned(struct mr_task *task, uint32_t provider, size_t i, uint64_t most, struct decision *ret)
+{
+    struct mr_iteration *it = task->iteration;
+    struct mr_cursor *cursor = &it->cursors[provider];
+    const Millrace__OwedRange *range = cursor->rec->pool[i];
+    int64_t splits = it->rec->providers[provider]->splits;
+    uint64_t index = splits > 0 ? range->first % (uint64_t)splits : range->first;
+    uint64_t n = min_u64(range->count, most);
+
+    if (splits > 0) {
+        n = min_u64(n, (uint64_t)splits - index); /* the next repetition's splits are another range */
+    }
+    ret->range = (struct mr_split_range){index, n};
+    ret->owed = (struct mr_owed_splits){range->first, n, range->losses, range->alone};
+    cursor->rec->repeated_splits += n;
+    cursor->unwritten = true;
+    mr_owed_take(mr_pool(it, provider), i, n);
+}
+
+/* The first range of the pool that is (or is not) under suspicion; the pool's size if there is none. */
+static size_t find_returned(const Millrace__CursorRecord *cursor, bool suspect)
+{
+    size_t i = 0;
+
+    while (i < cursor->n_pool && mr_owed_is_suspect(cursor->pool[i]) != suspect) {
+        i++;
+    }
+    return i;
+}
+
+/* A task of its own for one suspect: that first, and nothing else before it was told the end. True if it is settled. */
+static bool decide_alone(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                         struct decision *ret)
+{
+    const Millrace__CursorRecord *cursor = task->iteration->cursors[in->provider].rec;
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+
+    if (grant->seq > 0) {
+        return grant->granted == 1 && grant->repetition == in->repetition;
+    }
+    size_t i = find_returned(cursor, true /* suspect */);
+
+    if (i < cursor->n_pool) {
+        decide_returned(task, in->provider, i, 1, ret);
         return true;
     }
-    range->first = cursor->next;
-    range->count = grant_size(it, left, want);
-    MR_ASSERT(range->count <= left);
-    cursor->next += range->count;
-    return true;
+    mr_task_join_in(core, task); /* Somebody's loss was counted as no crash: it is a recovery task like others. */
+    return false;
+}
+
+static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in, struct decision *ret)
+{
+    struct mr_iteration *it = task->iteration;
+    const Millrace__CursorRecord *cursor = it->cursors[in->provider].rec;
+    struct mr_pool_count pool;
+    uint64_t want = stretched(core, in->want);
+    uint64_t left;
+    size_t i;
+
+    if (mr_task_is_recovery(task) && task->rec->alone && decide_alone(core, task, in, ret)) {
+        return;
+    }
+    if (in->repetition > cursor->repetition) {
+        jump_to(it, in->provider, in->repetition);
+    }
+    mr_pool_count(it, &pool);
+    left = in->repetition == cursor->repetition ? splits_left(it, in->provider) : 0;
+    left = left > UINT64_MAX - pool.ordinary ? UINT64_MAX : left + pool.ordinary;
+    i = find_returned(cursor, false /* suspect */);
+    if (i < cursor->n_pool) {
+        uint64_t most = grant_size(it, left, want, mr_grants_splits(task, in->provider));
+
+        decide_returned(task, in->provider, i, cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most,
+                        ret);
+    } else if (in->repetition == cursor->repetition) {
+        decide_next(task, in, left, want, ret);
+    }
 }
 
 static void set_range(mr_core *core, Millrace__GrantRecord *grant, const struct mr_split_range *range)
@@ -138,42 +236,53 @@ static bool give_records(mr_core *core, struct mr_task *task, size_t provider)
     if (cursor->rec == NULL) {
         cursor->rec = mr_core_new_record(core, &millrace__cursor_record__descriptor);
     }
-    if (task->grants[provider] == NULL) {
-        task->grants[provider] = mr_core_new_record(core, &millrace__grant_record__descriptor);
+    if (task->grants[provider].rec == NULL) {
+        task->grants[provider].rec = mr_core_new_record(core, &millrace__grant_record__descriptor);
     }
     return core->failed == 0;
+}
+
+static void trace_answer(mr_core *core, const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                         const struct decision *d)
+{
+    if (d->range.count == 0) {
+        mr_core_trace(core, "task %s: end of provider %u, repetition %" PRIu64, task->id, in->provider, in->repetition);
+        return;
+    }
+    mr_core_trace(core, "task %s: provider %u, repetition %" PRIu64 ", splits %" PRIu64 "..%" PRIu64 "%s", task->id,
+                  in->provider, in->repetition, d->range.first, d->range.first + d->range.count - 1,
+                  d->owed.losses > 0 ? " again" : "");
 }
 
 static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     struct mr_iteration *it = task->iteration;
-    struct mr_split_range range;
+    struct decision d = {0};
     char key[MR_KEY_SIZE];
 
     if (!give_records(core, task, in->provider)) {
         return;
     }
-    Millrace__GrantRecord *grant = task->grants[in->provider];
+    Millrace__GrantRecord *grant = task->grants[in->provider].rec;
 
-    if (decide(it, in->provider, in->repetition, stretched(core, in->want), &range)) {
-        mr_cursor_key(it, in->provider, key, sizeof key);
-        mr_core_put(core, key, &it->cursors[in->provider].rec->base);
-    }
+    decide(core, task, in, &d);
     grant->seq = in->seq;
     grant->repetition = in->repetition;
-    grant->end = range.count == 0;
-    grant->granted += range.count;
-    set_range(core, grant, &range);
+    grant->end = d.range.count == 0;
+    grant->granted += d.range.count;
+    set_range(core, grant, &d.range);
+    if (core->failed == 0 && !grant->end && mr_iteration_repeats(it)) {
+        mr_grants_open(core, task, in->provider, &d.owed);
+    }
     if (core->failed != 0) {
         return;
     }
+    task->grants[in->provider].unwritten = false;
     mr_grant_key(task, in->provider, key, sizeof key);
     mr_core_put(core, key, &grant->base);
-    if (range.count == 0) {
-        mr_core_trace(core, "task %s: end of provider %u, repetition %" PRIu64, task->id, in->provider, in->repetition);
-    } else {
-        mr_core_trace(core, "task %s: provider %u, repetition %" PRIu64 ", splits %" PRIu64 "..%" PRIu64, task->id,
-                      in->provider, in->repetition, range.first, range.first + range.count - 1);
+    trace_answer(core, task, in, &d);
+    if (grant->end && mr_iteration_repeats(it) && it->cursors[in->provider].rec->n_pool > 0) {
+        mr_iteration_unsettle(core, it); /* suspects' turn */
     }
 }
 
@@ -196,7 +305,7 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
     reply->n_ranges = copy.n_ranges;
 }
 
-/* Everything that can refuse the request. */
+/* Everything that can refuse the request, but its number. */
 static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, struct mr_task **ret, mr_error *err)
 {
     struct mr_worker *worker = mr_worker_live(core, in->incarnation);
@@ -218,10 +327,22 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
         return mr_error_set(err, MR_EINVAL, "iteration %s has %zu sources to split; %u was asked for",
                             task->iteration->rec->id, task->iteration->rec->n_providers, in->provider);
     }
-    if (in->repetition > INT64_MAX) { /* nobody repeats that often, and counting on would start over at 0 */
+    /* Nobody repeats that often, and counting on would start over at 0. */
+    if (in->repetition > INT64_MAX ||
+        (mr_iteration_repeats(task->iteration) && !mr_position_fits(task->iteration, in->provider, in->repetition))) {
         return mr_error_set(err, MR_EINVAL, "repetition %" PRIu64 " of a source", in->repetition);
     }
-    const Millrace__GrantRecord *grant = task->grants[in->provider];
+    if (in->report != NULL && in->report->provider != in->provider) {
+        return mr_error_set(err, MR_EINVAL, "a report on provider %u with a request to provider %u",
+                            in->report->provider, in->provider);
+    }
+    *ret = task;
+    return MR_OK;
+}
+
+static int check_number(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err)
+{
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
     uint64_t stored = grant != NULL ? grant->seq : 0;
     bool again = grant != NULL && in->seq == stored;
 
@@ -230,25 +351,47 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
                             "task %s asks for grant %" PRIu64 " of provider %u; the last one was %" PRIu64, task->id,
                             in->seq, in->provider, stored);
     }
-    *ret = task;
     return MR_OK;
+}
+
+/* Losses that wait to be counted come first: what they put back is handed out before an end is told. */
+static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
+{
+    struct mr_task *task = mr_task_find(core, in->task_id);
+
+    if (task != NULL && task->iteration->is_unsettled && mr_iteration_repeats(task->iteration)) {
+        struct mr_iteration *it = task->iteration;
+
+        mr_iteration_absorb(core, it);
+        mr_iteration_write(core, it);
+    }
 }
 
 void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
 {
     struct mr_task *task = NULL;
     mr_error err;
-    int rc = judge(core, in, &task, &err);
+    int rc;
 
+    absorb_losses(core, in);
+    rc = judge(core, in, &task, &err);
+    if (rc == MR_OK && in->report != NULL) {
+        rc = mr_grants_report(core, task, in->report, &err);
+    }
+    if (rc == MR_OK) {
+        rc = check_number(task, in, &err);
+    }
     if (rc < 0) {
         mr_core_refuse(core, &millrace__get_splits_reply__descriptor, &err);
         return;
     }
     mr_worker_seen(core, task->worker);
-    if (task->grants[in->provider] == NULL || task->grants[in->provider]->seq != in->seq) {
+    if (task->grants[in->provider].rec == NULL || task->grants[in->provider].rec->seq != in->seq) {
         hand_out(core, task, in);
+        mr_iteration_write(core, task->iteration);
     }
+    mr_grants_write(core, task);
     if (core->failed == 0) {
-        answer(core, task->grants[in->provider]);
+        answer(core, task->grants[in->provider].rec);
     }
 }

@@ -101,8 +101,8 @@ static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
 {
     char text[MR_TASK_ID_SIZE];
 
-    snprintf(text, sizeof text, "%s/%.*s.%u", task->iteration->rec->id, SHORT_ID, task->worker->rec->incarnation,
-             task->worker->rec->life);
+    snprintf(text, sizeof text, "%s/%.*s%s", task->iteration->rec->id, SHORT_ID, task->worker->rec->incarnation,
+             task->id + strlen(task->iteration->rec->id) + 1 + MR_ID_HEX);
     mr_core_set(core, slot, text);
 }
 
@@ -120,8 +120,23 @@ static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *ta
     status->produced = task->produced;
     status->delivered = task->delivered;
     status->splits = mr_task_granted(task);
+    status->recovery = task->rec != NULL ? task->rec->recovery : 0;
+    for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
+        status->open_splits += mr_grants_splits(task, i);
+    }
     list_reporters(core, task, status);
     return status;
+}
+
+static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderStatus *status)
+{
+    for (size_t i = 0; i < cursor->n_pool; i++) {
+        const Millrace__OwedRange *range = cursor->pool[i];
+
+        status->returned_splits += range->count;
+        status->suspect_splits += mr_owed_is_suspect(range) ? range->count : 0;
+        status->losses_max = range->losses > status->losses_max ? range->losses : status->losses_max;
+    }
 }
 
 static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_iteration *it, size_t i)
@@ -133,10 +148,13 @@ static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_
         return NULL;
     }
     status->splits = it->rec->providers[i]->splits;
+    mr_core_set(core, &status->source, it->rec->providers[i]->source);
     if (cursor != NULL) {
         status->repetition = cursor->repetition;
         status->next = cursor->next;
         status->dropped = cursor->dropped;
+        status->repeated_splits = cursor->repeated_splits;
+        fill_pool(cursor, status);
     }
     return status;
 }
@@ -156,10 +174,7 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
     status->clients = it->live_clients;
     status->end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
     if (status->end != NULL) {
-        status->end->lost_splits = it->rec->lost_splits;
-        status->end->lost_workers = it->rec->lost_workers;
-        status->end->error_code = it->rec->end != NULL ? it->rec->end->error_code : 0;
-        mr_core_set(core, &status->end->error, it->rec->end != NULL ? it->rec->end->error : "");
+        mr_iteration_end_fill(core, it, status->end);
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
@@ -201,6 +216,7 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     mr_core_set(core, &status->dataset_id, job->rec->dataset_id);
     mr_core_set(core, &status->target_workers, job->rec->target_workers);
     status->mode = job->rec->mode;
+    status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
     status->iterations = array(core, job->niterations);
     if (status->iterations == NULL) {

@@ -4,6 +4,9 @@
  *
  *     open ──(it says so)──► ended
  *       ╰──(its worker is lost, or no client reaches it)──► lost
+ *
+ * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are forgotten as soon as
+ * they have ended or their loss is counted.
  */
 #include "dispatcher/core/internal.h"
 
@@ -35,25 +38,33 @@ void mr_task_free(struct mr_task *task)
         return;
     }
     for (size_t i = 0; task->grants != NULL && i < task->iteration->rec->n_providers; i++) {
-        mr_record_free(task->grants[i]);
+        mr_record_free(task->grants[i].rec);
     }
     mr_free(task->grants);
     mr_record_free(task->rec);
     mr_free(task);
 }
 
-struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker)
+/* @rec: of a recovery task, taken; NULL: derived. */
+static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+                                Millrace__TaskRecord *rec)
 {
     struct mr_task *task = mr_calloc(1, sizeof *task);
 
     if (task == NULL) {
         mr_core_nomem(core);
+        mr_record_free(rec);
         return NULL;
     }
     task->iteration = it;
     task->worker = worker;
     task->state = MR_TASK_OPEN;
-    snprintf(task->id, sizeof task->id, "%s/%s", it->rec->id, worker->ref);
+    task->rec = rec;
+    if (rec != NULL) {
+        snprintf(task->id, sizeof task->id, "%s/%s/%u", it->rec->id, worker->ref, rec->recovery);
+    } else {
+        snprintf(task->id, sizeof task->id, "%s/%s", it->rec->id, worker->ref);
+    }
     if (it->rec->n_providers > 0) {
         task->grants = mr_calloc(it->rec->n_providers, sizeof *task->grants);
         if (task->grants == NULL) {
@@ -65,10 +76,16 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
     TAILQ_INSERT_TAIL(&it->tasks, task, in_iteration);
     TAILQ_INSERT_TAIL(&worker->tasks, task, in_worker);
     it->open_tasks++;
+    worker->recoveries += rec != NULL ? 1 : 0;
     core->tasks++;
     mr_core_index(core, &core->tasks_by_id, task->id, task);
     mr_iteration_touch(core, it);
     return task;
+}
+
+struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker)
+{
+    return add_task(core, it, worker, NULL);
 }
 
 struct mr_task *mr_task_find(const mr_core *core, const char *id)
@@ -81,7 +98,7 @@ uint64_t mr_task_granted(const struct mr_task *task)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
-        sum += task->grants[i] != NULL ? task->grants[i]->granted : 0;
+        sum += task->grants[i].rec != NULL ? task->grants[i].rec->granted : 0;
     }
     return sum;
 }
@@ -94,6 +111,10 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     task->state = to;
     it->open_tasks--;
     it->ended_tasks += to == MR_TASK_ENDED ? 1 : 0;
+    task->worker->recoveries -= mr_task_is_recovery(task) ? 1 : 0;
+    if (to == MR_TASK_ENDED) {
+        mr_grants_void(task); /* clients have returned all of it */
+    }
     mr_iteration_touch(core, it);
     mr_worker_touch(core, task->worker);
     mr_iteration_unsettle(core, it);
@@ -115,15 +136,55 @@ static void put_task(mr_core *core, const struct mr_task *task)
     mr_core_put(core, key, &task->rec->base);
 }
 
-void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool alone)
 {
-    if (!give_record(core, task)) {
+    Millrace__TaskRecord *rec = mr_core_new_record(core, &millrace__task_record__descriptor);
+    struct mr_task *task;
+
+    if (rec == NULL) {
         return;
     }
-    task->rec->lost = true;
-    mr_task_move(core, task, MR_TASK_LOST);
+    rec->recovery = ++it->rec->recoveries;
+    rec->alone = alone;
+    it->unwritten = true;
+    task = add_task(core, it, worker, rec);
+    if (task != NULL) {
+        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, alone ? " for one split" : "");
+        mr_worker_touch(core, worker);
+        put_task(core, task);
+    }
+}
+
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+                                       Millrace__TaskRecord *rec)
+{
+    return add_task(core, it, worker, rec);
+}
+
+void mr_task_join_in(mr_core *core, struct mr_task *task)
+{
+    MR_ASSERT(task->rec->alone);
+    task->rec->alone = false;
     put_task(core, task);
-    mr_iteration_settle(core, task->iteration);
+}
+
+uint32_t mr_task_attempt(const struct mr_task *task)
+{
+    return mr_task_is_recovery(task) ? 1 + task->rec->recovery : task->worker->rec->life;
+}
+
+void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+
+    if (mr_task_is_recovery(task)) {
+        mr_task_move(core, task, MR_TASK_LOST); /* its record goes with the count */
+    } else if (give_record(core, task)) {
+        task->rec->lost = true;
+        mr_task_move(core, task, MR_TASK_LOST);
+        put_task(core, task);
+    }
+    mr_iteration_settle(core, it);
 }
 
 void mr_task_remove(mr_core *core, struct mr_task *task)
@@ -136,18 +197,32 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
         mr_core_leave_over(core, key);
     }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        if (task->grants[i] != NULL) {
+        if (task->grants[i].rec != NULL) {
             mr_grant_key(task, i, key, sizeof key);
             mr_core_leave_over(core, key);
         }
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
     it->ended_tasks -= task->state == MR_TASK_ENDED ? 1 : 0;
+    task->worker->recoveries -= task->state == MR_TASK_OPEN && mr_task_is_recovery(task) ? 1 : 0;
     core->tasks--;
     mr_map_remove(&core->tasks_by_id, task->id);
     TAILQ_REMOVE(&it->tasks, task, in_iteration);
     TAILQ_REMOVE(&task->worker->tasks, task, in_worker);
     mr_task_free(task);
+}
+
+void mr_task_retire(mr_core *core, struct mr_task *task)
+{
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(mr_task_is_recovery(task));
+    MR_ASSERT(task->state != MR_TASK_OPEN);
+    mr_task_key(task, key, sizeof key);
+    mr_core_delete(core, key);
+    mr_record_free(task->rec);
+    task->rec = NULL;
+    mr_task_remove(core, task);
 }
 
 /* ---------------------------------------------------------------- TaskEnded */
@@ -169,6 +244,41 @@ static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *me
     mr_core_set(core, &rec->message, text);
 }
 
+/* The record of a recovery task goes; that a pipeline came to its end is noted with the iteration. */
+static void end_recovery(mr_core *core, struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+
+    it->unwritten = it->unwritten || !it->rec->pipeline_ended;
+    it->rec->pipeline_ended = true;
+    mr_task_move(core, task, MR_TASK_ENDED);
+    mr_task_retire(core, task);
+}
+
+static void end_task(mr_core *core, struct mr_task *task, int code, const char *message)
+{
+    struct mr_iteration *it = task->iteration;
+
+    if (mr_task_is_recovery(task) && code >= 0) {
+        end_recovery(core, task);
+        mr_iteration_settle(core, it);
+        return;
+    }
+    if (task->rec == NULL && !give_record(core, task)) {
+        return;
+    }
+    task->rec->ended = true;
+    task->rec->code = code;
+    set_message(core, task->rec, message);
+    mr_task_move(core, task, MR_TASK_ENDED);
+    put_task(core, task);
+    if (code < 0) {
+        mr_iteration_fail(core, it, code, task->rec->message);
+    } else {
+        mr_iteration_settle(core, it);
+    }
+}
+
 void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
 {
     struct mr_worker *worker = mr_worker_live(core, in->incarnation);
@@ -187,19 +297,8 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         return;
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
-    if (task != NULL && task->state == MR_TASK_OPEN && give_record(core, task)) {
-        int code = in->code <= 0 ? in->code : MR_EUNKNOWN;
-
-        task->rec->ended = true;
-        task->rec->code = code;
-        set_message(core, task->rec, in->message);
-        mr_task_move(core, task, MR_TASK_ENDED);
-        put_task(core, task);
-        if (code < 0) {
-            mr_iteration_fail(core, task->iteration, code, task->rec->message);
-        } else {
-            mr_iteration_settle(core, task->iteration);
-        }
+    if (task != NULL && task->state == MR_TASK_OPEN) {
+        end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in->message);
     }
     mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);
 }

@@ -138,7 +138,7 @@ static bool ring_worker(mr_core *core, struct mr_worker *worker)
     } else if (is_braked(core)) {
         mr_alarm_at(core, &worker->alarm, core->brake_until);
     } else {
-        mr_worker_lose(core, worker, false /* superseded */);
+        mr_worker_lose(core, worker, MR_LOSS_SILENT);
         ring_lost_worker(core, worker);
     }
     return true;
@@ -176,8 +176,7 @@ static bool ring_client(mr_core *core, struct mr_client *client)
 
 /* ---------------------------------------------------------------- workers that no client reaches */
 
-/* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
-static bool is_unreachable(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
 {
     const struct mr_client *client;
 
@@ -223,28 +222,33 @@ static int64_t next_report(const mr_core *core, const struct mr_iteration *it, b
     return next;
 }
 
+static struct mr_task *find_unreachable(const mr_core *core, struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN && mr_iteration_cannot_reach(core, it, task->worker)) {
+            break;
+        }
+    }
+    return task;
+}
+
 /* False: there was no room for all. */
 static bool close_unreachable(mr_core *core, struct mr_iteration *it)
 {
-    struct mr_task *task, *next;
+    struct mr_task *task;
 
     if (core->full) {
         return true; /* the next heartbeat reports it again */
     }
-
-    for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
-        next = TAILQ_NEXT(task, in_iteration);
-        if (task->state != MR_TASK_OPEN || !is_unreachable(core, it, task->worker)) {
-            continue;
-        }
+    while ((task = find_unreachable(core, it)) != NULL) { /* none in a finished one, whose tasks are gone */
         if (!mr_core_has_room(core, 1 + MR_SETTLE_CHANGES)) {
             return false;
         }
         mr_core_trace(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
         mr_task_close_unreachable(core, task);
-        if (it->rec->finished) {
-            break; /* its tasks are gone */
-        }
     }
     return true;
 }

@@ -58,7 +58,7 @@ static Millrace__TaskInfo *task_info(mr_core *core, const struct mr_task *task)
         mr_core_set(core, &info->task_id, task->id);
         mr_core_set(core, &info->worker_address, task->worker->rec->address);
         mr_core_set(core, &info->worker_incarnation, task->worker->rec->incarnation);
-        info->attempt = task->worker->rec->life;
+        info->attempt = mr_task_attempt(task);
         info->ended = task->state == MR_TASK_ENDED;
         info->lost = task->state == MR_TASK_LOST;
     }
@@ -126,6 +126,7 @@ static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millr
             return false;
         }
         info->splits = it->rec->providers[i]->splits;
+        mr_core_set(core, &info->source, it->rec->providers[i]->source);
         assignment->providers[assignment->n_providers++] = info;
     }
     return true;
@@ -148,7 +149,8 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     assignment->mode = job->rec->mode;
     assignment->seed = it->rec->seed;
     assignment->repetition = it->rec->repetition;
-    assignment->attempt = task->worker->rec->life;
+    assignment->attempt = mr_task_attempt(task);
+    assignment->guarantee = job->rec->guarantee;
     if (it->rec->n_providers > 0) {
         assign_providers(core, it, assignment);
     }

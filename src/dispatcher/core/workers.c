@@ -88,8 +88,9 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker)
     }
 }
 
-void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded)
+void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
 {
+    bool superseded = why == MR_LOSS_SUPERSEDED;
     struct mr_task *task;
     char stamp[MR_STAMP_SIZE];
 
@@ -100,12 +101,16 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, bool superseded)
     mr_stamp_print(worker->lost, stamp);
     mr_core_set(core, &worker->rec->lost, stamp);
     worker->rec->superseded = superseded;
+    worker->rec->left = why == MR_LOSS_LEFT;
     worker->rec->lost_ms = (uint64_t)core->wall_ms;
     put_worker(core, worker);
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
-    mr_core_trace(core, "worker %s at %s: %s", worker->ref, worker->rec->address, superseded ? "superseded" : "lost");
+    mr_core_trace(core, "worker %s at %s: %s", worker->ref, worker->rec->address,
+                  superseded            ? "superseded"
+                  : why == MR_LOSS_LEFT ? "left"
+                                        : "lost");
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         if (task->state == MR_TASK_OPEN) {
@@ -235,6 +240,7 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
     {
         if (!it->rec->finished) {
             mr_task_add(core, it, worker);
+            mr_iteration_look_again(core, it);
         }
     }
 }
@@ -260,7 +266,7 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
         rc = check_new_life(core, in, last, there, &err);
         if (rc == MR_OK) {
             if (there != NULL) {
-                mr_worker_lose(core, there, true /* superseded */);
+                mr_worker_lose(core, there, MR_LOSS_SUPERSEDED);
             }
             begin_life(core, in, last != NULL ? last->rec->life + 1 : 1);
         }
@@ -310,6 +316,22 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
     }
 }
 
+/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. */
+static void take_reports(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
+{
+    mr_error err;
+
+    if (task->state != MR_TASK_OPEN) {
+        return;
+    }
+    for (size_t i = 0; i < progress->n_reports; i++) {
+        if (mr_grants_report(core, task, progress->reports[i], &err) < 0) {
+            mr_core_trace(core, "%s", err.message);
+        }
+    }
+    mr_grants_write(core, task);
+}
+
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
 {
     struct mr_worker *worker = mr_worker_live(core, in->incarnation);
@@ -325,10 +347,11 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         if (task != NULL && task->worker == worker) {
             task->produced = in->tasks[i]->produced;
             task->delivered = in->tasks[i]->delivered;
+            take_reports(core, task, in->tasks[i]);
         }
     }
     if (in->leaving) {
-        mr_worker_lose(core, worker, false);
+        mr_worker_lose(core, worker, MR_LOSS_LEFT);
     }
     Millrace__WorkerHeartbeatReply *reply =
         mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, in->leaving /* else a positive refresh */);

@@ -67,17 +67,26 @@ out:
     return rc;
 }
 
-/* "range > map > batch": the way along first inputs, from its source to the root. For people. */
-static void summarise(const void *bytes, size_t size, char *out, size_t cap)
+static bool ignores_errors(const Millrace__DatasetDef *def)
 {
-    Millrace__DatasetDef *def = millrace__dataset_def__unpack(NULL, size, bytes);
+    bool found = false;
+
+    for (size_t i = 0; def->graph != NULL && i < def->graph->n_nodes; i++) {
+        found = found || strcmp(def->graph->nodes[i]->op, "ignore_errors") == 0;
+    }
+    return found;
+}
+
+/* "range > map > batch": the way along first inputs, from its source to the root. For people. */
+static void summarise(const Millrace__DatasetDef *def, char *out, size_t cap)
+{
     const char *ops[SUMMARY_NODES_MAX];
     size_t n = 0;
     size_t len = 0;
 
     out[0] = '\0';
-    if (def == NULL || def->graph == NULL) {
-        goto done;
+    if (def->graph == NULL) {
+        return;
     }
     for (size_t node = def->graph->root; node < def->graph->n_nodes && n < SUMMARY_NODES_MAX;) {
         const Millrace__DatasetNode *d = def->graph->nodes[node];
@@ -92,10 +101,6 @@ static void summarise(const void *bytes, size_t size, char *out, size_t cap)
         int wrote = snprintf(out + len, cap - len, "%s%s", i == n ? "" : " > ", ops[i - 1]);
 
         len += wrote > 0 ? (size_t)wrote : 0;
-    }
-done:
-    if (def != NULL) {
-        millrace__dataset_def__free_unpacked(def, NULL);
     }
 }
 
@@ -121,7 +126,27 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
             return mr_error_nomem(err);
         }
     }
+    for (size_t i = 0; i < d->nproviders; i++) {
+        rc = mr_dataset_provider_name(ds, i, d->names[i], sizeof d->names[i], err);
+        if (rc < 0) {
+            return rc;
+        }
+        d->sources[i] = d->names[i];
+    }
     return write_spec(mr_dataset_spec(ds), d, err);
+}
+
+static int describe_graph(const void *bytes, size_t size, struct mr_definition *d, mr_error *err)
+{
+    Millrace__DatasetDef *def = millrace__dataset_def__unpack(NULL, size, bytes);
+
+    if (def == NULL) {
+        return mr_error_nomem(err); /* it was parsed before */
+    }
+    summarise(def, d->summary, sizeof d->summary);
+    d->ignores_errors = ignores_errors(def);
+    millrace__dataset_def__free_unpacked(def, NULL);
+    return MR_OK;
 }
 
 int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **ret, mr_error *err)
@@ -143,7 +168,9 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
         rc = describe(ds, d, err);
     }
     if (rc >= 0) {
-        summarise(bytes, size, d->summary, sizeof d->summary);
+        rc = describe_graph(bytes, size, d, err);
+    }
+    if (rc >= 0) {
         *ret = d;
         d = NULL;
     }

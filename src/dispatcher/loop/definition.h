@@ -18,8 +18,11 @@ struct mr_definition {
     size_t spec_size;
     int64_t cardinality;
     int64_t providers[MR_CORE_PROVIDERS_MAX];
+    char names[MR_CORE_PROVIDERS_MAX][64];      /* of the providers */
+    const char *sources[MR_CORE_PROVIDERS_MAX]; /* the same */
     size_t nproviders;
-    char *unsplittable; /* NULL: DYNAMIC can be had */
+    bool ignores_errors; /* a step of it leaves out what cannot be read */
+    char *unsplittable;  /* NULL: DYNAMIC can be had */
     char summary[256];
 };
 

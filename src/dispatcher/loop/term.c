@@ -5,14 +5,11 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "dispatcher/loop/internal.h"
-#include "millrace/state.pb-c.h"
-#include "json/pbjson.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
 
-#define SCHEMA_VERSION 1
 #define HEARTBEAT_SLACK_MS 5000
 #define STORE_WARN_PERCENT 70
 #define STORE_WARN_EVERY_MS 600000
@@ -98,62 +95,33 @@ static void set_health(struct mr_loop *l, const mr_error *err)
     l->health = *err;
 }
 
-/* What this program does not know, it must not lead. */
-static int check_schema(struct mr_loop *l, const void *value, size_t size, mr_error *err)
-{
-    ProtobufCMessage *msg = NULL;
-    int rc = mr_pbjson_parse(&millrace__schema_record__descriptor, value, size, &msg, err);
-
-    if (rc < 0) {
-        return rc;
-    }
-    const Millrace__SchemaRecord *s = (const Millrace__SchemaRecord *)msg;
-
-    if (s->min_reader > SCHEMA_VERSION) {
-        rc = mr_error_set(
-            err, MR_EPRECOND,
-            "the state of cluster '%s' has format %u (written by %.40s) and needs a reader of %u; this is %d",
-            l->cluster, s->version, s->created_by, s->min_reader, SCHEMA_VERSION);
-    } else if (s->n_features > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "the state of cluster '%s' uses '%.60s', which this version does not know",
-                          l->cluster, s->features[0]);
-    }
-    if (rc < 0) {
-        set_health(l, err);
-    }
-    protobuf_c_message_free_unpacked(msg, NULL);
-    l->schema_seen = rc >= 0;
-    return rc;
-}
-
 static int on_load_key(void *ctx, const char *key, const void *value, size_t size, mr_error *err)
 {
     struct mr_loop *l = ctx;
 
-    if (strcmp(key, "schema") == 0) {
-        return check_schema(l, value, size, err);
-    }
     if (l->core == NULL) {
         return mr_error_nomem(err);
     }
     if (strncmp(key, "blobs/", 6) == 0) {
         return mr_core_load_blob(l->core, key, err);
     }
-    return mr_core_load(l->core, key, value, size, err);
+    l->schema_seen = l->schema_seen || strcmp(key, "schema") == 0;
+    int rc = mr_core_load(l->core, key, value, size, err);
+
+    if (rc == MR_EPRECOND) { /* What this program does not know, it must not lead. */
+        mr_error_wrap(err, "cluster '%s'", l->cluster);
+        set_health(l, err);
+    }
+    return rc;
 }
 
 static int write_schema(struct mr_loop *l, mr_error *err)
 {
-    Millrace__SchemaRecord s = MILLRACE__SCHEMA_RECORD__INIT;
     char *json = NULL;
     size_t len = 0;
     uint64_t batch;
-    int rc;
+    int rc = mr_core_schema(l->core, &json, &len, err);
 
-    s.version = SCHEMA_VERSION;
-    s.min_reader = SCHEMA_VERSION;
-    s.created_by = (char *)(uintptr_t) "millrace " MR_VERSION;
-    rc = mr_pbjson_write(&s.base, &json, &len, err);
     if (rc >= 0) {
         struct mr_write w = {.key = "schema", .value = json, .size = len};
 

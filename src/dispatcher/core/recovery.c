@@ -1,0 +1,242 @@
+/*
+ * At least once: what becomes of the splits that a lost worker had not finished.
+ *
+ *   lost task ──(its loss is counted, one transaction an iteration)──► pool of the cursor ──► whoever asks next
+ *                                                                         │
+ *                                 nobody will ask: all tasks were told the end, or have ended
+ *                                                                         ▼
+ *                                           recovery tasks: fresh pipelines on live workers
+ *
+ * Each split carries how many crashes it was in. After the first it is granted with at most MR_GRANT_RETRY_MAX others.
+ * After the second it is a suspect: it waits until a repetition was handed out and then gets a recovery task of its
+ * own, which has nothing else, so that a crash there says something about this split; after two of those it is given
+ * up. A worker that leaves on purpose, or that no client reaches, has not crashed.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+bool mr_iteration_repeats(const struct mr_iteration *it)
+{
+    return it->job->rec->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+}
+
+struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider)
+{
+    Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+
+    MR_ASSERT(cursor != NULL);
+    return (struct mr_owed){&cursor->pool, &cursor->n_pool};
+}
+
+bool mr_owed_is_suspect(const Millrace__OwedRange *range)
+{
+    return range->losses >= MR_SUSPECT_LOSSES;
+}
+
+void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
+{
+    *ret = (struct mr_pool_count){0, 0};
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        const Millrace__CursorRecord *cursor = it->cursors[i].rec;
+
+        for (size_t j = 0; cursor != NULL && j < cursor->n_pool; j++) {
+            uint64_t *sum = mr_owed_is_suspect(cursor->pool[j]) ? &ret->suspects : &ret->ordinary;
+
+            *sum += cursor->pool[j]->count;
+        }
+    }
+}
+
+void mr_iteration_look_again(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_pool_count pool;
+
+    mr_pool_count(it, &pool);
+    if (pool.ordinary + pool.suspects > 0) {
+        mr_iteration_unsettle(core, it);
+    }
+}
+
+/* ---------------------------------------------------------------- back into the pool */
+
+struct returning {
+    mr_core *core;
+    struct mr_task *task;
+    size_t provider;
+    bool crashed;
+    char *why; /* the iteration has failed: for people */
+    size_t why_size;
+};
+
+static void quarantine(struct returning *r, uint64_t position)
+{
+    struct mr_iteration *it = r->task->iteration;
+    const Millrace__ProviderInfo *info = it->rec->providers[r->provider];
+    uint64_t index = info->splits > 0 ? position % (uint64_t)info->splits : position;
+
+    it->rec->quarantined_splits++;
+    it->rec->lost_splits++;
+    mr_core_trace(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
+                  r->provider);
+    if (!it->job->dataset->rec->ignores_errors) {
+        snprintf(r->why, r->why_size,
+                 "split %" PRIu64 " of %s (provider %zu) is given up: %d workers that read it were lost, the last %d "
+                 "while it was all they read of this iteration",
+                 index, info->source[0] != '\0' ? info->source : "the source", r->provider,
+                 MR_SUSPECT_LOSSES + MR_ALONE_LOSSES, MR_ALONE_LOSSES);
+    }
+}
+
+static void return_range(void *ctx, const Millrace__OwedRange *range)
+{
+    struct returning *r = ctx;
+    uint32_t crash = r->crashed ? 1 : 0;
+    bool alone = r->task->rec != NULL && r->task->rec->alone && mr_owed_is_suspect(range) && range->count == 1;
+    uint32_t alone_losses = range->alone + (alone ? crash : 0);
+
+    if (alone_losses >= MR_ALONE_LOSSES) {
+        quarantine(r, range->first);
+    } else {
+        mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count,
+                    range->losses + crash, alone_losses);
+    }
+}
+
+void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
+{
+    struct mr_iteration *it = task->iteration;
+    bool crashed = !mr_worker_is_live(task->worker) && !task->worker->rec->left;
+
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        struct returning r = {core, task, i, crashed, why, size};
+
+        if (task->grants[i].rec == NULL || task->grants[i].rec->n_open == 0) {
+            continue;
+        }
+        mr_grants_each(task, i, return_range, &r);
+        mr_owed_squeeze(mr_pool(it, i), MR_OWED_RANGES_MAX);
+        it->cursors[i].unwritten = true;
+    }
+    mr_grants_void(task);
+}
+
+/* ---------------------------------------------------------------- recovery tasks */
+
+/*
+ * Will @task come for more? Not if it was told the end, unless others were seen to go on to the next repetition: all
+ * run the same pipeline. What comes to its end all the same is seen then.
+ */
+static bool may_ask(const struct mr_task *task)
+{
+    const Millrace__GrantRecord *grant = task->grants[0].rec;
+    const Millrace__CursorRecord *cursor = task->iteration->cursors[0].rec;
+
+    if (task->state != MR_TASK_OPEN) {
+        return false;
+    }
+    if (grant == NULL || !grant->end) {
+        return true;
+    }
+    return grant->repetition + 1 < cursor->repetition ||
+           (grant->repetition + 1 == cursor->repetition && cursor->next > 0);
+}
+
+struct survey {
+    bool asked;       /* some task may ask for more */
+    uint32_t open;    /* recovery tasks */
+    uint32_t waiting; /* of those: for one suspect each */
+};
+
+static struct survey look_at_tasks(const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+    struct survey s = {false, 0, 0};
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        bool recovers = mr_task_is_recovery(task) && task->state == MR_TASK_OPEN;
+        bool waits = recovers && task->rec->alone && task->grants[0].rec == NULL;
+
+        s.asked = s.asked || (!waits && may_ask(task));
+        s.open += recovers ? 1 : 0;
+        s.waiting += waits ? 1 : 0;
+    }
+    return s;
+}
+
+/* Each live worker has one derived task; one whose task was closed is not reached by clients. */
+static bool is_of_host(const mr_core *core, const struct mr_task *task)
+{
+    return !mr_task_is_recovery(task) && task->state != MR_TASK_LOST && mr_worker_is_live(task->worker) &&
+           !mr_iteration_cannot_reach(core, task->iteration, task->worker);
+}
+
+/* The one with the fewest recovery tasks, whatever they recover. */
+static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it)
+{
+    struct mr_worker *best = NULL;
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (is_of_host(core, task) && (best == NULL || task->worker->recoveries < best->recoveries)) {
+            best = task->worker;
+        }
+    }
+    return best;
+}
+
+static uint32_t count_hosts(const mr_core *core, const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+    uint32_t n = 0;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        n += is_of_host(core, task) ? 1 : 0;
+    }
+    return n;
+}
+
+static uint32_t min_u32(uint32_t a, uint64_t b)
+{
+    return a < b ? a : (uint32_t)b;
+}
+
+static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool alone)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct mr_worker *worker = choose_host(core, it);
+
+        if (worker == NULL) {
+            return; /* The next worker to come looks here again. */
+        }
+        mr_task_recover(core, it, worker, alone);
+    }
+}
+
+void mr_recovery_open(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_pool_count pool;
+    struct survey s;
+
+    mr_pool_count(it, &pool);
+    if (pool.ordinary + pool.suspects == 0) {
+        return;
+    }
+    s = look_at_tasks(it);
+    if (pool.ordinary > 0 && !s.asked) {
+        uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
+        uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);
+
+        open_tasks(core, it, n, false /* alone */);
+        s.open += n;
+        s.asked = s.asked || n > 0;
+    }
+    /* In a first repetition that others still read, a task could not be told its end alone. */
+    if (pool.suspects > s.waiting && (!s.asked || it->cursors[0].rec->repetition > 0)) {
+        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspects - s.waiting), true /* alone */);
+    }
+}
