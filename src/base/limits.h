@@ -31,5 +31,7 @@
 
 /* Splits handed out at once. */
 #define MR_GRANT_SPLITS_MAX 4096
+/* A source of at most so many elements has one element in a split. */
+#define MR_SPLITS_WHOLE_MAX 16384
 
 #endif

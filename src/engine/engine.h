@@ -26,8 +26,9 @@ struct mr_range {
 
 /*
  * Where the sources of the outermost graph get their splits from, when they do not read everything (DYNAMIC). Split i
- * of a source is its i-th element before any operator. MR_OK, MR_END (of this repetition) or an error. May block;
- * returns MR_ECANCELED once the iterator is cancelled (the implementation is told by `cancel`).
+ * of a source is its i-th run of elements before any operator; with up to MR_SPLITS_WHOLE_MAX elements, its i-th
+ * element. MR_OK, MR_END (of this repetition) or an error. May block; returns MR_ECANCELED once the iterator is
+ * cancelled (the implementation is told by `cancel`).
  *
  * *@origin is NULL, and may be set to a reference for the engine: then every block that descends from these splits
  * carries it, and something holds it until they were read to their end and nothing descends from them in the engine any

@@ -26,6 +26,7 @@ struct mr_provider {
     uint64_t path;
     const mr_dataset *at; /* lent by the graph: the node where it is cut */
     int64_t splits;       /* MR_CARDINALITY_INFINITE: endless */
+    uint64_t rows;        /* elements in a split; in the last one there may be fewer */
     uint64_t opened;      /* passes so far; guarded by env->lock */
 };
 

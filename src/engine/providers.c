@@ -50,8 +50,22 @@ bool mr_provider_can_seek(const mr_dataset *ds)
     return can_seek(ds, false, &visits);
 }
 
-static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t splits, mr_error *err)
+/*
+ * A source of @elements. A split is one element while there are few; of more, a split is a run of them: handing out has
+ * a price for each few thousand splits (a write to the store), and must not set the pace of a source of cheap elements.
+ */
+static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, mr_error *err)
 {
+    uint64_t n = elements > 0 ? (uint64_t)elements : 0;
+    uint64_t rows = n / MR_SPLITS_WHOLE_MAX + (n % MR_SPLITS_WHOLE_MAX != 0 ? 1 : 0);
+    int64_t splits = elements;
+
+    if (rows > 1) {
+        splits = (int64_t)(n / rows + (n % rows != 0 ? 1 : 0));
+    } else {
+        rows = 1;
+    }
+
     if (w->n == w->cap) {
         struct mr_provider *bigger = mr_reallocarray(w->providers, w->cap * 2 + 4, sizeof *bigger);
 
@@ -61,7 +75,7 @@ static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t spli
         w->providers = bigger;
         w->cap = w->cap * 2 + 4;
     }
-    w->providers[w->n++] = (struct mr_provider){.path = path, .at = ds, .splits = splits};
+    w->providers[w->n++] = (struct mr_provider){.path = path, .at = ds, .splits = splits, .rows = rows};
     return MR_OK;
 }
 

@@ -1,6 +1,7 @@
 /*
- * Split i is element i of the node below. A pass ends when the split source says so; the number of passes so far is
- * the repetition that it is asked for. A split handed out is ours: after an error the rest of its range is read on.
+ * Split i is the i-th run of elements of the node below, of as many as the provider says (mostly one). A pass ends when
+ * the split source says so; the number of passes so far is the repetition that it is asked for. A split handed out is
+ * ours: after an error the rest of its range is read on.
  *
  * Blocks leave with the origin of the range at hand, which is held until the range was read to its end.
  */
@@ -10,11 +11,14 @@
 #include "engine/env.h"
 #include "engine/state.h"
 
+#include <inttypes.h>
+
 struct split_iter {
     struct mr_op_iter head;
     struct mr_op_iter *input;
     uint32_t provider;
     uint64_t repetition;
+    uint64_t rows;     /* elements in a split */
     uint64_t left;     /* elements of the current range; UINT64_MAX: as many as there are */
     mr_origin *origin; /* of the current range; NULL: there is none, or nobody wants to know */
     bool whole;
@@ -33,6 +37,7 @@ static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     struct mr_provider *provider = mr_env_provider(ctx->env, ctx->path);
 
     it->provider = (uint32_t)(provider - ctx->env->providers);
+    it->rows = provider->rows;
     it->whole = head->ds->op->run->whole_split;
     mr_mutex_lock(&ctx->env->lock);
     it->repetition = provider->opened++;
@@ -64,13 +69,23 @@ static int next_range(struct split_iter *it, mr_error *err)
     if (rc != MR_OK) {
         return rc == MR_ECANCELED ? rc : mr_op_fail(&it->head, it->head.delivered, rc, err);
     }
-    rc = it->whole ? MR_OK : mr_op_seek(it->input, range.first, err);
+    uint64_t first;
+    uint64_t count;
+
+    if (__builtin_mul_overflow(range.first, it->rows, &first) ||
+        __builtin_mul_overflow(range.count, it->rows, &count)) {
+        mr_origin_unref(origin);
+        rc = mr_error_set(err, MR_EINTERNAL, "splits %" PRIu64 " and on, %" PRIu64 " of them: there are not so many",
+                          range.first, range.count);
+        return mr_op_fail(&it->head, it->head.delivered, rc, err);
+    }
+    rc = it->whole ? MR_OK : mr_op_seek(it->input, first, err);
     if (rc != MR_OK) {
         mr_origin_unref(origin);
         return rc;
     }
     it->origin = origin;
-    it->left = it->whole && range.count > 0 ? UINT64_MAX : range.count;
+    it->left = it->whole && range.count > 0 ? UINT64_MAX : count;
     if (it->left == 0) {
         end_range(it);
     }

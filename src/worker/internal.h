@@ -74,6 +74,7 @@ struct mr_task {
     uint64_t repetition;
     uint32_t attempt;
     uint32_t providers;
+    int64_t *splits;      /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;  /* DYNAMIC */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
 

@@ -22,6 +22,7 @@
 #include "base/rng.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <inttypes.h>
 #include <string.h>
 
 /* When a pulled block is large enough. */
@@ -52,6 +53,7 @@ void mr_task_unref(struct mr_task *t)
     mr_free(t->iteration);
     mr_free(t->job);
     mr_free(t->dataset);
+    mr_free(t->splits);
     (void)pthread_cond_destroy(&t->changed);
     (void)pthread_mutex_destroy(&t->lock);
     mr_free(t);
@@ -215,16 +217,24 @@ static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
     return rc;
 }
 
-/* The dispatcher made its table of splits from the same definition: both must count the same providers. */
-static int check_providers(const struct mr_task *t, const mr_dataset *ds, uint32_t providers, mr_error *err)
+/* The dispatcher made its table of splits from the same definition: both must count the same. */
+static int check_providers(const struct mr_task *t, const mr_dataset *ds, mr_error *err)
 {
     int64_t splits[64];
     size_t n = 0;
     int rc = mr_dataset_providers(ds, splits, sizeof splits / sizeof splits[0], &n, err);
 
-    if (rc == MR_OK && n != providers) {
+    if (rc == MR_OK && n != t->providers) {
         rc = mr_error_set(err, MR_EINTERNAL, "dataset '%s' has %zu split providers here, %u at the dispatcher",
-                          t->dataset, n, providers);
+                          t->dataset, n, t->providers);
+    }
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+        if (splits[i] != t->splits[i]) {
+            rc = mr_error_set(err, MR_EINTERNAL,
+                              "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
+                              " at the dispatcher: do they run the same version?",
+                              i, t->dataset, splits[i], t->splits[i]);
+        }
     }
     return rc;
 }
@@ -253,7 +263,7 @@ static int open_engine(struct mr_task *t, mr_error *err)
     int rc = fetch_dataset(t, &ds, err);
 
     if (rc == MR_OK && t->dynamic) {
-        rc = check_providers(t, ds, t->providers, err);
+        rc = check_providers(t, ds, err);
         source = mr_split_feed_source(t->feed);
         opts.splits = &source;
     }
@@ -457,12 +467,16 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     t->repetition = a->repetition;
     t->attempt = a->attempt;
     t->providers = (uint32_t)a->n_providers;
+    t->splits = mr_calloc(a->n_providers + 1, sizeof t->splits[0]);
+    for (size_t i = 0; t->splits != NULL && i < a->n_providers; i++) {
+        t->splits[i] = a->providers[i]->splits;
+    }
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     mr_mutex_lock(&w->lock);
     w->ntasks++; /* Until mr_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
-    if (t->id == NULL || t->iteration == NULL || t->job == NULL || t->dataset == NULL) {
+    if (t->id == NULL || t->iteration == NULL || t->job == NULL || t->dataset == NULL || t->splits == NULL) {
         rc = mr_error_nomem(err);
     }
     if (rc == MR_OK) {

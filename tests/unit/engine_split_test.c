@@ -4,6 +4,7 @@
  */
 #include "engine_support.h"
 
+#include "base/limits.h"
 #include "base/sync.h"
 
 #include <millrace/tfrecord.h>
@@ -129,6 +130,35 @@ static void each_element_once(void **state)
         }
     }
     mr_dataset_unref(ds);
+}
+
+/* Many elements: a split is a run of them, the last one a shorter run; and no source has more splits than that. */
+static void a_split_of_many_is_a_run(void **state)
+{
+    static const int64_t sizes[] = {MR_SPLITS_WHOLE_MAX, MR_SPLITS_WHOLE_MAX + 1, 100003};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        mr_dataset *ds = make_range(0, sizes[i], 1);
+        unsigned char *seen = calloc((size_t)sizes[i], 1);
+        struct pool pool;
+        struct lines l = read_shared(ds, 2, 1000, 0);
+
+        assert_non_null(seen);
+        pool_init(&pool, ds, 1);
+        assert_in_range(pool.splits[0], MR_SPLITS_WHOLE_MAX / 2, MR_SPLITS_WHOLE_MAX);
+        assert_int_equal(l.n, sizes[i]);
+        for (size_t k = 0; k < l.n; k++) {
+            long long value = atoll(l.text[k]);
+
+            assert_in_range(value, 0, sizes[i] - 1);
+            assert_false(seen[value]);
+            seen[value] = 1;
+        }
+        free(seen);
+        lines_free(&l);
+        mr_dataset_unref(ds);
+    }
 }
 
 static void repeated_before_the_split(void **state)
@@ -375,11 +405,17 @@ static void a_lone_file_is_one_split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_element_once),        cmocka_unit_test(repeated_before_the_split),
-        cmocka_unit_test(shuffled_and_repeated),    cmocka_unit_test(endless_repeats_survive_empty_passes),
-        cmocka_unit_test(zips_stay_aligned),        cmocka_unit_test(zips_of_maps_stay_aligned),
-        cmocka_unit_test(one_after_the_other),      cmocka_unit_test(sources_inside_functions_are_whole),
-        cmocka_unit_test(providers_have_numbers),   cmocka_unit_test(file_names_are_shared),
+        cmocka_unit_test(each_element_once),
+        cmocka_unit_test(a_split_of_many_is_a_run),
+        cmocka_unit_test(repeated_before_the_split),
+        cmocka_unit_test(shuffled_and_repeated),
+        cmocka_unit_test(endless_repeats_survive_empty_passes),
+        cmocka_unit_test(zips_stay_aligned),
+        cmocka_unit_test(zips_of_maps_stay_aligned),
+        cmocka_unit_test(one_after_the_other),
+        cmocka_unit_test(sources_inside_functions_are_whole),
+        cmocka_unit_test(providers_have_numbers),
+        cmocka_unit_test(file_names_are_shared),
         cmocka_unit_test(a_lone_file_is_one_split),
     };
 
