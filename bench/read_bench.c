@@ -4,7 +4,7 @@
  *
  *     read_bench tcp MESSAGE_BYTES COUNT            raw TCP: a second process writes, this one reads
  *     read_bench bulk SERVICE ELEMENT_BYTES COUNT   elements of one uint8 tensor each, mr_iterator_next_block()
- *     read_bench small SERVICE COUNT                range(COUNT), mr_iterator_next() for each, sum checked
+ *     read_bench small SERVICE COUNT [MODE]         range(COUNT), mr_iterator_next() for each, sum checked
  *     read_bench latency SERVICE ROUNDS             range(1): open -> first element, element -> end (medians)
  */
 #include <millrace/block.h>
@@ -22,6 +22,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#define OFF "parallel_epochs"
 
 static _Noreturn void die(const char *what, const mr_error *err)
 {
@@ -173,9 +175,9 @@ static mr_dataset *tensors(size_t element_bytes, uint64_t count)
     return ds;
 }
 
-static mr_dataset *distribute(mr_dataset *ds, const char *service)
+static mr_dataset *distribute(mr_dataset *ds, const char *service, const char *mode)
 {
-    struct mr_attr attrs[] = {text_attr("processing_mode", "parallel_epochs"), text_attr("service", service)};
+    struct mr_attr attrs[] = {text_attr("processing_mode", mode), text_attr("service", service)};
 
     return apply("distribute", ds, attrs, 2);
 }
@@ -195,7 +197,7 @@ static mr_iterator *open_iterator(mr_dataset *ds)
 
 static void bench_bulk(const char *service, size_t element_bytes, uint64_t count)
 {
-    mr_dataset *ds = distribute(tensors(element_bytes, count), service);
+    mr_dataset *ds = distribute(tensors(element_bytes, count), service, OFF);
     mr_iterator *it = open_iterator(ds);
     mr_block *block = NULL;
     mr_error err = {0};
@@ -236,9 +238,9 @@ static void bench_bulk(const char *service, size_t element_bytes, uint64_t count
     mr_dataset_unref(ds);
 }
 
-static void bench_small(const char *service, uint64_t count)
+static void bench_small(const char *service, uint64_t count, const char *mode)
 {
-    mr_dataset *ds = distribute(range(count), service);
+    mr_dataset *ds = distribute(range(count), service, mode);
     mr_iterator *it = open_iterator(ds);
     struct mr_element element;
     mr_error err = {0};
@@ -286,12 +288,12 @@ static void bench_latency(const char *service, size_t rounds)
         die("calloc", NULL);
     }
     /* Something stays open for the whole time, as in a training process that has read before. */
-    mr_iterator *warm = open_iterator(distribute(range(2), service));
+    mr_iterator *warm = open_iterator(distribute(range(2), service, OFF));
     if (mr_iterator_next(warm, &element, &err) != MR_OK) {
         die("warming up", &err);
     }
     for (size_t i = 0; i < rounds; i++) {
-        mr_dataset *ds = distribute(range(1), service);
+        mr_dataset *ds = distribute(range(1), service, OFF);
         double t0 = now_s();
         mr_iterator *it = open_iterator(ds);
 
@@ -322,13 +324,13 @@ int main(int argc, char **argv)
         bench_tcp(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     } else if (argc == 5 && strcmp(argv[1], "bulk") == 0) {
         bench_bulk(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-    } else if (argc == 4 && strcmp(argv[1], "small") == 0) {
-        bench_small(argv[2], strtoull(argv[3], NULL, 10));
+    } else if ((argc == 4 || argc == 5) && strcmp(argv[1], "small") == 0) {
+        bench_small(argv[2], strtoull(argv[3], NULL, 10), argc == 5 ? argv[4] : OFF);
     } else if (argc == 4 && strcmp(argv[1], "latency") == 0) {
         bench_latency(argv[2], strtoull(argv[3], NULL, 10));
     } else {
         (void)fprintf(stderr, "usage: read_bench tcp MESSAGE_BYTES COUNT | bulk SERVICE ELEMENT_BYTES COUNT | small "
-                              "SERVICE COUNT | latency SERVICE ROUNDS\n");
+                              "SERVICE COUNT [MODE] | latency SERVICE ROUNDS\n");
         return 2;
     }
     return 0;
