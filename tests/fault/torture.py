@@ -4,184 +4,47 @@ Break it: a cluster of real processes under faults, and readers that count every
 
     scripts/with-build.sh BUILD python3 tests/fault/torture.py --minutes 2 [--seed N] [--faults kill,stop,...]
 
-One etcd, three dispatchers, three workers, reading processes. A run is a row of cycles. In a cycle readers share one job with
-DYNAMIC sharding (at most once), another reads a job with OFF, visitors come and go; meanwhile dispatchers are killed, frozen,
-stopped and started again, connections are cut, etcd and workers restarted. Then everything is healed and the readers are
-given some time to end. What must hold:
+Three members of etcd, three dispatchers, three workers, reading processes. A run is a row of cycles. In a cycle three readers share
+a job with DYNAMIC sharding at most once, two share one at least once, one reads a job with OFF, visitors come and go; meanwhile
+dispatchers, workers, members of etcd and a reader are killed, frozen, stopped and started again, and connections are cut. Then
+everything is healed and the readers are given some time to end. What must hold:
 
-  - no element comes twice within a DYNAMIC repetition;
-  - while no worker is killed: none is missing, OFF jobs give one copy for each worker, no client sees an error;
-  - when workers are killed: reads end, and no more is missing than the splits that the service itself reports as lost;
-  - nobody hangs once all is healed; no server ends unless it was told to; servers do not gather descriptors.
+  - at most once: no element comes twice within a repetition; none is missing while no worker is killed, and no more than the
+    splits that the service itself reports as lost when some are;
+  - at least once: none is missing, whoever is killed, also if it is a reader: what was returned to it counts; and no more are
+    doubled than the splits that the service reports as repeated, and what a killed reader held;
+  - while no worker is killed: OFF jobs give one copy for each worker, no client sees an error;
+  - nobody hangs once all is healed; no server ends unless it was told to; servers do not gather descriptors; at the end
+    `millrace state check` finds nothing wrong.
 
 It ends with one line of figures, and a non-zero status if something of this broke; the logs are kept then. The seed is printed
 first: it replays the faults, though not the machine's timing.
 """
 
 import argparse
-import base64
 import collections
-import ctypes
 import json
 import os
 import random
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 
 import numpy as np
 
 import millrace as mr
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+from cluster import Broken, Cluster, Commanded  # noqa: E402
+
 SHAPES = ["range", "shuffle", "batch", "flat_map", "interleave", "parallel"]
-FAULTS = ["kill", "term", "stop", "all", "cut", "etcd", "worker", "pause_worker"]
+# Name, and how often it is taken in relation to the others.
+FAULTS = {"kill": 6, "term": 2, "stop": 3, "all": 1, "cut": 4, "etcd": 3, "worker": 2, "pause_worker": 2, "reader": 1}
 DESCRIPTORS_MORE = 100  # what a server may hold beyond its first count
-
-
-class Broken(Exception):
-    """An invariant that did not hold, and after which the run cannot go on."""
-
-
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def fixed_port(rng):
-    """A port below those that the kernel gives to connections: it is still free when a server comes back to it."""
-    while True:
-        port = rng.randrange(15000, 32000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                pass
-
-
-class Process:
-    """A server that is killed and started again on the same port."""
-
-    def __init__(self, name, argv, port, log):
-        self.name, self.port, self.log = name, port, log
-        self._argv = argv
-        self._child = None
-        self.stopped = False
-        self.since = 0.0  # when it was started or woken
-        self.starts = 0
-
-    @property
-    def address(self):
-        return f"127.0.0.1:{self.port}"
-
-    @property
-    def pid(self):
-        return self._child.pid
-
-    @property
-    def up(self):
-        return self._child is not None
-
-    def start(self):
-        assert self._child is None
-        env = dict(os.environ)
-        for name in ("LD_PRELOAD", "ASAN_OPTIONS"):  # for Python; a sanitized program has the runtime in it, and looks for leaks
-            env.pop(name, None)
-        with open(self.log, "ab") as log:
-            self._child = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                           preexec_fn=die_with_parent, start_new_session=True)
-        self.since = time.monotonic()
-        self.starts += 1
-
-    def check(self):
-        """Nobody told it to end."""
-        if self._child is not None and self._child.poll() is not None:
-            status, self._child = self._child.returncode, None
-            raise Broken(f"{self.name} ended by itself with status {status}: see {self.log}")
-
-    def kill(self):
-        self.check()
-        self.cont()
-        child, self._child = self._child, None
-        child.kill()
-        child.wait()
-
-    def terminate(self):
-        """SIGTERM, and it has to end well."""
-        self.check()
-        self.cont()
-        child, self._child = self._child, None
-        child.terminate()
-        try:
-            status = child.wait(60)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            raise Broken(f"{self.name} did not end within 60 s of SIGTERM") from None
-        if status != 0:
-            raise Broken(f"{self.name} ended with status {status} after SIGTERM: see {self.log}")
-
-    def stop(self):
-        self._child.send_signal(signal.SIGSTOP)
-        self.stopped = True
-
-    def cont(self):
-        if self.stopped:
-            self._child.send_signal(signal.SIGCONT)
-            self.stopped = False
-            self.since = time.monotonic()
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.pid}/fd"))
-
-
-class Reader:
-    """A reading process; one command at a time."""
-
-    def __init__(self, number, log):
-        self.number, self.log = number, log
-        with open(log, "ab") as f:
-            self._child = subprocess.Popen([sys.executable, os.path.join(HERE, "torture_reader.py")], text=True,
-                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=f, preexec_fn=die_with_parent)
-        self._answer = None
-        self._thread = None
-
-    def send(self, **command):
-        self._answer = None
-        self._child.stdin.write(json.dumps(command) + "\n")
-        self._child.stdin.flush()
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self):
-        self._answer = self._child.stdout.readline()
-
-    def busy(self):
-        return self._thread is not None and self._thread.is_alive()
-
-    def take(self, deadline):
-        """The answer; Broken if there is none by @deadline."""
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-        if self.busy():
-            self._child.send_signal(signal.SIGUSR1)  # where its threads are, into its log
-            raise Broken(f"reader {self.number} hangs: see {self.log}")
-        if not self._answer:
-            raise Broken(f"reader {self.number} died with status {self._child.wait()}: see {self.log}")
-        return json.loads(self._answer)
-
-    @property
-    def pid(self):
-        return self._child.pid
-
-    def end(self):
-        self._child.kill()
-        self._child.wait()
+MOST, LEAST, OFF, VISIT = slice(0, 3), slice(3, 5), 5, 6  # which readers do what
 
 
 class Torture:
@@ -198,62 +61,25 @@ class Torture:
         self.failovers = []  # seconds until a status was answered in a later term
         self.gap = {False: 0.0, True: 0.0}  # the longest between two elements: without, with workers killed
         self.first_descriptors = {}
-        self._start_cluster()
+        self.cluster = Cluster(self.directory, self.rng, options=["--client-timeout=5s"])
+        self.dispatchers, self.workers, self.members = self.cluster.dispatchers, self.cluster.workers, self.cluster.members
+        self.readers = []
+        self._due = []
 
     # ---- processes ----
 
     def _log(self, name):
         return os.path.join(self.directory, name + ".log")
 
-    def _start_cluster(self):
-        program, rng = os.environ["MILLRACE_PROGRAM"], self.rng
-        port, peer = fixed_port(rng), fixed_port(rng)
-        client_url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer}"
-        self.etcd = Process("etcd", [
-            "etcd", "--name", "torture", "--data-dir", os.path.join(self.directory, "etcd"), "--listen-client-urls", client_url,
-            "--advertise-client-urls", client_url, "--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url,
-            "--initial-cluster", f"torture={peer_url}", "--heartbeat-interval", "50", "--election-timeout", "250"],
-            port, self._log("etcd"))
-        ports = [fixed_port(rng) for _ in range(3)]
-        self.addresses = ",".join(f"127.0.0.1:{p}" for p in ports)
-        self.service = "grpc://" + self.addresses
-        self.dispatchers = [Process(f"dispatcher{i}", [
-            program, "dispatcher", f"--listen=127.0.0.1:{p}", f"--etcd-endpoints={self.etcd.address}", "--cluster=torture",
-            "--worker-timeout=5s", "--log-level=info"], p, self._log(f"dispatcher{i}")) for i, p in enumerate(ports)]
-        self.workers = []
-        for i in range(3):
-            p = fixed_port(rng)
-            self.workers.append(Process(f"worker{i}", [
-                program, "worker", f"--dispatcher={self.addresses}", f"--listen=127.0.0.1:{p}", "--log-level=info"],
-                p, self._log(f"worker{i}")))
-        self.readers = []
-        self.etcd.start()
-        for server in self.dispatchers + self.workers:
-            server.start()
-        self.readers = [Reader(i, self._log(f"reader{i}")) for i in range(5)]
-        self._wait_workers(time.monotonic() + self.options.deadline)
+    def _reader(self, i):
+        return Commanded(f"reader{i}", os.path.join(HERE, "torture_reader.py"), self._log(f"reader{i}"))
 
-    def _everything(self):
-        return [self.etcd] + self.dispatchers + self.workers
+    def start(self):
+        self.cluster.start(self.options.deadline)
+        self.readers = [self._reader(i) for i in range(7)]
 
     def status(self, timeout_s):
-        return json.loads(mr.service.status(self.service, timeout_ms=max(1, int(timeout_s * 1000))))
-
-    def _wait_workers(self, deadline):
-        """Until the leader knows the current incarnation of each worker: a job opened now has a task on each."""
-        while True:
-            seen = "no dispatcher answers"
-            try:
-                status = self.status(deadline - time.monotonic())
-                live = [w for w in status.get("workers", []) if not w.get("lost")]
-                if len(live) == len(self.workers):
-                    return
-                seen = f"{len(live)} of {len(self.workers)} workers are known"
-            except mr.errors.MillraceError as e:
-                seen = str(e)
-            if time.monotonic() > deadline:
-                raise Broken(f"the healed cluster is not whole: {seen}")
-            time.sleep(0.05)
+        return self.cluster.status(timeout_s)
 
     def _judge_logs(self):
         """What sanitizers said does not always end the process."""
@@ -265,13 +91,8 @@ class Torture:
 
     def close(self):
         for reader in self.readers:
-            reader.end()
-        for server in reversed(self._everything()):
-            if server.up:
-                try:
-                    server.kill()
-                except Broken as e:
-                    self.failures.append(str(e))
+            reader.kill()
+        self.failures += self.cluster.kill()
         if self.failures or self.options.keep:
             print(f"torture: the logs are in {self.directory}", flush=True)
         else:
@@ -279,33 +100,19 @@ class Torture:
 
     # ---- faults ----
 
-    def _leader(self):
-        """The leading process, asked from etcd; None if the key is away."""
-        key = "L21pbGxyYWNlL3RvcnR1cmUvbGVhZGVy"  # /millrace/torture/leader
-        request = urllib.request.Request(f"http://{self.etcd.address}/v3/kv/range", json.dumps({"key": key}).encode())
-        try:
-            with urllib.request.urlopen(request, timeout=2) as answer:
-                found = json.load(answer).get("kvs")
-        except OSError:
-            return None
-        if not found:
-            return None
-        value = base64.b64decode(found[0]["value"]).decode()
-        self._leads_since = int(json.loads(value).get("sinceMs", 0)) / 1000
-        return next((d for d in self.dispatchers if d.address in value), None)
-
     def _restart_later(self, server, seconds):
         self._due.append((time.monotonic() + seconds, "start", server))
 
     def fault_kill(self):
         """A dispatcher, mostly the leader. Half of the time nothing else happens until another leads, and that is timed."""
-        victim = self._leader() if self.rng.random() < 0.7 else self.rng.choice(self.dispatchers)
+        leader, leads_since = self.cluster.leader()
+        victim = leader if self.rng.random() < 0.7 else self.rng.choice(self.dispatchers)
         if victim is None or not victim.up or victim.stopped:
             return
         now = time.monotonic()
         # A term is left alone for a second before a guess ends it: a leader that dies within it is not what is timed.
-        calm = victim is self._leader() and self.etcd.up and time.time() - self._leads_since > 1.2 and any(
-            d.up and not d.stopped and now - d.since > 2 for d in self.dispatchers if d is not victim)
+        calm = victim is leader and all(m.well for m in self.members) and time.time() - leads_since > 1.2 and any(
+            d.well and now - d.since > 2 for d in self.dispatchers if d is not victim)
         epoch = None
         if calm and self.rng.random() < 0.6:
             try:
@@ -329,7 +136,7 @@ class Torture:
         self._restart_later(victim, self.rng.uniform(0, 2))
 
     def fault_term(self):
-        victim = self._leader()
+        victim, _ = self.cluster.leader()
         if victim is None or not victim.up or victim.stopped:
             return
         self.counts["terminated"] += 1
@@ -337,7 +144,7 @@ class Torture:
         self._restart_later(victim, self.rng.uniform(0, 1))
 
     def fault_stop(self):
-        victim = self._leader() if self.rng.random() < 0.6 else self.rng.choice(self.dispatchers)
+        victim = self.cluster.leader()[0] if self.rng.random() < 0.6 else self.rng.choice(self.dispatchers)
         if victim is None or not victim.up or victim.stopped:
             return
         self.counts["frozen"] += 1
@@ -358,10 +165,19 @@ class Torture:
                        stderr=subprocess.DEVNULL)
 
     def fault_etcd(self):
-        if self.etcd.up:
-            self.counts["etcd killed"] += 1
-            self.etcd.kill()
-            self._restart_later(self.etcd, self.rng.choice([0, 0.3, 2]))
+        """A member, sometimes the majority, sometimes all; killed, or frozen."""
+        victims = self.rng.sample(self.members, self.rng.choices([1, 2, 3], [6, 2, 1])[0])
+        freeze = self.rng.random() < 0.3
+        for member in victims:
+            if not member.well:
+                continue
+            self.counts["members of etcd " + ("frozen" if freeze else "killed")] += 1
+            if freeze:
+                member.stop()
+                self._due.append((time.monotonic() + self.rng.choice([0.2, 1, 3]), "cont", member))
+            else:
+                member.kill()
+                self._restart_later(member, self.rng.choice([0, 0.3, 2]))
 
     def fault_worker(self):
         if self.workers_may_die:
@@ -378,6 +194,13 @@ class Torture:
             victim.stop()
             self._due.append((time.monotonic() + self.rng.choice([0.1, 0.5, 1.5]), "cont", victim))
 
+    def fault_reader(self):
+        """One of the two that read at least once. What it was given is in its file."""
+        if not self.reader_killed:
+            self.counts["readers killed"] += 1
+            self.reader_killed = True
+            self.readers[LEAST][1].kill()
+
     def _work_due(self, everything=False):
         now, left = time.monotonic(), []
         for when, what, server in self._due:
@@ -388,14 +211,12 @@ class Torture:
             elif what == "cont" and server.up:
                 server.cont()
         self._due = left
-        for server in self._everything():
-            server.check()
+        self.cluster.check()
 
     def _plague(self, seconds):
         over = time.monotonic() + seconds
-        weights = {"kill": 6, "term": 2, "stop": 3, "all": 1, "cut": 4, "etcd": 1, "worker": 2, "pause_worker": 2}
         while time.monotonic() < over:
-            name = self.rng.choices(self.faults, [weights[f] for f in self.faults])[0]
+            name = self.rng.choices(self.faults, [FAULTS[f] for f in self.faults])[0]
             self.trace(f"fault {name}")
             getattr(self, "fault_" + name)()
             until = time.monotonic() + self.rng.choice([0.05, 0.3, 0.8, 1.5])
@@ -415,94 +236,123 @@ class Torture:
 
     def cycle(self):
         rng, number = self.rng, self.counts["cycles"]
-        self._due = []
-        self.workers_may_die = "worker" in self.faults and rng.random() < (0.35 if len(self.faults) > 1 else 1)
-        self._starts = [w.starts for w in self.workers]
+        self.workers_may_die = "worker" in self.faults and rng.random() < (0.5 if len(self.faults) > 1 else 1)
+        self.reader_killed = False
+        starts = [w.starts for w in self.workers]
         seconds = rng.uniform(2, 8)
         # Paced: small and slow, so that hand-outs go on through the faults. Not paced: as much as there is time for.
         paced = rng.random() < 0.7
         n = rng.choice([100, 5000, 30000]) if paced else 50 * rng.choice([2000, 10000, 30000])
-        shape = rng.choice(SHAPES)
-        job = f"cycle{number}"
+        n_off = min(n, 30000)
+        shape, job = rng.choice(SHAPES), f"cycle{number}"
         self.trace(f"cycle {number}: {shape} of {n}, {seconds:.1f} s, paced {paced}, workers die {self.workers_may_die}")
-        file = lambda i: os.path.join(self.directory, f"got{i}.npy")
+        files = [os.path.join(self.directory, f"got{i}") for i in range(6)]
 
-        def reading(shape, n, share):
+        def reading(shape, n, share, i):
             nexts = n * share / (7 if shape == "batch" else 1)
             every = max(1, int(nexts / 100))
-            return {"do": "read", "service": self.service, "shape": shape, "n": n, "every": every,
+            return {"do": "read", "service": self.cluster.service, "shape": shape, "n": n, "every": every, "file": files[i],
                     "nap": seconds / (nexts / every) if paced else 0.0}
 
-        shared = {**reading(shape, n, 1 / 3), "mode": "distributed_epoch", "job": job}
+        dynamic = {"mode": "distributed_epoch"}
+        least = {**dynamic, "job": job + "-again", "guarantee": "at_least_once"}
         late = rng.random() < 0.3
-        self.readers[0].send(**shared, file=file(0))
-        self.readers[1].send(**shared, file=file(1))
-        if not late:
-            self.readers[2].send(**shared, file=file(2))
-        self.readers[3].send(**reading(rng.choice(SHAPES), min(n, 30000), 3), mode="parallel_epochs", file=file(3))
-        self.readers[4].send(do="visit", service=self.service, seconds=seconds, threads=rng.choice([1, 4, 30]),
-                             seed=rng.randrange(1 << 30))
+        for i in range(2 if late else 3):
+            self.readers[i].send(**reading(shape, n, 1 / 3, i), **dynamic, job=job)
+        shape_least = rng.choice(SHAPES)
+        for i in (3, 4):
+            self.readers[i].send(**reading(shape_least, n, 1 / 2, i), **least)
+        self.readers[OFF].send(**reading(rng.choice(SHAPES), n_off, 3, OFF), mode="parallel_epochs")
+        self.readers[VISIT].send(do="visit", service=self.cluster.service, seconds=seconds, threads=rng.choice([1, 4, 30]),
+                                 seed=rng.randrange(1 << 30))
         self._plague(seconds / 2)
         if late:
-            self.readers[2].send(**shared, file=file(2))
+            self.readers[2].send(**reading(shape, n, 1 / 3, 2), **dynamic, job=job)
         self._plague(seconds / 2)
         self.trace("healing")
         self._work_due(everything=True)
-        deadline = time.monotonic() + self.options.deadline
-        answers = [r.take(deadline) for r in self.readers]
-        self._wait_workers(deadline)
-        for server in self._everything():
-            server.check()
-        self._judge(job, n, min(n, 30000), answers, [np.load(file(i)) for i in range(4)])
+        answers = self._answers()
+        self.died = any(w.starts != s for w, s in zip(self.workers, starts))
+        got = [np.fromfile(file, np.int64) for file in files]
+        self._judge_answers(answers)
+        self._judge_most(job, n, np.concatenate(got[MOST]))
+        self._judge_least(job + "-again", n, np.concatenate(got[LEAST]), answers[LEAST])
+        self._judge_off(n_off, got[OFF], starts)
         self._judge_descriptors()
         self.counts["cycles"] += 1
 
-    def _judge(self, job, n, n_off, answers, got):
-        died = any(w.starts != s for w, s in zip(self.workers, self._starts))
-        errors = [e for a in answers for e in a["errors"]]
-        self.counts["client errors"] += len(errors)
-        self.counts["visits"] += answers[4]["visits"]
-        doubles = [e for e in errors if "twice" in e]
-        if errors and not died or doubles:
-            self._fail(f"{len(errors)} client errors, the first: {(doubles or errors)[0]}")
-        for a in answers[:4]:
-            self.gap[died] = max(self.gap[died], a["gap"], a["end"])
-        counts = np.bincount(np.concatenate(got[:3]), minlength=n)
-        doubled, missing = int((counts > 1).sum()), int((counts == 0).sum())
-        self.counts["elements"] += int(counts.sum())
-        self.counts["doubled"] += doubled
-        if len(counts) > n:
-            self._fail(f"elements that are none: {len(counts) - 1} of {n}")
-        if doubled:
-            self._fail(f"{doubled} of {n} elements doubled, from {np.flatnonzero(counts > 1)[:5]}")
-        allowed = self._lost_elements(job, n) if died else 0
-        if died:
-            self.counts["lost with workers"] += missing
-        else:
-            self.counts["missing"] += missing
-        if missing > allowed:
-            self._fail(f"{missing} of {n} elements missing, {allowed} may be, from {np.flatnonzero(counts == 0)[:5]}; "
-                       f"end: {self._end_of(job)}")
-        off = np.bincount(got[3], minlength=n_off)
-        least = sum(w.starts == s for w, s in zip(self.workers, self._starts))
-        most = len(self.workers) + sum(w.starts - s for w, s in zip(self.workers, self._starts))
-        if off.min() < least or off.max() > most:
-            self._fail(f"copies of a job with OFF: {off.min()} to {off.max()}, where {least} to {most} are right")
-            self.counts["off copies wrong"] += 1
+    def _answers(self):
+        deadline = time.monotonic() + self.options.deadline
+        answers = []
+        for i, reader in enumerate(self.readers):
+            if self.reader_killed and reader is self.readers[LEAST][1]:
+                answers.append(None)
+                self.readers[i] = self._reader(i)
+            else:
+                answers.append(reader.take(deadline))
+        self.cluster.wait_whole(deadline)
+        self.cluster.check()
+        return answers
 
-    def _end_of(self, job):
+    # ---- judging a cycle ----
+
+    def _judge_answers(self, answers):
+        errors = [e for a in answers if a for e in a["errors"]]
+        doubles = [e for e in errors if "twice" in e]
+        self.counts["client errors"] += len(errors)
+        self.counts["visits"] += answers[VISIT]["visits"]
+        if errors and not self.died or doubles:
+            self._fail(f"{len(errors)} client errors, the first: {(doubles or errors)[0]}")
+        for a in answers[:VISIT]:
+            if a:
+                self.gap[self.died] = max(self.gap[self.died], a["gap"], a["end"])
+
+    def _count(self, n, got, guarantee):
+        """Of numbers below n: which are doubled, which are missing."""
+        counts = np.bincount(got, minlength=n)
+        if len(counts) > n:
+            self._fail(f"{guarantee}: elements that are none: {len(counts) - 1} of {n}")
+        self.counts["elements"] += len(got)
+        return np.flatnonzero(counts[:n] > 1), np.flatnonzero(counts[:n] == 0)
+
+    def _judge_most(self, job, n, got):
+        doubled, missing = self._count(n, got, "at most once")
+        end, per_split = self._end_of(job, n)
+        allowed = int(end.get("lostSplits", 0)) * per_split if self.died else 0
+        self.counts["doubled"] += len(doubled)
+        self.counts["lost with workers" if self.died else "missing"] += len(missing)
+        if len(doubled):
+            self._fail(f"at most once: {len(doubled)} of {n} elements doubled, from {doubled[:5]}")
+        if len(missing) > allowed:
+            self._fail(f"at most once: {len(missing)} of {n} elements missing, {allowed} may be, from {missing[:5]}; end: {end}")
+
+    def _judge_least(self, job, n, got, answers):
+        doubled, missing = self._count(n, got, "at least once")
+        end, per_split = self._end_of(job, n)
+        self.counts["doubled, least"] += len(doubled)
+        if any(a and a["errors"] for a in answers):
+            return  # counted, and judged: the promise is for reads that end without one
+        self.counts["missing, least"] += len(missing)
+        if len(missing):
+            self._fail(f"at least once: {len(missing)} of {n} elements missing, from {missing[:5]}; end: {end}")
+        allowed = int(end.get("repeatedSplits", 0)) * per_split
+        if len(doubled) > allowed and not self.reader_killed:
+            self._fail(f"at least once: {len(doubled)} of {n} elements doubled, {allowed} may be, from {doubled[:5]}; end: {end}")
+
+    def _judge_off(self, n, got, starts):
+        copies = np.bincount(got, minlength=n)
+        least = sum(w.starts == s for w, s in zip(self.workers, starts))
+        most = len(self.workers) + sum(w.starts - s for w, s in zip(self.workers, starts))
+        if copies.min() < least or copies.max() > most:
+            self._fail(f"copies of a job with OFF: {copies.min()} to {copies.max()}, where {least} to {most} are right")
+
+    def _end_of(self, job, n):
+        """(what the service says of the end of a job's read, elements in a split)."""
         for j in self.status(self.options.deadline).get("jobs", []):
             if j.get("name") == job:
-                return j["iterations"][0]
-        return None
-
-    def _lost_elements(self, job, n):
-        """How many elements the service says may be lost."""
-        iteration = self._end_of(job)
-        if iteration is None:
-            return 0
-        splits = int(iteration["providers"][0]["splits"])
-        return int(iteration.get("end", {}).get("lostSplits", 0)) * -(-n // splits)
+                iteration = j["iterations"][0]
+                return iteration.get("end", {}), -(-n // int(iteration["providers"][0]["splits"]))
+        return {}, 0
 
     def _judge_descriptors(self):
         for server in self.dispatchers + self.workers:
@@ -514,13 +364,16 @@ class Torture:
     def run(self):
         over = time.monotonic() + self.options.minutes * 60
         try:
+            self.start()
             while time.monotonic() < over and not (self.failures and self.options.first):
                 self.cycle()
+            if wrong := self.cluster.check_state():
+                self._fail(f"millrace state check: {wrong}")
         except Broken as e:
             self._fail(str(e))
             if self.options.hold:
                 print(f"torture: held; readers {[r.pid for r in self.readers]}, servers "
-                      f"{[(s.name, s.pid) for s in self._everything() if s.up]}", flush=True)
+                      f"{[(s.name, s.pid) for s in self.cluster.everything if s.up]}", flush=True)
                 sys.stdin.read(1)
         self._judge_logs()
         self._report()
@@ -529,13 +382,15 @@ class Torture:
         c = self.counts
         took = sorted(self.failovers)
         at = lambda q: f"{took[min(len(took) - 1, int(q * len(took)))] * 1000:.0f}" if took else "-"
-        injected = ", ".join(f"{c[k]} {k}" for k in ("killed", "terminated", "frozen", "all killed", "cut", "etcd killed",
-                                                     "workers killed", "workers frozen") if c[k])
+        injected = ", ".join(f"{c[k]} {k}" for k in (
+            "killed", "terminated", "frozen", "all killed", "cut", "members of etcd killed", "members of etcd frozen",
+            "workers killed", "workers frozen", "readers killed") if c[k])
         print(f"torture: faults: {injected}; {c['elements']} elements, {c['visits']} visits")
         print(f"torture: {'BROKEN' if self.failures else 'ok'}: seed {self.options.seed}, {c['cycles']} cycles, {len(took)} failovers timed, "
               f"without a leader p50/p99/max {at(0.5)}/{at(0.99)}/{at(1)} ms, longest gap {self.gap[False]:.2f} s "
-              f"({self.gap[True]:.2f} s with workers killed), client errors {c['client errors']}, missing {c['missing']} "
-              f"(+{c['lost with workers']} lost with workers), doubled {c['doubled']}", flush=True)
+              f"({self.gap[True]:.2f} s with workers killed), client errors {c['client errors']}, at most once: missing {c['missing']} "
+              f"(+{c['lost with workers']} lost with workers), doubled {c['doubled']}; at least once: missing {c['missing, least']}, "
+              f"doubled {c['doubled, least']}", flush=True)
 
 
 def main():

@@ -1,7 +1,7 @@
 """
 A reading process of torture.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
 
-{"do": "read", ...} reads one dataset to its end and writes every element it got to a file; {"do": "visit", ...} opens, reads a
+{"do": "read", ...} reads one dataset to its end and writes every element to a file before it asks for the next; {"do": "visit", ...} opens, reads a
 little of and leaves many iterators on several threads for some seconds. An answer says what went wrong as a list of errors.
 """
 
@@ -39,15 +39,17 @@ def numbered(shape, n):
 def read(command):
     """Read to the end. A nap every so many elements keeps a small dataset going through many faults."""
     ds = numbered(command["shape"], command["n"]).apply(
-        mr.service.distribute(command["mode"], command["service"], job_name=command.get("job")))
-    got, gap, errors = [], 0.0, []
+        mr.service.distribute(command["mode"], command["service"], job_name=command.get("job"),
+                              guarantee=command.get("guarantee", "at_most_once")))
+    gap, errors = 0.0, []
+    file = open(command["file"], "wb", buffering=0)  # what was written stays when this process is killed
     every, nap = command["every"], command["nap"]
     began = last = time.monotonic()
     try:
         for i, x in enumerate(ds):
             now = time.monotonic()
             gap = max(gap, now - last)
-            got.append(np.atleast_1d(x))
+            file.write(np.atleast_1d(x).astype(np.int64).tobytes())
             if nap and i % every == every - 1:
                 time.sleep(nap)
                 now = time.monotonic()
@@ -56,9 +58,8 @@ def read(command):
     except mr.errors.MillraceError as e:
         errors.append(f"{type(e).__name__}: {e}")
         end = time.monotonic() - last
-    np.save(command["file"], np.concatenate(got) if got else np.zeros(0, np.int64))
-    return {"errors": errors, "gap": gap, "end": end, "seconds": time.monotonic() - began,
-            "elements": sum(len(x) for x in got)}
+    file.close()
+    return {"errors": errors, "gap": gap, "end": end, "seconds": time.monotonic() - began}
 
 
 def visit(command):
