@@ -203,7 +203,7 @@ mr_function *fn_vector(const mr_dataset *ds)
 
 /* ---- lines ---- */
 
-static void append(struct lines *l, const char *text)
+void lines_append_text(struct lines *l, const char *text)
 {
     if (l->n == l->cap) {
         l->cap = l->cap * 2 + 64;
@@ -314,7 +314,7 @@ void lines_append_block(struct lines *l, const mr_block *block)
             put(&t, "%s", c > 0 ? ";" : "");
             put_row(&t, mr_block_column(block, c), r);
         }
-        append(l, t.at);
+        lines_append_text(l, t.at);
     }
 }
 
@@ -337,7 +337,7 @@ void lines_expect_text(const struct lines *got, const char *want)
     char *copy = strdup(want);
 
     for (char *p = strtok(copy, " "); p != NULL; p = strtok(NULL, " ")) {
-        append(&w, p);
+        lines_append_text(&w, p);
     }
     lines_expect(got, &w, want);
     lines_free(&w);
@@ -384,7 +384,7 @@ int read_on(mr_engine_iter *it, const struct read_options *o, struct lines *l)
             char line[MR_ERROR_MESSAGE_SIZE + 32];
 
             (void)snprintf(line, sizeof line, "!%d %s", rc, err.message);
-            append(l, line);
+            lines_append_text(l, line);
             if (++errors > o->errors_max) {
                 return rc;
             }

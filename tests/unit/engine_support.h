@@ -61,6 +61,7 @@ struct lines {
 };
 void lines_free(struct lines *l);
 void lines_sort(struct lines *l);
+void lines_append_text(struct lines *l, const char *text);
 void lines_append_block(struct lines *l, const mr_block *block);
 /* fail_msg() unless equal; @what says which run it was. */
 void lines_expect(const struct lines *got, const struct lines *want, const char *what);
