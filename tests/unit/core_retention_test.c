@@ -311,6 +311,59 @@ static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **sta
     stop(t);
 }
 
+/* From its first repetition on it is not the lowest one: nothing waits for those before it. */
+static void a_job_that_was_resumed_keeps_no_epoch(void **state)
+{
+    struct table *t = start(NULL);
+    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .repetition = 5};
+
+    (void)state;
+    add_workers(t, 0, 1);
+    for (int i = 0; i < 3000; i++, args.repetition++) {
+        assert_int_equal(open_job(t, args), MR_OK);
+        assert_false(opened(t)->finished);
+        end_task(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, NULL);
+        table_wait(t, 10);
+    }
+    assert_true(table_count(t, "iterations/") <= 66);
+    assert_non_null(strstr(table_get(t, "jobs/train"), "\"ended\":[{\"first\":\"5\",\"count\":\"3000\"}]"));
+    table_take_over(t);
+    args.repetition = 17;
+    open_job(t, args);
+    assert_true(opened(t)->finished);
+    args.repetition = 0;
+    open_job(t, args);
+    assert_false(opened(t)->finished);
+    end_task(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, NULL);
+    stop(t);
+}
+
+/* Every second repetition is left in its middle: those are collected, and the others wait for nothing. */
+static void repetitions_that_are_left_early_do_not_pile_up(void **state)
+{
+    struct table *t = start(NULL);
+    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train"};
+
+    (void)state;
+    add_workers(t, 0, 1);
+    for (; args.repetition < 500; args.repetition++) {
+        assert_int_equal(open_job(t, args), MR_OK);
+        assert_false(opened(t)->finished);
+        if (args.repetition % 2 == 1) {
+            end_task(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, NULL);
+        } else if (args.repetition % 4 == 0) {
+            release_opened(t, "c1");
+        }
+        for (int i = 0; i < 3; i++) {
+            table_wait(t, 40 * SECOND);
+            assert_int_equal(beat_worker(t, "w0"), MR_OK);
+        }
+    }
+    assert_true(table_count(t, "iterations/") < 30);
+    assert_true(strlen(table_get(t, "jobs/train")) < 4096);
+    stop(t);
+}
+
 static void a_late_call_to_a_job_that_died_makes_no_new_one(void **state)
 {
     struct table *t = start(NULL);
@@ -411,6 +464,8 @@ int main(void)
         cmocka_unit_test(a_time_that_is_still_to_come_counts_as_now),
         cmocka_unit_test(a_forgotten_repetition_is_not_run_again),
         cmocka_unit_test(a_dynamic_iteration_is_collected_once_its_job_has_gone_on),
+        cmocka_unit_test(a_job_that_was_resumed_keeps_no_epoch),
+        cmocka_unit_test(repetitions_that_are_left_early_do_not_pile_up),
         cmocka_unit_test(a_late_call_to_a_job_that_died_makes_no_new_one),
         cmocka_unit_test(a_job_with_a_client_does_not_die),
         cmocka_unit_test(a_dataset_goes_before_its_parts),

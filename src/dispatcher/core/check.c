@@ -107,11 +107,9 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
     }
     REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients,
             live);
-    REQUIRE(it->rec->finished || it->rec->repetition >= it->job->rec->ended_below,
-            "iteration %s is open, and job %s has ended below %" PRIu64, it->rec->id, mr_job_label(it->job),
-            it->job->rec->ended_below);
-    REQUIRE(!it->rec->finished || it->rec->repetition != it->job->rec->ended_below,
-            "iteration %s has finished, and job %s has not noticed", it->rec->id, mr_job_label(it->job));
+    REQUIRE(it->rec->finished == mr_job_has_ended(it->job, it->rec->repetition),
+            "iteration %s is%s finished, and job %s has it%s among those that ended", it->rec->id,
+            it->rec->finished ? "" : " not", mr_job_label(it->job), it->rec->finished ? " not" : "");
     for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
         REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
                 it->rec->id, other->rec->id);

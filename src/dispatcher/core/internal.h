@@ -46,6 +46,10 @@
 #define MR_LONG_MS (3600 * 1000)
 /* Repetitions that were collected before they ended, of which a job remembers the last ones. */
 #define MR_COLLECTED_MAX 32
+/* Ranges of ended repetitions that one job keeps apart. */
+#define MR_ENDED_RANGES_MAX 64
+/* Finished iterations of one job whose records are kept for those who ask late, short epochs or not. */
+#define MR_FINISHED_KEPT_MAX 64
 
 /* Of this core's clock; no deadline. */
 #define MR_NEVER INT64_MAX
@@ -100,6 +104,7 @@ struct mr_job {
     struct mr_dataset_entry *dataset;
     TAILQ_HEAD(, mr_iteration) iterations;
     uint32_t niterations;
+    uint32_t nfinished;    /* of those */
     uint32_t live_clients; /* of all its iterations */
     struct mr_alarm alarm;
     int64_t idle_since; /* without clients; on the core's clock, from the takeover at the earliest */
@@ -381,6 +386,15 @@ bool mr_job_is_anonymous(const struct mr_job *job);
 void mr_job_note_idle(mr_core *core, struct mr_job *job);
 void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
 
+/* ---------------------------------------------------------------- ended.c */
+
+/* Has this repetition ended? For ever, then. */
+bool mr_job_has_ended(const struct mr_job *job, uint64_t repetition);
+/* Behind the last one that has. */
+uint64_t mr_job_ends_at(const struct mr_job *job);
+/* It has; the record is the caller's to put. */
+void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
+
 /* ---------------------------------------------------------------- iterations.c */
 
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
@@ -408,8 +422,6 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 /* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
 void mr_iteration_free(struct mr_iteration *it);
-/* Move `ended_below` over the repetitions that have finished. True if it moved. */
-bool mr_job_advance(mr_core *core, struct mr_job *job);
 
 /* ---------------------------------------------------------------- tasks.c */
 

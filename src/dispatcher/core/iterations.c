@@ -3,15 +3,15 @@
  *
  *     open ──(no task open, one ended by itself)──► finished ──(nobody needs it, the job remembers)──► forgotten
  *      │  ├─(a task failed)──────────────────────────►┤
- *      │  ╰─(DYNAMIC: collected)─────────────────────►╯
- *      ╰─(OFF: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
+ *      │  ╰─(collected)──────────────────────────────►╯
+ *      ╰─(OFF, the job's last: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
  *
  * At least once, nothing that came back from lost workers may be waiting either.
  *
  * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that
- * is gone, by the job's ended_below. A DYNAMIC iteration is therefore never forgotten before it has finished: made
- * afresh, it would hand out everything twice. It is collected, which counts as its end, when nobody has read it for
- * long and the job has gone on to a later one (or whenever it is unread, if that was configured).
+ * is gone, by the job's own memory (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished:
+ * made afresh, it would hand out everything twice. It is collected, which counts as its end, when nobody has read it
+ * for long and the job has gone on to a later one (or whenever it is unread, if that was configured).
  *
  * An iteration whose tasks were all lost stays open: the next worker goes on with it.
  */
@@ -90,6 +90,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrac
     TAILQ_INSERT_TAIL(&core->iteration_list, it, link);
     TAILQ_INSERT_TAIL(&job->iterations, it, in_job);
     job->niterations++;
+    job->nfinished += rec->finished ? 1 : 0;
     core->open_iterations += rec->finished ? 0 : 1;
     mr_core_index(core, &core->iterations, rec->id, it);
     return it;
@@ -118,15 +119,15 @@ static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const 
     }
 }
 
-/* The job has gone on: those that nobody reads may be collected. */
-static void ring_earlier(mr_core *core, const struct mr_iteration *it)
+/* The job has gone on: those that nobody reads may go. */
+static void ring_unread(mr_core *core, const struct mr_job *job)
 {
-    struct mr_iteration *other;
+    struct mr_iteration *it;
 
-    TAILQ_FOREACH(other, &it->job->iterations, in_job)
+    TAILQ_FOREACH(it, &job->iterations, in_job)
     {
-        if (other->rec->repetition < it->rec->repetition && other->live_clients == 0) {
-            mr_alarm_by(core, &other->alarm, core->now);
+        if (it->live_clients == 0) {
+            mr_alarm_by(core, &it->alarm, core->now);
         }
     }
 }
@@ -161,7 +162,7 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     }
     mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
     mr_iteration_put(core, it);
-    ring_earlier(core, it);
+    ring_unread(core, job);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         if (mr_worker_is_live(worker) && mr_task_add(core, it, worker) != NULL) {
@@ -169,26 +170,6 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
         }
     }
     return it;
-}
-
-bool mr_job_advance(mr_core *core, struct mr_job *job)
-{
-    uint64_t before = job->rec->ended_below;
-    struct mr_iteration *it;
-    bool moved;
-
-    do {
-        moved = false;
-        TAILQ_FOREACH(it, &job->iterations, in_job)
-        {
-            if (it->rec->repetition == job->rec->ended_below && it->rec->finished) {
-                job->rec->ended_below++;
-                mr_alarm_by(core, &it->alarm, core->now);
-                moved = true;
-            }
-        }
-    } while (moved);
-    return job->rec->ended_below != before;
 }
 
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it)
@@ -304,7 +285,7 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 
-static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why, bool collected)
+static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
 {
     Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
 
@@ -323,9 +304,11 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     leave_unsettled(core, it);
     it->unwritten = false;
     mr_iteration_put(core, it);
-    if (mr_job_advance(core, it->job) || collected) {
-        mr_job_put(core, it->job);
-    }
+    it->job->nfinished++;
+    ring_unread(core, it->job);
+    mr_alarm_by(core, &it->alarm, core->now);
+    mr_job_note_ended(core, it->job, it->rec->repetition);
+    mr_job_put(core, it->job);
 
     mr_iteration_touch(core, it);
     mr_iteration_touch_workers(core, it);
@@ -366,7 +349,7 @@ void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
 
     count_losses(core, it, why, sizeof why);
     if (why[0] != '\0') {
-        finish(core, it, MR_EDATALOSS, why, false /* collected */);
+        finish(core, it, MR_EDATALOSS, why);
     }
 }
 
@@ -391,7 +374,7 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
         return;
     }
     if (is_over(it)) {
-        finish(core, it, MR_OK, "", false /* collected */);
+        finish(core, it, MR_OK, "");
         return;
     }
     mr_recovery_open(core, it);
@@ -404,7 +387,7 @@ void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const c
 
     MR_ASSERT(code < 0);
     count_losses(core, it, other, sizeof other);
-    finish(core, it, code, why, false /* collected */);
+    finish(core, it, code, why);
 }
 
 /* So that its readers can be told when its own record is gone. */
@@ -444,7 +427,7 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
     mr_collected_print((uint64_t)core->wall_ms, why);
     count_losses(core, it, other, sizeof other);
     remember_collected(core, it->job, it->rec->repetition);
-    finish(core, it, MR_OK, why, true /* collected */);
+    finish(core, it, MR_OK, why);
 }
 
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
@@ -471,5 +454,6 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     TAILQ_REMOVE(&core->iteration_list, it, link);
     TAILQ_REMOVE(&it->job->iterations, it, in_job);
     it->job->niterations--;
+    it->job->nfinished -= it->rec->finished ? 1 : 0;
     mr_iteration_free(it);
 }

@@ -334,8 +334,8 @@ static int check_room(const mr_core *core, const struct mr_job *job, mr_error *e
                             core->iterations.count, core->clients.count, core->tasks);
     }
     if (job != NULL && job->niterations >= MR_JOB_ITERATIONS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that have not ended in order",
-                            mr_job_label(job), job->niterations);
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads", mr_job_label(job),
+                            job->niterations);
     }
     return MR_OK;
 }
@@ -403,7 +403,7 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
             mr_collected_print(collected->collected_ms, when);
             return mr_error_set(err, MR_EPRECOND, "iteration %.40s was %s", in->iteration_id, when);
         }
-        if (in->repetition < (*job)->rec->ended_below || (*it != NULL && (*it)->rec->finished)) {
+        if (mr_job_has_ended(*job, in->repetition)) {
             *finished = true; /* whatever became of its record: an ended repetition is never run again */
             return MR_OK;
         }

@@ -233,6 +233,7 @@ static int adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *
         return MR_EDATALOSS;
     }
     if (it->rec->finished) {
+        mr_job_note_ended(core, job, it->rec->repetition);
         return MR_OK;
     }
     if (mr_iteration_repeats(it) && it->rec->n_providers != 1) {

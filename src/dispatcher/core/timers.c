@@ -270,7 +270,18 @@ static bool has_gone_on(const struct mr_iteration *it)
             return true;
         }
     }
-    return it->job->rec->ended_below > it->rec->repetition;
+    return mr_job_ends_at(it->job) > it->rec->repetition;
+}
+
+/* Its job has more finished ones than are kept, and it is the oldest of them. */
+static bool is_superfluous(const struct mr_iteration *it)
+{
+    const struct mr_iteration *oldest = TAILQ_FIRST(&it->job->iterations);
+
+    while (oldest != NULL && (!oldest->rec->finished || oldest->live_clients > 0)) {
+        oldest = TAILQ_NEXT(oldest, in_job);
+    }
+    return it->job->nfinished > MR_FINISHED_KEPT_MAX && it == oldest;
 }
 
 /* Until it may go; MR_NEVER: something else has to happen first, which will ring its alarm. */
@@ -280,8 +291,8 @@ static int64_t iteration_left(const mr_core *core, const struct mr_iteration *it
         return MR_NEVER;
     }
     if (it->rec->finished) {
-        return it->rec->repetition >= it->job->rec->ended_below
-                   ? MR_NEVER
+        return is_superfluous(it)
+                   ? 0
                    : mr_retention_left(core, it->since, it->rec->finished_ms, core->config.finished_retention_ms);
     }
     if (is_dynamic(it) && !core->config.gc_dynamic && !has_gone_on(it)) {
@@ -295,9 +306,8 @@ static void end_of_iteration(mr_core *core, struct mr_iteration *it)
     if (it->rec->finished) {
         mr_core_trace(core, "iteration %s: forgotten", it->rec->id);
         mr_iteration_forget(core, it, false /* with_job */);
-    } else if (is_dynamic(it)) {
+    } else if (is_dynamic(it) || has_gone_on(it)) {
         mr_iteration_collect(core, it);
-        mr_alarm_at(core, &it->alarm, mr_time_add(core->now, 1));
     } else {
         mr_core_trace(core, "iteration %s: collected", it->rec->id);
         mr_iteration_forget(core, it, false /* with_job */);
@@ -314,7 +324,7 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
         return false;
     }
     left = iteration_left(core, it);
-    if (left <= 0 && core->full && !it->rec->finished && is_dynamic(it)) {
+    if (left <= 0 && core->full && !it->rec->finished) {
         left = FULL_AGAIN_MS;
     }
     if (left <= 0) {
