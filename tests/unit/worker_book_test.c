@@ -1,6 +1,7 @@
 /*
  * The book of a task: shares, credits, resuming, giving back, the end; then random walks with clients whose connections
- * break at any point, judged by a model that knows what each client really received. MR_SEED replays one walk.
+ * break at any point, judged by a model that knows what each client really received, and, where each element has to be
+ * returned, what its application really got. MR_SEED replays one walk.
  */
 #include "worker/book.h"
 
@@ -26,6 +27,17 @@ static mr_book *new_book(void)
     mr_book *book;
 
     assert_int_equal(mr_book_new(&limits, &book, NULL), MR_OK);
+    return book;
+}
+
+/* Elements are kept until they were returned. */
+static mr_book *new_keeping_book(void)
+{
+    struct mr_book_limits keeping = limits;
+    mr_book *book;
+
+    keeping.until_returned = true;
+    assert_int_equal(mr_book_new(&keeping, &book, NULL), MR_OK);
     return book;
 }
 
@@ -326,6 +338,119 @@ static void sessions_are_bounded(void **state)
     mr_book_free(book);
 }
 
+/* ---- elements that have to be returned ---- */
+
+static void what_was_not_returned_goes_to_others(void **state)
+{
+    mr_book *book = new_keeping_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 4);
+    struct mr_book_counts counts;
+
+    add_rows(book, 0, 6);
+    expect(book, a, 0, 0, 4, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 4, 1u << 30, 4, 1, NULL), MR_OK);
+    mr_book_counts(book, &counts);
+    assert_int_equal(counts.received, 4);
+    assert_int_equal(counts.returned, 1);
+    assert_int_equal(counts.buffered_bytes, 5 * ROW_BYTES);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    mr_book_close(book, a);
+    expect(book, b, 0, 1, 5, false); /* three had arrived at a, and died with it */
+    mr_book_free(book);
+}
+
+static void a_new_session_gets_again_what_was_not_returned(void **state)
+{
+    mr_book *book = new_keeping_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+    struct mr_book_counts counts;
+
+    add_rows(book, 0, 6);
+    expect(book, a, 0, 0, 6, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 6, 2, NULL), MR_OK);
+    a = open_session(book, "a", 2, 0, 1000);
+    expect(book, a, 0, 2, 4, false);
+    mr_book_counts(book, &counts);
+    assert_int_equal(counts.lost, 0);
+    mr_book_free(book);
+}
+
+/* Reconnecting goes on behind what arrived, though more than that is kept. */
+static void a_keeping_session_resumes_where_it_was(void **state)
+{
+    mr_book *book = new_keeping_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+
+    add_rows(book, 0, 10);
+    expect(book, a, 0, 0, 10, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 5, 2, NULL), MR_OK);
+    mr_book_disconnect(a);
+    assert_ptr_equal(open_session(book, "a", 1, 7, 1000), a);
+    expect(book, a, 7, 7, 3, false);
+    mr_book_sent(a);
+    expect_nothing(book);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 10, 3, NULL), MR_OK);
+    mr_book_close(book, a);
+    expect(book, b, 0, 3, 7, false);
+    mr_book_free(book);
+}
+
+static void the_end_waits_for_what_was_not_returned(void **state)
+{
+    mr_book *book = new_keeping_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+
+    add_rows(book, 0, 4);
+    mr_book_finish(book, MR_OK, NULL);
+    expect(book, a, 0, 0, 2, false);
+    expect(book, b, 0, 2, 2, false);
+    mr_book_sent(a);
+    mr_book_sent(b);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 1, NULL), MR_OK);
+    assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 2, 0, NULL), MR_OK);
+    expect_nothing(book); /* each may have to take over from the other */
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 2, NULL), MR_OK);
+    expect(book, b, 2, 0, 0, true); /* its own are its own */
+    mr_book_sent(b);
+    assert_false(mr_book_settled(book));
+    assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 2, 2, NULL), MR_OK);
+    expect(book, a, 2, 0, 0, true);
+    assert_true(mr_book_settled(book));
+    mr_book_free(book);
+}
+
+/* So much may be kept for a session, and no more; returning makes room. */
+static void what_is_kept_is_bounded(void **state)
+{
+    struct mr_book_limits small = {
+        .message_bytes = 4 * ROW_BYTES, .kept_bytes = 8 * ROW_BYTES, .sessions = 1, .until_returned = true};
+    mr_book *book;
+
+    assert_int_equal(mr_book_new(&small, &book, NULL), MR_OK);
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+    add_rows(book, 0, 40);
+    struct mr_book_message m;
+    uint64_t sent = 0;
+    while (mr_book_next(book, &m, NULL) == MR_OK) {
+        sent += m.elements;
+        mr_book_message_free(&m);
+        mr_book_sent(a);
+    }
+    assert_true(sent >= 8 && sent < 16);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, sent, 0, NULL), MR_OK);
+    expect_nothing(book);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, sent, sent, NULL), MR_OK);
+    assert_int_equal(mr_book_next(book, &m, NULL), MR_OK);
+    assert_true(m.elements > 0);
+    mr_book_message_free(&m);
+    mr_book_free(book);
+}
+
 /* ---- random walks ---- */
 
 #define CLIENTS 3
@@ -526,6 +651,216 @@ static void nothing_is_lost_or_doubled(void **state)
     (void)printf("\n");
 }
 
+/* ---- random walks where each element has to be returned ---- */
+
+struct taker {
+    char name[2];
+    uint64_t number;
+    mr_book_session *s; /* NULL: none */
+    bool connected;
+    int64_t values[4 * ELEMENTS]; /* what arrived in this session */
+    uint64_t received;
+    uint64_t returned; /* by its application, for good */
+    uint64_t told;     /* ... as far as the book knows */
+    uint64_t limit;
+    struct mr_book_message flight[64];
+    size_t nflight;
+};
+
+struct returning {
+    struct mr_rng rng;
+    mr_book *book;
+    struct taker takers[CLIENTS];
+    unsigned char returned[ELEMENTS];
+    int64_t produced;
+    bool finished;
+    unsigned deaths;
+};
+
+static void taker_loses_flight(struct taker *t)
+{
+    for (size_t i = 0; i < t->nflight; i++) {
+        mr_book_message_free(&t->flight[i]);
+    }
+    t->nflight = 0;
+}
+
+static void note_values(const struct mr_book_message *m, int64_t *to)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const int64_t *data = mr_block_column(m->blocks[i], 0)->data;
+
+        memcpy(to, data, mr_block_rows(m->blocks[i]) * sizeof *to);
+        to += mr_block_rows(m->blocks[i]);
+    }
+}
+
+/* Told of the end, a client may leave: then nobody else may ever need what comes back. */
+static void check_end(const struct returning *w, const struct taker *to, const struct mr_book_message *m)
+{
+    unsigned char with[ELEMENTS];
+    int64_t values[ELEMENTS];
+
+    memcpy(with, w->returned, sizeof with);
+    for (uint64_t i = 0; i < to->received; i++) {
+        with[to->values[i]] = 1;
+    }
+    for (size_t f = 0; f <= to->nflight; f++) {
+        const struct mr_book_message *in_flight = f < to->nflight ? &to->flight[f] : m;
+
+        note_values(in_flight, values);
+        for (uint32_t i = 0; i < in_flight->elements; i++) {
+            with[values[i]] = 1;
+        }
+    }
+    for (int i = 0; i < ELEMENTS; i++) {
+        assert_int_equal(with[i], 1);
+    }
+}
+
+static void taker_open(struct returning *w, struct taker *t, bool anew)
+{
+    if (anew) {
+        t->number++;
+        t->received = 0;
+        t->returned = 0;
+        t->told = 0;
+        t->limit = 0;
+    }
+    assert_int_equal(mr_book_open(w->book, t->name, t->number, t->received, t, &t->s, NULL), MR_OK);
+    t->connected = true;
+}
+
+static void taker_arrive(struct taker *t)
+{
+    struct mr_book_message *m = &t->flight[0];
+
+    assert_int_equal(m->first, t->received);
+    assert_true(t->received + m->elements <= 4 * ELEMENTS);
+    note_values(m, t->values + t->received);
+    t->received += m->elements;
+    mr_book_message_free(m);
+    memmove(t->flight, t->flight + 1, (t->nflight - 1) * sizeof t->flight[0]);
+    t->nflight--;
+}
+
+static void taker_step(struct returning *w, struct taker *t)
+{
+    uint64_t dice = mr_rng_below(&w->rng, 100);
+
+    if (t->s == NULL || !t->connected) {
+        taker_open(w, t, t->s == NULL);
+    } else if (dice < 8) { /* the connection breaks */
+        taker_loses_flight(t);
+        mr_book_disconnect(t->s);
+        t->connected = false;
+    } else if (dice < 10) { /* it is killed, and the dispatcher says so */
+        taker_loses_flight(t);
+        mr_book_close(w->book, t->s);
+        t->s = NULL;
+        w->deaths++;
+    } else if (dice < 11) { /* it begins anew under its old name */
+        taker_loses_flight(t);
+        taker_open(w, t, true);
+    } else if (dice < 40 && t->nflight > 0) {
+        taker_arrive(t);
+    } else if (dice < 70 && t->returned < t->received) {
+        w->returned[t->values[t->returned++]] = 1;
+    } else { /* what it says may be old */
+        t->told += mr_rng_below(&w->rng, t->returned - t->told + 1);
+        t->limit += mr_rng_below(&w->rng, 20);
+        assert_int_equal(mr_book_credit(w->book, t->s, t->limit, 1u << 30, t->received, t->told, NULL), MR_OK);
+    }
+}
+
+static void taker_send(struct returning *w)
+{
+    struct mr_book_message m;
+
+    if (mr_book_next(w->book, &m, NULL) != MR_OK) {
+        return;
+    }
+    struct taker *t = m.owner;
+    if (m.end) {
+        check_end(w, t, &m);
+    }
+    assert_true(t->nflight < 64);
+    t->flight[t->nflight++] = m;
+    if (t->nflight < 60) {
+        mr_book_sent(m.session);
+    }
+}
+
+static unsigned walk_returning(uint64_t seed)
+{
+    struct returning *w = calloc(1, sizeof *w);
+    struct mr_book_counts counts;
+
+    assert_non_null(w);
+    mr_rng_seed(&w->rng, seed);
+    w->book = new_keeping_book();
+    for (int i = 0; i < CLIENTS; i++) {
+        w->takers[i].name[0] = (char)('a' + i);
+    }
+    for (int step = 0; step < 100000 && !mr_book_settled(w->book); step++) {
+        struct taker *t = &w->takers[mr_rng_below(&w->rng, CLIENTS)];
+        uint64_t dice = mr_rng_below(&w->rng, 3);
+
+        if (dice == 0 && !w->finished) {
+            uint32_t n = mr_book_demand(w->book);
+            int64_t left = ELEMENTS - w->produced;
+
+            n = n < 30 ? n : 30;
+            n = (int64_t)n < left ? n : (uint32_t)left;
+            if (left == 0) {
+                mr_book_finish(w->book, MR_OK, NULL);
+                w->finished = true;
+            } else if (n > 0) {
+                add_rows(w->book, w->produced, n);
+                w->produced += n;
+            }
+        } else if (dice == 1) {
+            taker_send(w);
+            if (t->s != NULL && t->connected && t->nflight < 30) {
+                mr_book_sent(t->s);
+            }
+        } else {
+            taker_step(w, t);
+        }
+    }
+    assert_true(mr_book_settled(w->book));
+    for (int i = 0; i < ELEMENTS; i++) {
+        assert_int_equal(w->returned[i], 1);
+    }
+    mr_book_counts(w->book, &counts);
+    assert_int_equal(counts.buffered_bytes, 0);
+    assert_int_equal(counts.lost, 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        taker_loses_flight(&w->takers[i]);
+    }
+    mr_book_free(w->book);
+    unsigned deaths = w->deaths;
+    free(w);
+    return deaths;
+}
+
+static void everything_is_returned_by_somebody(void **state)
+{
+    const char *replay = getenv("MR_SEED");
+    unsigned deaths = 0;
+
+    if (replay != NULL) {
+        (void)walk_returning(strtoull(replay, NULL, 0));
+        return;
+    }
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        (void)printf("\r  seed %llu ", (unsigned long long)seed);
+        deaths += walk_returning(seed);
+    }
+    (void)printf("\n");
+    assert_true(deaths > 300); /* or the walks show nothing */
+}
+
 static void no_memory_leaves_the_book_whole(void **state)
 {
     mr_book *book = new_book();
@@ -575,7 +910,13 @@ int main(void)
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),
         cmocka_unit_test(demand_follows_credit),
         cmocka_unit_test(sessions_are_bounded),
+        cmocka_unit_test(what_was_not_returned_goes_to_others),
+        cmocka_unit_test(a_new_session_gets_again_what_was_not_returned),
+        cmocka_unit_test(a_keeping_session_resumes_where_it_was),
+        cmocka_unit_test(the_end_waits_for_what_was_not_returned),
+        cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(nothing_is_lost_or_doubled),
+        cmocka_unit_test(everything_is_returned_by_somebody),
         cmocka_unit_test(no_memory_leaves_the_book_whole),
     };
 
