@@ -320,6 +320,92 @@ static void providers_have_numbers(void **state)
     mr_dataset_unref(endless);
 }
 
+/* One grant of all splits, marked. */
+struct marked {
+    mr_marks *marks;
+    uint64_t splits;
+    uint64_t grant;
+    uint64_t next;
+};
+
+static int marked_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
+                       mr_error *err)
+{
+    struct marked *m = ctx;
+
+    assert_int_equal(provider, 0);
+    assert_int_equal(repetition, 0);
+    if (m->next == m->splits) {
+        return MR_END;
+    }
+    ret->first = m->next;
+    ret->count = m->grant;
+    int rc = mr_origin_new(m->marks, (uint32_t)(m->next / m->grant), origin, err);
+    m->next += m->grant;
+    return rc;
+}
+
+/* Read one element, and have it back at once. */
+static void pass_one(mr_engine_iter *it)
+{
+    mr_block *block = NULL;
+
+    CHECK_OK(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, e));
+    assert_int_equal(mr_block_rows(block), 1);
+    mr_block_unref(block);
+}
+
+/* Nothing that was given is held by anybody: what keeps a grant open is what is still to be read of it. */
+static void a_grant_is_open_until_it_was_read_to_its_end(void **state)
+{
+    struct marked m = {.splits = 6, .grant = 3};
+    struct mr_split_source source = {.ctx = &m, .next = marked_next};
+    struct read_options options = {.splits = &source};
+    mr_dataset *ds = make_range(0, 6, 1);
+
+    (void)state;
+    CHECK_OK(mr_marks_new(&m.marks, e));
+    mr_engine_iter *it = open_with(ds, &options);
+    pass_one(it);
+    pass_one(it);
+    assert_int_equal(mr_marks_held(m.marks), 1);
+    pass_one(it);
+    assert_int_equal(mr_marks_held(m.marks), 0);
+    pass_one(it);
+    assert_int_equal(mr_marks_held(m.marks), 2);
+    mr_engine_close(it);
+    assert_int_equal(mr_marks_held(m.marks), 0);
+    mr_marks_unref(m.marks);
+    mr_dataset_unref(ds);
+}
+
+/* A split that becomes a dataset is read to its end when that is. */
+static void a_grant_is_open_until_what_it_became_was_read(void **state)
+{
+    struct marked m = {.splits = 2, .grant = 1};
+    struct mr_split_source source = {.ctx = &m, .next = marked_next};
+    struct read_options options = {.splits = &source};
+    mr_dataset *ds = make_ints((const int64_t[]){3, 2}, 2);
+
+    (void)state;
+    ds = make_with_function("flat_map", ds, fn_count_to(ds), NULL, 0);
+    CHECK_OK(mr_marks_new(&m.marks, e));
+    mr_engine_iter *it = open_with(ds, &options);
+    for (int i = 0; i < 3; i++) {
+        pass_one(it);
+        assert_int_equal(mr_marks_held(m.marks), 1);
+    }
+    pass_one(it);
+    assert_int_equal(mr_marks_held(m.marks), 2);
+    pass_one(it);
+    mr_block *block = NULL;
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, -1, &block, NULL), MR_END);
+    assert_int_equal(mr_marks_held(m.marks), 0);
+    mr_engine_close(it);
+    mr_marks_unref(m.marks);
+    mr_dataset_unref(ds);
+}
+
 /* A shuffle of file names fills itself from the range at hand, or the first worker would take all files. */
 static void file_names_are_shared(void **state)
 {
@@ -415,6 +501,8 @@ int main(void)
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(sources_inside_functions_are_whole),
         cmocka_unit_test(providers_have_numbers),
+        cmocka_unit_test(a_grant_is_open_until_it_was_read_to_its_end),
+        cmocka_unit_test(a_grant_is_open_until_what_it_became_was_read),
         cmocka_unit_test(file_names_are_shared),
         cmocka_unit_test(a_lone_file_is_one_split),
     };

@@ -1,6 +1,7 @@
 /*
  * Splits between an asker and an engine: order, one request at a time, prefetching at half, repetitions, failure and
- * cancelling. The asker's answers come from the test's own thread unless a test needs both sides at once.
+ * cancelling; which grants are finished. The asker's answers come from the test's own thread unless a test needs both
+ * sides at once.
  */
 #include "worker/split_feed.h"
 
@@ -9,6 +10,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -132,6 +134,7 @@ static void *read_one(void *arg)
     struct mr_range range;
 
     r->rc = r->source.next(r->source.ctx, 0, 0, &range, &origin, &r->err);
+    mr_origin_unref(origin);
     return NULL;
 }
 
@@ -199,6 +202,165 @@ static void answers_for_a_repetition_left_behind_are_dropped(void **state)
     mr_split_feed_free(feed);
 }
 
+/* ---- finished grants ---- */
+
+/* Ask for the next grant as the asker would and answer it with @count splits. */
+static void grant(mr_split_feed *feed, uint64_t seq, uint64_t first, uint64_t count, bool end)
+{
+    struct mr_split_request req;
+
+    assert_true(mr_split_feed_wait(feed, &req));
+    assert_int_equal(req.seq, seq);
+    answer(feed, &req, first, count, end);
+}
+
+/* "1-3 5 7-7": the finished grants are these. */
+static void expect_finished(mr_split_feed *feed, const char *want)
+{
+    struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX];
+    size_t n = mr_split_feed_finished(feed, 0, ranges);
+    char text[1024] = "";
+    size_t at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%llu-%llu", i > 0 ? " " : "",
+                               (unsigned long long)ranges[i].first,
+                               (unsigned long long)(ranges[i].first + ranges[i].count - 1));
+    }
+    assert_string_equal(text, want);
+}
+
+/* What the engine takes; the caller's reference. */
+static mr_origin *take(const struct mr_split_source *source, uint64_t repetition, uint64_t first, uint64_t count)
+{
+    mr_origin *origin = NULL;
+    struct mr_range range;
+
+    assert_int_equal(source->next(source->ctx, 0, repetition, &range, &origin, NULL), MR_OK);
+    assert_int_equal(range.first, first);
+    assert_int_equal(range.count, count);
+    assert_non_null(origin);
+    return origin;
+}
+
+/* A feed whose engine has asked for splits once, and was given one split as grant 1, which it is through with. */
+static mr_split_feed *begun_feed(struct mr_split_source *source)
+{
+    mr_split_feed *feed;
+    struct reader r;
+    pthread_t thread;
+
+    assert_int_equal(mr_split_feed_new(1, true, &feed, NULL), MR_OK);
+    *source = mr_split_feed_source(feed);
+    r.source = *source;
+    assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
+    grant(feed, 1, 0, 1, false);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(r.rc, MR_OK);
+    return feed;
+}
+
+static void a_grant_is_finished_when_nothing_descends_from_it(void **state)
+{
+    struct mr_split_source source;
+    mr_split_feed *feed = begun_feed(&source);
+
+    expect_finished(feed, "1-1");
+    grant(feed, 2, 1, 2, false);
+    expect_finished(feed, "1-1"); /* nobody has taken its splits */
+    mr_origin *a = take(&source, 0, 1, 1);
+    mr_origin *b = take(&source, 0, 2, 1);
+    mr_origin_unref(a);
+    expect_finished(feed, "1-1");
+    grant(feed, 3, 3, 1, false);
+    a = take(&source, 0, 3, 1);
+    mr_origin_unref(a);
+    expect_finished(feed, "1-1 3-3");
+    grant(feed, 4, 0, 0, true); /* an answer without splits has nothing to be read */
+    expect_finished(feed, "1-1 3-4");
+    mr_split_feed_close(feed);
+    assert_int_equal(source.next(source.ctx, 0, 0, &(struct mr_range){0}, &a, NULL), MR_ECANCELED);
+    mr_origin_unref(b); /* returned after the pipeline's end */
+    expect_finished(feed, "1-4");
+    mr_split_feed_free(feed);
+}
+
+static void what_is_dropped_by_breaking_off_is_not_finished(void **state)
+{
+    struct mr_split_source source;
+    mr_split_feed *feed = begun_feed(&source);
+
+    grant(feed, 2, 1, 1, false);
+    mr_origin *a = take(&source, 0, 1, 1);
+    grant(feed, 3, 2, 1, false);
+    mr_split_feed_cancel(feed);
+    mr_split_feed_close(feed);
+    mr_origin_unref(a);
+    expect_finished(feed, "1-1");
+    mr_split_feed_free(feed);
+}
+
+static void what_a_repetition_leaves_behind_is_finished(void **state)
+{
+    struct mr_split_source source;
+    mr_split_feed *feed = begun_feed(&source);
+    pthread_t thread;
+
+    grant(feed, 2, 10, 5, false); /* prefetched, and then not wanted */
+    struct asker a = {.feed = feed, .total = 1, .grant = 1, .repetition = 1, .seq = 2};
+    assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
+    mr_origin *origin = take(&source, 1, 0, 1);
+    mr_split_feed_cancel(feed);
+    (void)pthread_join(thread, NULL);
+    struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX];
+    assert_true(mr_split_feed_finished(feed, 0, ranges) > 0);
+    assert_int_equal(ranges[0].first, 1);
+    assert_int_equal(ranges[0].count, 2); /* not 3, which is being read */
+    mr_origin_unref(origin);
+    mr_split_feed_free(feed);
+}
+
+/* More open grants than can be told apart: the rest is finished together, late but surely. */
+static void many_open_grants_are_finished_together(void **state)
+{
+    const uint64_t many = 3 * MR_MARKS_MAX;
+    struct mr_split_source source;
+    mr_split_feed *feed = begun_feed(&source);
+    mr_origin *held[3 * MR_MARKS_MAX];
+
+    for (uint64_t i = 0; i < many; i++) {
+        grant(feed, 2 + i, 1 + i, 1, false);
+        held[i] = take(&source, 0, 1 + i, 1);
+    }
+    expect_finished(feed, "1-1");
+    mr_origin_unref(held[many - 1]);
+    expect_finished(feed, "1-1"); /* its neighbours are still open */
+    for (uint64_t i = 1; i < many - 1; i++) {
+        mr_origin_unref(held[i]);
+    }
+    expect_finished(feed, "1-1 3-193");
+    grant(feed, 2 + many, 1000, 1, false);
+    mr_origin *last = take(&source, 0, 1000, 1);
+    expect_finished(feed, "1-1 3-193"); /* there is room again: 194 is on its own */
+    mr_origin_unref(held[0]);
+    expect_finished(feed, "1-193");
+    mr_origin_unref(last);
+    expect_finished(feed, "1-194");
+    mr_split_feed_cancel(feed);
+    mr_split_feed_free(feed);
+}
+
+static void grants_of_too_many_providers_are_refused(void **state)
+{
+    mr_split_feed *feed;
+
+    assert_int_equal(mr_split_feed_new(MR_MARKS_MAX + 1, true, &feed, NULL), MR_EUNIMPL);
+    assert_int_equal(mr_split_feed_new(MR_MARKS_MAX + 1, false, &feed, NULL), MR_OK);
+    struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX];
+    assert_int_equal(mr_split_feed_finished(feed, 0, ranges), 0);
+    mr_split_feed_free(feed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +368,11 @@ int main(void)
         cmocka_unit_test(the_next_grant_is_asked_for_at_half),
         cmocka_unit_test(a_waiting_engine_hears_of_failure_and_cancel),
         cmocka_unit_test(answers_for_a_repetition_left_behind_are_dropped),
+        cmocka_unit_test(a_grant_is_finished_when_nothing_descends_from_it),
+        cmocka_unit_test(what_is_dropped_by_breaking_off_is_not_finished),
+        cmocka_unit_test(what_a_repetition_leaves_behind_is_finished),
+        cmocka_unit_test(many_open_grants_are_finished_together),
+        cmocka_unit_test(grants_of_too_many_providers_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
