@@ -24,7 +24,7 @@ from ._ops import range_ as range  # noqa: F401
 from ._ops import round_ as round  # noqa: F401
 from ._ops import slice_ as slice  # noqa: F401
 from ._iterator import Losses, NumpyIterator  # noqa: F401
-from ._spec import TensorShape, TensorSpec  # noqa: F401
+from ._spec import DatasetSpec, TensorShape, TensorSpec  # noqa: F401
 from ._tensor import Tensor, convert_to_tensor  # noqa: F401
 from ._version import __version__  # noqa: F401
 from .dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset, FixedLengthRecordDataset,  # noqa: F401

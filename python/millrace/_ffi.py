@@ -30,7 +30,7 @@ class Error(Structure):
 
 class LeafSpec(Structure):
     """struct mr_leaf_spec"""
-    _fields_ = [("dtype", c_uint8), ("rank", c_int8), ("reserved", c_uint8 * 6), ("dims", c_int64 * RANK_MAX)]
+    _fields_ = [("dtype", c_uint8), ("rank", c_int8), ("kind", c_uint8), ("reserved", c_uint8 * 5), ("dims", c_int64 * RANK_MAX)]
 
 
 class Column(Structure):

@@ -75,6 +75,17 @@ class Losses:
 _NO_LOSSES = Losses()
 
 
+def _row_builder(structure):
+    """As _structure.row_builder(), with datasets where a component is one: the library gives their elements as bytes."""
+    build = _structure.row_builder(structure)
+    datasets = [_structure.dataset_of(leaf) for leaf in _structure.leaf_nodes(structure)]
+    if not any(datasets):
+        return build
+    from .dataset import elements_of
+    return lambda *columns: build(*[column if of is None else [elements_of(value, of) for value in column]
+                                    for column, of in zip(columns, datasets)])
+
+
 class NumpyIterator:
     """
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays are read-only views over memory that
@@ -91,7 +102,7 @@ class NumpyIterator:
         self._started = False
         self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
         self._structure = dataset._structure
-        self._build = _structure.row_builder(self._structure)
+        self._build = _row_builder(self._structure)
         self._error = _ffi.Error()
         self._block = ctypes.c_void_p()
         self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
@@ -263,6 +274,7 @@ def _encode_state(ended, dtypes, columns, inner):
         described = []
         for value in column:
             if dtype.kind == "s":
+                value = getattr(value, "_encoded", value)  # of a dataset
                 items = [value] if isinstance(value, bytes) else value.reshape(-1).tolist()
                 described.append([None if isinstance(value, bytes) else list(value.shape), [len(i) for i in items]])
                 payload += items

@@ -117,6 +117,29 @@ class TensorSpec:
         return TensorSpec, (self.shape, self.dtype, self.name)
 
 
+class DatasetSpec:
+    """A component of the elements that is a dataset itself, as window() gives them."""
+
+    __slots__ = ("element_spec",)
+
+    def __init__(self, element_spec, dataset_shape=()):
+        if tuple(dataset_shape) != ():
+            raise ValueError(f"a component holds one dataset, not {dataset_shape} of them")
+        self.element_spec = element_spec
+
+    def __eq__(self, other):
+        return isinstance(other, DatasetSpec) and self.element_spec == other.element_spec
+
+    def __hash__(self):
+        return hash(("millrace.DatasetSpec", repr(self.element_spec)))
+
+    def __repr__(self):
+        return f"DatasetSpec({self.element_spec!r})"
+
+    def __reduce__(self):
+        return DatasetSpec, (self.element_spec,)
+
+
 def to_leaf(spec):
     """struct mr_leaf_spec of a TensorSpec."""
     leaf = _ffi.LeafSpec(dtype=spec.dtype.code, rank=-1)
@@ -145,8 +168,21 @@ def structure_of(ptr):
 
 
 def element_spec_of(ptr):
-    """A mr_spec as nested TensorSpecs."""
-    return _structure.unflatten(structure_of(ptr), leaves_of(ptr))
+    """A mr_spec as nested TensorSpecs and DatasetSpecs."""
+    return _nested_spec(structure_of(ptr), leaves_of(ptr))
+
+
+def _nested_spec(structure, leaves):
+    datasets = map(_structure.dataset_of, _structure.leaf_nodes(structure))
+    return _structure.unflatten(structure, [leaf if of is None else DatasetSpec(_spec_from_json(of))
+                                            for leaf, of in zip(leaves, datasets, strict=True)])
+
+
+def _spec_from_json(args):
+    """What stands behind "!dataset" in a structure."""
+    table, structure = args
+    return _nested_spec(structure, [None if leaf is None else
+                                    TensorSpec(None if leaf[1:] == [None] else leaf[1:], leaf[0]) for leaf in table])
 
 
 def flatten_spec(element_spec):

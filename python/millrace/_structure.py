@@ -1,7 +1,7 @@
 """Nested structures: what they are made of, their JSON (<millrace/spec.h>), and fast code that builds them from columns.
 
-In memory a structure is what its JSON parses to: "*" (a leaf), a list (a tuple), a dict (a dict, or a named tuple under
-the reserved key). A Python list is a leaf, because it stands for a tensor; so do NumPy arrays and scalars.
+In memory a structure is what its JSON parses to: "*" (a leaf), a list (a tuple), a dict (a dict, or a named tuple or a leaf
+that is a dataset under the reserved keys). A Python list is a leaf, because it stands for a tensor; so do NumPy arrays and scalars.
 """
 
 import collections
@@ -11,9 +11,28 @@ import json
 
 LEAF = "*"
 _NAMED = "!namedtuple"
+_DATASET = "!dataset"
 
 # Classes that came by, so that elements come back as what went in. Elsewhere (another process) a class is made up.
 _named_classes = {}
+
+
+def _is_leaf(node):
+    return node == LEAF or isinstance(node, dict) and _DATASET in node
+
+
+def dataset_of(node):
+    """Of a leaf that is a dataset: [leaf table, structure] of its elements (<millrace/spec.h>); None for tensors."""
+    return node[_DATASET] if isinstance(node, dict) else None
+
+
+def leaf_nodes(structure):
+    """The leaves of @structure, in order, as they stand there."""
+    if _is_leaf(structure):
+        return [structure]
+    if isinstance(structure, dict):
+        structure = structure[_NAMED][2] if _NAMED in structure else structure.values()
+    return [leaf for child in structure for leaf in leaf_nodes(child)]
 
 
 def is_namedtuple(value):
@@ -77,7 +96,7 @@ def unflatten(structure, leaves):
     it = iter(leaves)
 
     def build(node):
-        if node == LEAF:
+        if _is_leaf(node):
             return next(it)
         if isinstance(node, list):
             return tuple([build(child) for child in node])
@@ -102,7 +121,7 @@ def combine(structures):
     outer, rest = structures[0], iter(structures[1:])
 
     def build(node):
-        if node == LEAF:
+        if _is_leaf(node):
             return next(rest)
         if isinstance(node, list):
             return [build(child) for child in node]
@@ -119,7 +138,7 @@ def row_builder(structure):
     A function (iterables, one a leaf) -> iterator of elements. The code is generated, like collections.namedtuple's, so
     that an element costs one pass of the interpreter's loop: names and classes are bound as values, never pasted in.
     """
-    if structure == LEAF:
+    if _is_leaf(structure):
         return iter
     bound = {}
     variables = []
@@ -130,7 +149,7 @@ def row_builder(structure):
         return name
 
     def expression(node):
-        if node == LEAF:
+        if _is_leaf(node):
             variables.append(f"v{len(variables)}")
             return variables[-1]
         if isinstance(node, list):

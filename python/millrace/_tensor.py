@@ -397,11 +397,13 @@ class Tensor:
 
 def trace(func, spec_ptr, structure, what):
     """Call @func with symbolic tensors for the element spec @spec_ptr: (the function, the Dataset it returned or None)."""
-    from .dataset import Dataset
+    from .dataset import Dataset, elements_of
     graph = Graph(_Lent(spec_ptr), current_graph())
     try:
         with graph:
-            arguments = _structure.unflatten(structure, graph.inputs)
+            inputs = [value if of is None else elements_of(value, of) for value, of in
+                      zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)), strict=True)]
+            arguments = _structure.unflatten(structure, inputs)
             result = func(*arguments) if isinstance(arguments, tuple) else func(arguments)
             if isinstance(result, Dataset):
                 return graph.finish_dataset(result._handle), result

@@ -259,6 +259,17 @@ class Dataset:
             attrs.block("padding_values", _padding.values_argument(self._structure, specs, padding_values))
         return _apply("padded_batch", [self], _flag(attrs, "drop_remainder", drop_remainder))
 
+    def window(self, size, shift=None, stride=1, drop_remainder=False, name=None):
+        """
+        Windows of @size elements, @stride apart, as datasets: one for each component, in the structure of the elements. A
+        new one begins every @shift elements (default: @size). Make tensors of them in flat_map:
+        ds.window(3).flat_map(lambda w: w.batch(3)).
+        """
+        attrs = _number(AttrTable(), "size", size)
+        if shift is not None:
+            _number(attrs, "shift", shift)
+        return _apply("window", [self], _flag(_number(attrs, "stride", stride), "drop_remainder", drop_remainder))
+
     def take(self, count, name=None):
         """The first @count elements (-1: all)."""
         return _apply("take", [self], _number(AttrTable(), "count", count))
@@ -337,7 +348,13 @@ class Dataset:
         return NumpyIterator(self)
 
     def as_numpy_iterator(self):
-        """An iterator over the elements as NumPy arrays, NumPy scalars and bytes; `for x in ds` gives the same."""
+        """
+        An iterator over the elements as NumPy arrays, NumPy scalars and bytes; `for x in ds` gives the same. TypeError if
+        a component is a dataset (`for` gives those as datasets).
+        """
+        if any(map(_structure.dataset_of, _structure.leaf_nodes(self._structure))):
+            raise TypeError(f"as_numpy_iterator: the elements hold datasets, {self.element_spec}: make tensors of them in "
+                            "flat_map, or use `for`")
         return iter(self)
 
     def get_single_element(self, name=None):
@@ -376,13 +393,24 @@ class Dataset:
     take_while = _absent("take_while", "use itertools.takewhile over the iterator")
     unbatch = _absent("unbatch", "use flat_map(mr.Dataset.from_tensor_slices)")
     unique = _absent("unique", "there is no replacement yet")
-    window = _absent("window", "batch gives windows as tensors")
     choose_from_datasets = staticmethod(_absent("choose_from_datasets", "use zip, concatenate or interleave"))
     counter = staticmethod(_absent("counter", "use Dataset.range(start, 2**63 - 1, step)"))
     from_generator = staticmethod(_absent("from_generator", "use from_tensor_slices, or files"))
     load = staticmethod(_absent("load", "read TFRecord files with mr.TFRecordDataset"))
     random = staticmethod(_absent("random", "shuffle a range"))
     sample_from_datasets = staticmethod(_absent("sample_from_datasets", "use zip, concatenate or interleave"))
+
+
+def elements_of(value, of):
+    """
+    A component of an element that is a dataset, as one. @value is symbolic or bytes; @of says what the elements are.
+    """
+    attrs = AttrTable().bytes("spec", _structure.to_json(of))
+    if isinstance(value, Tensor):
+        return _apply("elements_of", attrs=attrs.value("dataset", value))
+    ds = _apply("elements_of", attrs=attrs.bytes("dataset", value))
+    ds._encoded = value  # for the states of iterators
+    return ds
 
 
 def _parse(definition, options=None):

@@ -168,6 +168,10 @@ static int infer(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
     }
     for (size_t i = 0; i < node->ninputs; i++) {
         in[i] = b->values[node->inputs[i]].spec;
+        if (in[i].kind == MR_LEAF_DATASET) {
+            rc = mr_error_set(err, MR_EINVAL, "input %zu is a dataset, not a tensor", i);
+            goto done;
+        }
     }
     rc = mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out, MR_LEAVES_MAX, &nout, err);
     if (rc == MR_OK) {

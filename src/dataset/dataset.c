@@ -90,8 +90,15 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, con
     char text[MR_LEAF_TEXT];
     int rc = scope_leaf(scope, attr, &leaf, err);
 
-    if (rc != MR_OK || strcmp(arg->name, attr->name) != 0) {
-        return rc; /* value0, value1, ... may be anything */
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if ((leaf->kind == MR_LEAF_DATASET) != ((arg->flags & MR_ARG_DATASET) != 0)) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s", attr->name,
+                            (arg->flags & MR_ARG_DATASET) != 0 ? "dataset" : "tensor", mr_leaf_text(leaf, text));
+    }
+    if (strcmp(arg->name, attr->name) != 0) {
+        return MR_OK; /* value0, value1, ... may be any tensor */
     }
     bool constant = (arg->flags & MR_ARG_CONSTANT) != 0 || (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES);
     if (constant) {

@@ -69,6 +69,20 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
     return MR_OK;
 }
 
+int mr_infer_no_datasets(const mr_spec *spec, mr_error *err)
+{
+    for (size_t i = 0; i < mr_spec_leaves(spec); i++) {
+        if (mr_spec_leaf(spec, i)->kind == MR_LEAF_DATASET) {
+            return mr_error_set(
+                err, MR_EINVAL,
+                "component %zu of the elements is a dataset, it must be a tensor: make tensors of it in "
+                "flat_map first (window.batch(size))",
+                i);
+        }
+    }
+    return MR_OK;
+}
+
 int mr_infer_same(struct mr_infer *in, mr_error *err)
 {
     (void)err;
@@ -108,7 +122,7 @@ int64_t mr_cardinality_add(int64_t a, int64_t b)
 
 const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT])
 {
-    const char *name = mr_dtype_name((mr_dtype)leaf->dtype);
+    const char *name = leaf->kind == MR_LEAF_DATASET ? "dataset" : mr_dtype_name((mr_dtype)leaf->dtype);
     size_t used = (size_t)snprintf(buf, MR_LEAF_TEXT, "%s[", name != NULL ? name : "?");
 
     if (leaf->rank == MR_RANK_UNKNOWN) {
@@ -130,8 +144,11 @@ const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT]
 
 bool mr_leaf_covers(const struct mr_leaf_spec *wide, const struct mr_leaf_spec *narrow)
 {
-    if (wide->dtype != narrow->dtype) {
+    if (wide->dtype != narrow->dtype || wide->kind != narrow->kind) {
         return false;
+    }
+    if (wide->kind == MR_LEAF_DATASET) {
+        return wide->dims[0] == narrow->dims[0]; /* of one spec */
     }
     if (wide->rank == MR_RANK_UNKNOWN) {
         return true;

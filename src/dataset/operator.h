@@ -14,6 +14,7 @@ enum mr_arg_flag {
     MR_ARG_CONSTANT = 1u << 1, /* INT or BYTES that may not be a value of the enclosing function */
     MR_ARG_TENSORS =
         1u << 2, /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
+    MR_ARG_DATASET = 1u << 3, /* BYTES that stand for a dataset: a value of the enclosing function must be one */
 };
 
 /* An attribute of an operator. INT constants are checked against [min, max]; so are values, when they are known. */
@@ -78,6 +79,8 @@ int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_
  * gap.
  */
 int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t *n, mr_error *err);
+/* MR_EINVAL names the first component of @spec that is a dataset: for operators that take tensors only. */
+int mr_infer_no_datasets(const mr_spec *spec, mr_error *err);
 /* The input's spec and cardinality as they are. */
 int mr_infer_same(struct mr_infer *in, mr_error *err);
 

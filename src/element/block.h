@@ -114,4 +114,11 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
 /* XXH3-64 of the leaf table and the structure; never 0. */
 uint64_t mr_spec_hash(const mr_spec *spec);
 
+/* What stands behind "!dataset" in a structure (<millrace/spec.h>): a leaf table and a structure, as JSON. */
+struct mr_buf;
+void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n, const char *structure);
+int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err);
+/* The spec of elements whose components are datasets, each of one component of @spec; in the same structure. */
+int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err);
+
 #endif

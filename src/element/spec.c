@@ -51,6 +51,13 @@ static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, s
     if (from->rank < MR_RANK_UNKNOWN || from->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "leaf %zu: rank %d is not within 0 to %d", i, from->rank, MR_RANK_MAX);
     }
+    if (from->kind == MR_LEAF_DATASET && from->dtype == MR_STRING && from->rank == 0) {
+        to->kind = MR_LEAF_DATASET;
+        to->dims[0] = from->dims[0];
+    } else if (from->kind != MR_LEAF_TENSOR) {
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no kind of leaf, or not of a %s", i, from->kind,
+                            mr_dtype_name((mr_dtype)from->dtype));
+    }
     to->dtype = from->dtype;
     to->rank = from->rank;
     for (int d = 0; d < from->rank; d++) {
@@ -71,7 +78,8 @@ static uint64_t hash_of(const mr_spec *spec)
     return hash == 0 ? 1 : hash;
 }
 
-int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret, mr_error *err)
+int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure, int nesting, mr_spec **ret,
+                       mr_error *err)
 {
     mr_spec *spec;
     int rc = MR_OK;
@@ -89,7 +97,7 @@ int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structu
         rc = copy_leaf(&spec->leaves[i], &leaves[i], i, err);
     }
     if (rc == MR_OK) {
-        rc = mr_structure_canonical(structure, n, &spec->structure, err);
+        rc = mr_structure_canonical(structure, spec->leaves, n, nesting, &spec->structure, err);
     }
     if (rc < 0) {
         mr_spec_unref(spec);
@@ -98,6 +106,11 @@ int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structu
     spec->hash = hash_of(spec);
     *ret = spec;
     return MR_OK;
+}
+
+int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret, mr_error *err)
+{
+    return mr_spec_new_nested(leaves, n, structure, 0, ret, err);
 }
 
 mr_spec *mr_spec_ref(const mr_spec *spec)

@@ -7,11 +7,19 @@
 /* How deep structures may be nested, and how long their text may be. */
 #define MR_STRUCTURE_DEPTH_MAX 64
 #define MR_STRUCTURE_BYTES_MAX (1u << 20)
+/* Datasets of datasets of ... */
+#define MR_DATASET_NESTING_MAX 8
 
 /*
- * Check @structure (NULL: "*" for one leaf, else a flat tuple) and that it has @leaves leaves. *@ret is its canonical
- * text, freed with mr_free(). MR_EINVAL says what is wrong and where.
+ * Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@ret is its canonical
+ * text, freed with mr_free(). MR_EINVAL says what is wrong and where. Leaves that the structure says to be datasets
+ * become such; without a structure those that are stay so. @nesting: datasets around this spec.
  */
-int mr_structure_canonical(const char *structure, size_t leaves, char **ret, mr_error *err);
+int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n, int nesting, char **ret,
+                           mr_error *err);
+
+/* mr_spec_new() for a spec within others. */
+int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure, int nesting, mr_spec **ret,
+                       mr_error *err);
 
 #endif

@@ -3,23 +3,36 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/limits.h"
+#include "element/block.h"
 
 #include <jansson.h>
 #include <millrace/dataset.h> /* mr_free */
+#include <stdlib.h>
 #include <string.h>
 
 #define NAMEDTUPLE "!namedtuple"
 
-static int walk(const json_t *node, int depth, size_t *leaves, mr_error *err);
+#define DATASET "!dataset"
 
-static int walk_list(const json_t *list, int depth, size_t *leaves, mr_error *err)
+/* The leaves as they are met. */
+struct walk {
+    struct mr_leaf_spec *leaves;
+    size_t n;
+    size_t met;
+    int nesting;
+};
+
+static int walk(struct walk *w, const json_t *node, int depth, mr_error *err);
+
+static int walk_list(struct walk *w, const json_t *list, int depth, mr_error *err)
 {
     size_t i;
     json_t *item;
 
     json_array_foreach(list, i, item)
     {
-        int rc = walk(item, depth, leaves, err);
+        int rc = walk(w, item, depth, err);
 
         if (rc < 0) {
             mr_error_wrap(err, "[%zu]", i);
@@ -29,7 +42,7 @@ static int walk_list(const json_t *list, int depth, size_t *leaves, mr_error *er
     return MR_OK;
 }
 
-static int walk_namedtuple(const json_t *args, int depth, size_t *leaves, mr_error *err)
+static int walk_namedtuple(struct walk *w, const json_t *args, int depth, mr_error *err)
 {
     const json_t *name = json_array_get(args, 0);
     const json_t *fields = json_array_get(args, 1);
@@ -47,17 +60,116 @@ static int walk_namedtuple(const json_t *args, int depth, size_t *leaves, mr_err
             return mr_error_set(err, MR_EINVAL, "field %zu of a named tuple has no name", i);
         }
     }
-    return walk_list(values, depth, leaves, err);
+    return walk_list(w, values, depth, err);
 }
 
-static int walk_dict(const json_t *dict, int depth, size_t *leaves, mr_error *err)
+static int leaf_from_json(const json_t *entry, struct mr_leaf_spec *leaf, mr_error *err)
+{
+    const char *name = json_string_value(json_array_get(entry, 0));
+    size_t dims = json_array_size(entry) > 0 ? json_array_size(entry) - 1 : 0;
+
+    *leaf = (struct mr_leaf_spec){.dtype = MR_STRING};
+    if (json_is_null(entry)) {
+        return MR_OK; /* a dataset: the structure says of what */
+    }
+    leaf->dtype = MR_DTYPE_NONE;
+    for (int d = 1; name != NULL && d < MR_DTYPE_COUNT; d++) {
+        leaf->dtype = strcmp(mr_dtype_name((mr_dtype)d), name) == 0 ? (uint8_t)d : leaf->dtype;
+    }
+    if (leaf->dtype == MR_DTYPE_NONE || dims > MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a component is [dtype, dimension, ...]");
+    }
+    leaf->rank = (int8_t)dims;
+    if (dims == 1 && json_is_null(json_array_get(entry, 1))) {
+        leaf->rank = MR_RANK_UNKNOWN;
+        return MR_OK;
+    }
+    for (size_t d = 0; d < dims; d++) {
+        const json_t *dim = json_array_get(entry, d + 1);
+
+        if (!json_is_integer(dim)) {
+            return mr_error_set(err, MR_EINVAL, "dimension %zu is no integer", d);
+        }
+        leaf->dims[d] = json_integer_value(dim);
+    }
+    return MR_OK;
+}
+
+static int spec_from_json(const json_t *args, int nesting, mr_spec **ret, mr_error *err)
+{
+    const json_t *table = json_array_get(args, 0);
+    size_t n = json_array_size(table);
+    struct mr_leaf_spec *leaves = NULL;
+    char *structure = NULL;
+    int rc = MR_OK;
+
+    if (json_array_size(args) != 2 || !json_is_array(table) || n > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a dataset is [[component, ...], structure]");
+    }
+    leaves = mr_calloc(n, sizeof *leaves);
+    structure = json_dumps(json_array_get(args, 1), JSON_COMPACT | JSON_ENCODE_ANY);
+    if (leaves == NULL || structure == NULL) {
+        rc = mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = leaf_from_json(json_array_get(table, i), &leaves[i], err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new_nested(leaves, n, structure, nesting, ret, err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        bool says_dataset = json_is_null(json_array_get(table, i));
+
+        if (says_dataset != (mr_spec_leaf(*ret, i)->kind == MR_LEAF_DATASET)) {
+            mr_spec_unref(*ret);
+            rc = mr_error_set(err, MR_EINVAL, "component %zu is a dataset in the table or in the structure only", i);
+        }
+    }
+    mr_free(leaves);
+    free(structure); /* jansson's allocator */
+    return rc;
+}
+
+/* A leaf that is a dataset. */
+static int walk_dataset(struct walk *w, const json_t *args, mr_error *err)
+{
+    mr_spec *elements = NULL;
+    int rc;
+
+    if (w->nesting >= MR_DATASET_NESTING_MAX) {
+        return mr_error_set(err, MR_EINVAL, "datasets of datasets are nested deeper than %d", MR_DATASET_NESTING_MAX);
+    }
+    rc = spec_from_json(args, w->nesting + 1, &elements, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "dataset");
+        return rc;
+    }
+    int64_t hash = (int64_t)mr_spec_hash(elements);
+    mr_spec_unref(elements);
+    if (w->met < w->n) {
+        struct mr_leaf_spec *leaf = &w->leaves[w->met];
+
+        if (leaf->dtype != MR_STRING || leaf->rank != 0 || (leaf->kind == MR_LEAF_DATASET && leaf->dims[0] != hash)) {
+            return mr_error_set(err, MR_EINVAL, "leaf %zu is not the dataset that the structure says", w->met);
+        }
+        leaf->kind = MR_LEAF_DATASET;
+        leaf->dims[0] = hash;
+    }
+    w->met++;
+    return MR_OK;
+}
+
+static int walk_dict(struct walk *w, const json_t *dict, int depth, mr_error *err)
 {
     const char *last = NULL;
     const char *key;
     json_t *value;
 
     if (json_object_size(dict) == 1 && json_object_get(dict, NAMEDTUPLE) != NULL) {
-        return walk_namedtuple(json_object_get(dict, NAMEDTUPLE), depth, leaves, err);
+        return walk_namedtuple(w, json_object_get(dict, NAMEDTUPLE), depth, err);
+    }
+    if (json_object_size(dict) == 1 && json_object_get(dict, DATASET) != NULL) {
+        return walk_dataset(w, json_object_get(dict, DATASET), err);
     }
     json_object_foreach((json_t *)(uintptr_t)dict, key, value)
     {
@@ -69,7 +181,7 @@ static int walk_dict(const json_t *dict, int depth, size_t *leaves, mr_error *er
             return mr_error_set(err, MR_EINVAL, "keys are not sorted: '%s' comes after '%s'", key, last);
         }
         last = key;
-        int rc = walk(value, depth, leaves, err);
+        int rc = walk(w, value, depth, err);
         if (rc < 0) {
             mr_error_wrap(err, ".%s", key);
             return rc;
@@ -78,21 +190,23 @@ static int walk_dict(const json_t *dict, int depth, size_t *leaves, mr_error *er
     return MR_OK;
 }
 
-/* Counts the leaves. */
-static int walk(const json_t *node, int depth, size_t *leaves, mr_error *err)
+static int walk(struct walk *w, const json_t *node, int depth, mr_error *err)
 {
     if (depth > MR_STRUCTURE_DEPTH_MAX) {
         return mr_error_set(err, MR_EINVAL, "nested deeper than %d", MR_STRUCTURE_DEPTH_MAX);
     }
     if (json_is_string(node) && strcmp(json_string_value(node), "*") == 0) {
-        (*leaves)++;
+        if (w->met < w->n && w->leaves[w->met].kind != MR_LEAF_TENSOR) {
+            return mr_error_set(err, MR_EINVAL, "leaf %zu is a dataset, not a tensor", w->met);
+        }
+        w->met++;
         return MR_OK;
     }
     if (json_is_array(node)) {
-        return walk_list(node, depth + 1, leaves, err);
+        return walk_list(w, node, depth + 1, err);
     }
     if (json_is_object(node)) {
-        return walk_dict(node, depth + 1, leaves, err);
+        return walk_dict(w, node, depth + 1, err);
     }
     return mr_error_set(err, MR_EINVAL, "neither \"*\" nor a list nor a dict");
 }
@@ -114,16 +228,17 @@ static int default_structure(size_t leaves, char **ret, mr_error *err)
     return *ret == NULL ? mr_error_nomem(err) : MR_OK;
 }
 
-int mr_structure_canonical(const char *structure, size_t leaves, char **ret, mr_error *err)
+int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n, int nesting, char **ret,
+                           mr_error *err)
 {
+    struct walk w = {.leaves = leaves, .n = n, .nesting = nesting};
     json_error_t why;
     json_t *root = NULL;
     char *text = NULL;
-    size_t found = 0;
     int rc = MR_OK;
 
     if (structure == NULL) {
-        return default_structure(leaves, ret, err);
+        return default_structure(n, ret, err);
     }
     if (strnlen(structure, MR_STRUCTURE_BYTES_MAX + 1) > MR_STRUCTURE_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "structure is longer than %u bytes", MR_STRUCTURE_BYTES_MAX);
@@ -133,13 +248,13 @@ int mr_structure_canonical(const char *structure, size_t leaves, char **ret, mr_
         rc = mr_error_set(err, MR_EINVAL, "structure: column %d: %s", why.column, why.text);
         goto out;
     }
-    rc = walk(root, 0, &found, err);
+    rc = walk(&w, root, 0, err);
     if (rc < 0) {
         mr_error_wrap(err, "structure");
         goto out;
     }
-    if (found != leaves) {
-        rc = mr_error_set(err, MR_EINVAL, "structure has %zu leaves, not %zu", found, leaves);
+    if (w.met != n) {
+        rc = mr_error_set(err, MR_EINVAL, "structure has %zu leaves, not %zu", w.met, n);
         goto out;
     }
     text = json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -151,5 +266,160 @@ int mr_structure_canonical(const char *structure, size_t leaves, char **ret, mr_
 out:
     free(text); /* jansson's allocator */
     json_decref(root);
+    return rc;
+}
+
+/* ---- specs as JSON ---- */
+
+static void put_leaf(struct mr_buf *b, const struct mr_leaf_spec *leaf)
+{
+    if (leaf->kind == MR_LEAF_DATASET) {
+        mr_buf_puts(b, "null");
+        return;
+    }
+    mr_buf_printf(b, "[\"%s\"", mr_dtype_name((mr_dtype)leaf->dtype));
+    if (leaf->rank == MR_RANK_UNKNOWN) {
+        mr_buf_puts(b, ",null");
+    }
+    for (int d = 0; d < leaf->rank; d++) {
+        mr_buf_printf(b, ",%lld", (long long)leaf->dims[d]);
+    }
+    mr_buf_puts(b, "]");
+}
+
+void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n, const char *structure)
+{
+    mr_buf_puts(b, "[[");
+    for (size_t i = 0; i < n; i++) {
+        mr_buf_puts(b, i > 0 ? "," : "");
+        put_leaf(b, &leaves[i]);
+    }
+    mr_buf_puts(b, "],");
+    mr_buf_puts(b, structure);
+    mr_buf_puts(b, "]");
+}
+
+int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err)
+{
+    json_error_t why;
+    json_t *root = NULL;
+    int rc;
+
+    if (size > MR_STRUCTURE_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%zu bytes are more than a spec has", size);
+    }
+    root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    if (root == NULL) {
+        return mr_error_set(err, MR_EINVAL, "column %d: %s", why.column, why.text);
+    }
+    rc = spec_from_json(root, 1, ret, err);
+    json_decref(root);
+    return rc;
+}
+
+/* ---- each leaf a dataset ---- */
+
+struct wrap {
+    const mr_spec *spec;
+    size_t at;
+};
+
+static json_t *wrap(struct wrap *w, const json_t *node);
+
+/* The leaf that @node stands for, as a dataset of such. */
+static json_t *wrap_leaf(struct wrap *w, const json_t *node)
+{
+    struct mr_buf b = MR_BUF_INIT;
+    char *structure = json_dumps(node, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *out = NULL;
+
+    if (structure != NULL) {
+        mr_buf_puts(&b, "{\"" DATASET "\":");
+        mr_spec_put_json(&b, mr_spec_leaf(w->spec, w->at++), 1, structure);
+        mr_buf_puts(&b, "}");
+    }
+    if (structure != NULL && !b.failed) {
+        out = json_loadb((const char *)b.data, b.len, 0, NULL);
+    }
+    free(structure); /* jansson's allocator */
+    mr_buf_free(&b);
+    return out;
+}
+
+static json_t *wrap_list(struct wrap *w, const json_t *list)
+{
+    json_t *out = json_array();
+    size_t i;
+    json_t *item;
+
+    json_array_foreach(list, i, item)
+    {
+        if (json_array_append_new(out, wrap(w, item)) != 0) {
+            json_decref(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static json_t *wrap_dict(struct wrap *w, const json_t *dict)
+{
+    const json_t *named = json_object_get(dict, NAMEDTUPLE);
+    json_t *out = json_object();
+    const char *key;
+    json_t *value;
+
+    if (named != NULL) {
+        json_t *parts = json_copy((json_t *)(uintptr_t)named);
+
+        if (json_array_set_new(parts, 2, wrap_list(w, json_array_get(named, 2))) != 0 ||
+            json_object_set(out, NAMEDTUPLE, parts) != 0) {
+            json_decref(out);
+            out = NULL;
+        }
+        json_decref(parts);
+        return out;
+    }
+    json_object_foreach((json_t *)(uintptr_t)dict, key, value)
+    {
+        if (json_object_set_new(out, key, wrap(w, value)) != 0) {
+            json_decref(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+/* NULL: no memory. The structure is a checked one. */
+static json_t *wrap(struct wrap *w, const json_t *node)
+{
+    if (json_is_array(node)) {
+        return wrap_list(w, node);
+    }
+    if (json_is_object(node) && json_object_get(node, DATASET) == NULL) {
+        return wrap_dict(w, node);
+    }
+    return wrap_leaf(w, node);
+}
+
+int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err)
+{
+    struct mr_leaf_spec *leaves = mr_calloc(mr_spec_leaves(spec), sizeof *leaves);
+    json_t *root = json_loads(mr_spec_structure(spec), JSON_DECODE_ANY, NULL);
+    struct wrap w = {.spec = spec};
+    json_t *out = root != NULL ? wrap(&w, root) : NULL;
+    char *text = out != NULL ? json_dumps(out, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    int rc = leaves != NULL && text != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (size_t i = 0; rc == MR_OK && i < mr_spec_leaves(spec); i++) {
+        leaves[i] = (struct mr_leaf_spec){.dtype = MR_STRING};
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves, mr_spec_leaves(spec), text, ret, err);
+    }
+    free(text); /* jansson's allocator */
+    json_decref(out);
+    json_decref(root);
+    mr_free(leaves);
     return rc;
 }

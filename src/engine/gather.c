@@ -92,12 +92,12 @@ static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_bloc
     return rc;
 }
 
-static void drop(struct mr_gather *g, uint32_t rows)
+void mr_gather_drop(struct mr_gather *g, uint64_t rows)
 {
     g->rows -= rows;
     while (rows > 0) {
         struct mr_gather_part *p = &g->parts[g->head];
-        uint32_t count = p->count < rows ? p->count : rows;
+        uint32_t count = p->count < rows ? p->count : (uint32_t)rows;
 
         g->bytes -= mr_block_row_bytes(p->block, p->first, count);
         p->first += count;
@@ -113,6 +113,28 @@ static void drop(struct mr_gather *g, uint32_t rows)
         g->n = 0;
         g->bytes = 0;
     }
+}
+
+int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct mr_gather *to, mr_error *err)
+{
+    uint64_t next = 0; /* row of @g to pick */
+    uint64_t begin = 0;
+    int rc = MR_OK;
+
+    for (size_t i = g->head; i < g->n && n > 0 && rc == MR_OK; i++) {
+        const struct mr_gather_part *p = &g->parts[i];
+
+        while (n > 0 && next < begin + p->count && rc == MR_OK) {
+            uint64_t left = begin + p->count - next;
+            uint32_t count = step > 1 ? 1 : (uint32_t)(n < left ? n : left);
+
+            rc = mr_gather_add(to, p->block, p->first + (uint32_t)(next - begin), count, err);
+            n -= count;
+            next += count == 1 ? step : count;
+        }
+        begin += p->count;
+    }
+    return rc;
 }
 
 int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error *err)
@@ -131,7 +153,7 @@ int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error 
     }
     int rc = join(g, nparts, got, ret, err);
     if (rc == MR_OK) {
-        drop(g, got);
+        mr_gather_drop(g, got);
     }
     return rc;
 }

@@ -1,5 +1,7 @@
 """Dataset operators beyond the basic ones: each with tf.data's arguments, defaults and refusals."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -140,3 +142,96 @@ def test_padded_batch_is_what_numpy_pads(seed):
         for w, a in zip(want, part):
             w[tuple(slice(s) for s in a.shape)] = a
         np.testing.assert_array_equal(got, want)
+
+
+# ---- window: datasets as elements ----
+
+
+def windows(n, *args, **kwargs):
+    return [values(w) for w in Dataset.range(n).window(*args, **kwargs)]
+
+
+def test_window_gives_datasets():
+    assert windows(7, 3) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert windows(7, 3, drop_remainder=True) == [[0, 1, 2], [3, 4, 5]]
+    assert windows(7, 3, 2, 1, True) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+    assert windows(7, 3, 1, 2, True) == [[0, 2, 4], [1, 3, 5], [2, 4, 6]]
+    assert windows(7, 3, 1) == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6], [5, 6], [6]]
+    assert windows(12, 2, 5) == [[0, 1], [5, 6], [10, 11]]
+    assert windows(0, 2) == []
+    ds = Dataset.range(7).window(2)
+    assert ds.element_spec == mr.DatasetSpec(mr.TensorSpec([], mr.int64)) and len(ds) == 4
+    assert len(next(iter(ds))) == 2
+    for args in ((0,), (1, 0), (1, 1, 0)):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="window.*at least 1"):
+            Dataset.range(3).window(*args)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_windows_are_slices_and_counted(seed):
+    random = np.random.default_rng(seed)
+    n, size, shift, stride = (int(random.integers(a, b)) for a, b in ((0, 30), (1, 6), (1, 8), (1, 4)))
+    for drop in (False, True):
+        want = [list(range(k, n, stride))[:size] for k in range(0, n, shift)]
+        want = [w for w in want if not drop or len(w) == size]
+        ds = Dataset.range(n).window(size, shift, stride, drop)
+        assert [values(w) for w in ds] == want and len(ds) == len(want)
+        flat = ds.flat_map(lambda w: w.batch(100))
+        assert values(flat) == want
+
+
+def test_flat_map_over_windows_zips_their_components():
+    ds = Dataset.zip({"a": Dataset.range(5), "b": Dataset.range(5).map(mr.strings.as_string)}).window(2)
+    assert ds.element_spec == {"a": mr.DatasetSpec(mr.TensorSpec([], mr.int64)), "b": mr.DatasetSpec(mr.TensorSpec([], mr.string))}
+    back = ds.flat_map(lambda d: Dataset.zip((d["a"].batch(2), d["b"])))
+    assert [(a.tolist(), b) for a, b in back] == [([0, 1], b"0"), ([2, 3], b"2"), ([4], b"4")]
+    pairs = Dataset.zip((Dataset.range(4), Dataset.range(4, 8))).window(2).flat_map(lambda a, b: Dataset.zip((a, b)).batch(2))
+    assert [(a.tolist(), b.tolist()) for a, b in pairs] == [([0, 1], [4, 5]), ([2, 3], [6, 7])]
+    scaled = Dataset.range(4).window(2).flat_map(lambda w: w.map(lambda x: x * 10).filter(lambda x: x > 0).batch(5))
+    assert values(scaled) == [[10], [20, 30]]
+    shuffled = Dataset.range(20).window(4).shuffle(5, seed=1).prefetch(2).interleave(lambda w: w, cycle_length=2)
+    assert sorted(values(shuffled)) == list(range(20))
+
+
+def test_windows_hold_any_element_also_windows():
+    words = Dataset.from_tensors(np.array(["a", "b"])).concatenate(Dataset.from_tensors(np.array(["cc"])))
+    assert [[list(x) for x in w] for w in words.window(2)] == [[[b"a", b"b"], [b"cc"]]]
+    assert values(words.window(2).flat_map(lambda w: w.padded_batch(2, padding_values="-"))) == [[[b"a", b"b"], [b"cc", b"-"]]]
+    nested = Dataset.range(5).window(2).window(2)
+    assert nested.element_spec == mr.DatasetSpec(mr.DatasetSpec(mr.TensorSpec([], mr.int64)))
+    assert [[values(x) for x in w] for w in nested] == [[[0, 1], [2, 3]], [[4]]]
+
+
+def test_datasets_as_elements_are_refused_where_tensors_are_needed():
+    ds = Dataset.range(6).window(2)
+    for make in (lambda: ds.batch(2), lambda: ds.padded_batch(2),
+                 lambda: ds.apply(mr.service.distribute("parallel_epochs", "grpc://localhost:1"))):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="is a dataset"):
+            make()
+    with pytest.raises(TypeError, match="as_numpy_iterator.*dataset"):
+        ds.as_numpy_iterator()
+    with pytest.raises(TypeError):
+        ds.map(lambda w: w + 1)
+    with pytest.raises(TypeError, match="dataset"):
+        ds.map(lambda w: (w, 1))
+
+
+def test_windows_keep_the_place_and_pickle():
+    ds = Dataset.range(20).window(3, 2)
+    it = iter(ds)
+    first = [values(next(it)) for _ in range(3)]
+    state = it.get_state()
+    other = iter(ds)
+    other.set_state(state)
+    rest = [values(w) for w in other]
+    assert first + rest == [values(w) for w in ds] and rest == [values(w) for w in it]
+    window = next(iter(ds))
+    assert values(pickle.loads(pickle.dumps(window))) == [0, 1, 2]
+    assert [values(w) for w in pickle.loads(pickle.dumps(ds))] == first + rest
+
+
+def test_a_window_beyond_the_memory_budget_says_so():
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 16
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"window.*elements.*bytes.*budget"):
+        list(Dataset.range(1 << 20).window(1 << 20).with_options(options))

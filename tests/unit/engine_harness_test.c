@@ -4,6 +4,7 @@
  * from its bytes; no memory, or no time, breaks nothing; elements say which splits they descend from.
  */
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "engine_grants.h"
 #include "engine_support.h"
 
@@ -310,6 +311,76 @@ static mr_dataset *p_interleave_unordered(void)
     return interleave_of(4, 1, 4, false);
 }
 
+/* Each element, a dataset for each component, as batches of @per of all of them together. */
+static mr_dataset *expand_windows(mr_dataset *ds, int64_t per)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner[8];
+    mr_dataset *all = NULL;
+    size_t n = mr_spec_leaves(mr_dataset_spec(ds));
+
+    for (size_t i = 0; i < n; i++) {
+        /* The structure of one component: {"!dataset":[[...],...]} stands alone where there is one only. */
+        mr_spec *part = NULL;
+        struct mr_buf text = MR_BUF_INIT;
+        const char *all_parts = mr_spec_structure(mr_dataset_spec(ds));
+        const char *at = all_parts;
+
+        for (size_t k = 0; k <= i; k++) {
+            at = strstr(k > 0 ? at + 1 : at, "{\"!dataset\":") + (k == i ? strlen("{\"!dataset\":") : 0);
+        }
+        const char *end = at;
+        for (int depth = 0; *end != '\0' && (depth > 0 || end == at); end++) {
+            depth += (*end == '[') - (*end == ']');
+        }
+        mr_buf_append(&text, at, (size_t)(end - at));
+        CHECK_OK(mr_spec_from_json(text.data, text.len, &part, e));
+        mr_spec_unref(part);
+        struct mr_attr spec = {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
+        inner[i] = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", (int64_t)i), spec), b);
+        mr_buf_free(&text);
+    }
+    CHECK_OK(mr_dataset_apply("zip", inner, n, NULL, 0, NULL, 0, b, &all, e));
+    for (size_t i = 0; i < n; i++) {
+        mr_dataset_unref(inner[i]);
+    }
+    all = make("batch", all, NULL, ATTRS(INT_ATTR("batch_size", per)), b);
+    return make_with_function("flat_map", ds, finish_dataset(b, all), NULL, 0);
+}
+
+static mr_dataset *window_of(mr_dataset *ds, int64_t size, int64_t shift, int64_t stride, bool drop)
+{
+    return make("window", ds, NULL,
+                ATTRS(INT_ATTR("size", size), INT_ATTR("shift", shift), INT_ATTR("stride", stride),
+                      BOOL_ATTR("drop_remainder", drop)),
+                NULL);
+}
+
+static mr_dataset *p_window(void)
+{
+    return expand_windows(window_of(make_range(0, 23, 1), 4, 4, 1, false), 4);
+}
+
+static mr_dataset *p_window_overlap(void)
+{
+    return expand_windows(window_of(map_of(make_range(0, 17, 1), fn_text, 0, true), 3, 2, 2, true), 2);
+}
+
+static mr_dataset *p_window_gaps(void)
+{
+    return expand_windows(make_one("shuffle", window_of(p_map_fails(), 2, 5, 1, false), "buffer_size", 3), 3);
+}
+
+static mr_dataset *p_windows_of_windows(void)
+{
+    mr_dataset *ds = window_of(window_of(make_range(0, 20, 1), 3, 3, 1, false), 2, 1, 1, true);
+    mr_builder *b = begin_for(ds, NULL);
+    const char spec[] = "[[null],{\"!dataset\":[[[\"int64\"]],\"*\"]}]";
+    mr_dataset *inner = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", 0), TEXT_ATTR("spec", spec)), b);
+
+    return expand_windows(make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0), 3);
+}
+
 /* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset.
  */
 static mr_dataset *p_nested(void)
@@ -410,6 +481,10 @@ static const struct pipeline pipelines[] = {
     {.name = "parallel interleave", .make = p_interleave_parallel},
     {.name = "unordered interleave", .make = p_interleave_unordered, .any_order = true},
     {.name = "nested functions", .make = p_nested},
+    {.name = "window, elements_of", .make = p_window},
+    {.name = "windows that overlap", .make = p_window_overlap},
+    {.name = "windows with gaps", .make = p_window_gaps},
+    {.name = "windows of windows", .make = p_windows_of_windows},
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
     {.name = "everything", .make = p_everything, .by_value = true},

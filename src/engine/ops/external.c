@@ -39,6 +39,9 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
         rc = mr_error_set(err, MR_EINVAL,
                           "the input uses values of the enclosing function: it cannot be sent to workers");
     }
+    if (rc == MR_OK) {
+        rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
+    }
     if (rc != MR_OK) {
         return rc;
     }
@@ -65,6 +68,12 @@ static int from_dataset_id_infer(struct mr_infer *in, mr_error *err)
         rc = mr_spec_unpack(spec->bytes, spec->size, &in->spec, err);
         if (rc != MR_OK) {
             mr_error_wrap(err, "argument 'spec'");
+        }
+    }
+    if (rc == MR_OK) {
+        rc = mr_infer_no_datasets(in->spec, err);
+        if (rc != MR_OK) {
+            mr_spec_unref(in->spec);
         }
     }
     if (rc == MR_OK) {

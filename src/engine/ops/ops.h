@@ -16,6 +16,7 @@
 extern const struct mr_operator mr_operator_batch;
 extern const struct mr_operator mr_operator_concatenate;
 extern const struct mr_operator mr_operator_distribute;
+extern const struct mr_operator mr_operator_elements_of;
 extern const struct mr_operator mr_operator_filter;
 extern const struct mr_operator mr_operator_flat_map;
 extern const struct mr_operator mr_operator_from_dataset_id;
@@ -32,6 +33,7 @@ extern const struct mr_operator mr_operator_shuffle;
 extern const struct mr_operator mr_operator_skip;
 extern const struct mr_operator mr_operator_take;
 extern const struct mr_operator mr_operator_tfrecord;
+extern const struct mr_operator mr_operator_window;
 extern const struct mr_operator mr_operator_zip;
 
 /* An operator without state of its own but one input: the most common beginning of an iterator. */

@@ -5,6 +5,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_batch,
     &mr_operator_concatenate,
     &mr_operator_distribute,
+    &mr_operator_elements_of,
     &mr_operator_filter,
     &mr_operator_flat_map,
     &mr_operator_from_dataset_id,
@@ -21,6 +22,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_skip,
     &mr_operator_take,
     &mr_operator_tfrecord,
+    &mr_operator_window,
     &mr_operator_zip,
 };
 

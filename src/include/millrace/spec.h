@@ -7,6 +7,8 @@
  *     ["*",["*","*"]]          a tuple (nested)
  *     {"a":"*","b":["*"]}      a dict; keys sorted by bytes
  *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names, values
+ *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and structure of its elements. An
+ *                              entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn
  * Keys that begin with "!" are reserved. C code looks at leaves only; language bindings look at the structure.
  *
  * Threads: a spec may be shared; mr_spec_ref/unref are safe from any thread.
@@ -47,10 +49,20 @@ MR_API size_t mr_dtype_size(mr_dtype dtype);
 /* "int64", "float32", "string"; NULL for numbers that are no dtype. */
 MR_API const char *mr_dtype_name(mr_dtype dtype);
 
+/*
+ * A dataset as (part of) an element: what window gives. It exists inside of one engine only, as a scalar string that
+ * holds its elements; only the structure says what these are, so a spec with such a leaf wants its structure.
+ */
+enum mr_leaf_kind {
+    MR_LEAF_TENSOR = 0,
+    MR_LEAF_DATASET = 1, /* MR_STRING of rank 0; dims[0] is a hash of the spec of its elements */
+};
+
 struct mr_leaf_spec {
     uint8_t dtype; /* enum mr_dtype */
     int8_t rank;   /* 0..MR_RANK_MAX, or MR_RANK_UNKNOWN */
-    uint8_t reserved[6];
+    uint8_t kind;  /* enum mr_leaf_kind */
+    uint8_t reserved[5];
     int64_t dims[MR_RANK_MAX]; /* dims[0..rank), each >= 0 or MR_DIM_UNKNOWN; the rest is 0 */
 };
 

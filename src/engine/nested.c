@@ -1,0 +1,62 @@
+#include "engine/nested.h"
+
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <string.h>
+
+int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
+{
+    struct mr_encoded e = {0};
+    int rc = mr_block_encode(rows, 0 /* spec_hash */, false /* checksum */, &e, err);
+
+    for (size_t i = 0; rc == MR_OK && i < e.count; i++) {
+        mr_buf_append(to, e.iov[i].iov_base, e.iov[i].iov_len);
+    }
+    mr_encoded_free(&e);
+    return rc == MR_OK && to->failed ? mr_error_nomem(err) : rc;
+}
+
+int mr_nested_append_all(struct mr_buf *to, struct mr_gather *from, mr_error *err)
+{
+    int rc = MR_OK;
+
+    while (rc == MR_OK && from->rows > 0) {
+        uint32_t most = from->rows < MR_BLOCK_ROWS_MAX ? (uint32_t)from->rows : MR_BLOCK_ROWS_MAX;
+        mr_block *rows = NULL;
+
+        rc = mr_gather_take(from, most, &rows, err); /* fewer if the ranks of their tensors differ */
+        if (rc == MR_OK) {
+            rc = mr_nested_append(to, rows, err);
+        }
+        mr_block_unref(rows);
+    }
+    return rc;
+}
+
+int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret, mr_error *err)
+{
+    mr_buffer *buffer = NULL;
+    size_t at = 0;
+    int rc = mr_buffer_new(size, &buffer, err); /* aligned, which a string is not */
+
+    if (rc == MR_OK && size > 0) {
+        memcpy(mr_buffer_data(buffer), bytes, size);
+    }
+    while (rc == MR_OK && at < size) {
+        mr_block *rows = NULL;
+        size_t used = 0;
+
+        rc = mr_block_decode(buffer, at, 0 /* spec_hash: not compared */, &rows, &used, err);
+        if (rc == MR_OK) {
+            rc = mr_block_check_spec(rows, spec, err);
+        }
+        if (rc == MR_OK && mr_block_rows(rows) > 0) {
+            rc = mr_gather_add(ret, rows, 0, mr_block_rows(rows), err);
+        }
+        mr_block_unref(rows);
+        at += used;
+    }
+    mr_buffer_unref(buffer);
+    return rc;
+}

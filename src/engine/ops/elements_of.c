@@ -1,0 +1,134 @@
+/* elements_of: the elements of a dataset that is an element itself (what window and group_by_window give). */
+#include "engine/nested.h"
+#include "engine/ops/ops.h"
+
+struct elements_iter {
+    struct mr_op_iter head;
+    struct mr_gather rows;
+    size_t charged;
+};
+
+/* A constant: it comes from outside, and can be counted. */
+static int check_constant(struct mr_infer *in, const struct mr_attr *dataset, mr_error *err)
+{
+    struct mr_gather rows = {0};
+    int rc = mr_nested_read(dataset->bytes, dataset->size, in->spec, &rows, err);
+
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "argument 'dataset'");
+    }
+    in->cardinality = (int64_t)rows.rows;
+    mr_gather_free(&rows);
+    return rc;
+}
+
+static int elements_infer(struct mr_infer *in, mr_error *err)
+{
+    const struct mr_attr *dataset = mr_infer_attr(in, "dataset");
+    const struct mr_attr *spec = mr_infer_attr(in, "spec");
+    int rc = mr_spec_from_json(spec->bytes, spec->size, &in->spec, err);
+
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "argument 'spec'");
+        return rc;
+    }
+    if (dataset->kind != MR_ATTR_VALUE) {
+        rc = check_constant(in, dataset, err);
+    } else if (in->scope->values[dataset->i].spec.dims[0] != (int64_t)mr_spec_hash(in->spec)) {
+        rc = mr_error_set(err, MR_EINVAL, "argument 'spec' is not that of the elements of argument 'dataset'");
+    }
+    if (rc != MR_OK) {
+        mr_spec_unref(in->spec);
+    }
+    return rc;
+}
+
+static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct elements_iter *it = (struct elements_iter *)head;
+    const void *bytes = NULL;
+    size_t size = 0;
+    int rc = mr_op_bytes(head, "dataset", &bytes, &size, err);
+
+    (void)ctx;
+    if (rc != MR_OK) {
+        return rc;
+    }
+    if (!mr_env_charge(head->env, size)) {
+        rc = mr_error_set(err, MR_EEXHAUSTED, "a dataset of %zu bytes as an element, the memory budget is %zu", size,
+                          head->env->budget_bytes);
+        return mr_op_fail_at_open(head, rc, err);
+    }
+    it->charged = size;
+    rc = mr_nested_read(bytes, size, head->ds->spec, &it->rows, err);
+    return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
+}
+
+static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct elements_iter *it = (struct elements_iter *)head;
+
+    if (it->rows.rows == 0) {
+        return MR_END;
+    }
+    return mr_gather_take(&it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+}
+
+/* The dataset itself is there again when this is opened again: what was delivered says where it stands. */
+static int elements_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    (void)head;
+    (void)out;
+    (void)err;
+    return MR_OK;
+}
+
+static int elements_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct elements_iter *it = (struct elements_iter *)head;
+    int rc = MR_OK;
+
+    (void)in;
+    if (head->delivered > it->rows.rows) {
+        return mr_state_damaged(err);
+    }
+    for (uint64_t left = head->delivered; rc == MR_OK && left > 0;) {
+        mr_block *dropped = NULL;
+
+        rc = mr_gather_take(&it->rows, left < MR_BLOCK_ROWS_MAX ? (uint32_t)left : MR_BLOCK_ROWS_MAX, &dropped, err);
+        left -= rc == MR_OK ? mr_block_rows(dropped) : 0;
+        mr_block_unref(dropped);
+    }
+    return rc;
+}
+
+static void elements_close(struct mr_op_iter *head)
+{
+    struct elements_iter *it = (struct elements_iter *)head;
+
+    mr_env_release(head->env, it->charged);
+    mr_gather_free(&it->rows);
+}
+
+static const struct mr_op_run elements_run = {
+    .size = sizeof(struct elements_iter),
+    .open = elements_open,
+    .pull = elements_pull,
+    .save = elements_save,
+    .restore = elements_restore,
+    .close = elements_close,
+};
+
+static const struct mr_arg elements_args[] = {
+    {.name = "dataset", .kind = MR_ATTR_BYTES, .flags = MR_ARG_DATASET},
+    {.name = "spec", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
+    {0},
+};
+
+const struct mr_operator mr_operator_elements_of = {
+    .name = "elements_of",
+    .version = 1,
+    .args = elements_args,
+    .infer = elements_infer,
+    .run = &elements_run,
+};

@@ -1,0 +1,359 @@
+/*
+ * window: consecutive elements as datasets, one for each component. Windows may overlap, have holes, or leave elements
+ * out; each holds copies of its elements (engine/nested.h), so that it pins nothing.
+ *
+ * An element that fails is an error once and no part of any window.
+ */
+#include "engine/nested.h"
+#include "engine/ops/ops.h"
+
+struct window_iter {
+    struct mr_unary_iter base;
+    uint64_t size;
+    uint64_t shift;
+    uint64_t stride;
+    uint64_t span; /* elements from the first to the last of a window */
+    bool drop_remainder;
+    bool ended;
+    uint64_t skip;         /* elements still to come that no window has */
+    struct mr_gather rows; /* from the first element of the next window on */
+    size_t charged;
+};
+
+/* Windows being made: one string column a component. */
+struct windows {
+    struct mr_buf *heaps;
+    uint64_t *offsets; /* of each column, cap + 1 of them */
+    uint32_t columns;
+    uint32_t cap;
+    uint32_t made;
+};
+
+#define WINDOWS_MAX 1024u
+
+/* ---- infer ---- */
+
+static int window_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known_size;
+    bool known_shift;
+    bool known_stride;
+    int64_t size = mr_infer_int(in, "size", 1, &known_size);
+    int64_t shift = mr_infer_int(in, "shift", size, &known_shift);
+    int64_t stride = mr_infer_int(in, "stride", 1, &known_stride);
+    const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
+    int64_t n = in->inputs[0]->cardinality;
+
+    if (n == MR_CARDINALITY_INFINITE) {
+        in->cardinality = n;
+    } else if (n >= 0 && known_size && known_shift && known_stride) {
+        int64_t span;
+        bool fits = !__builtin_mul_overflow(size - 1, stride, &span) && span < n;
+
+        if (drop == NULL || drop->i == 0) {
+            in->cardinality = n / shift + (n % shift != 0);
+        } else {
+            in->cardinality = fits ? (n - span - 1) / shift + 1 : 0;
+        }
+    }
+    return mr_spec_of_datasets(in->inputs[0]->spec, &in->spec, err);
+}
+
+/* ---- open ---- */
+
+static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct window_iter *it = (struct window_iter *)head;
+    int64_t size = 0;
+    int64_t shift = 0;
+    int64_t stride = 0;
+    int rc = mr_op_int(head, "size", 1, &size, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "shift", size, &shift, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "stride", 1, &stride, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->size = (uint64_t)size;
+    it->shift = (uint64_t)shift;
+    it->stride = (uint64_t)stride;
+    it->span = (it->size - 1) * it->stride + 1; /* both are below 2^31 */
+    it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
+    return mr_unary_open(head, ctx, err);
+}
+
+/* ---- pull ---- */
+
+/* Keep the budget informed of what is gathered. */
+static int recharge(struct window_iter *it, mr_error *err)
+{
+    struct mr_op_iter *head = &it->base.head;
+    size_t bytes = it->rows.bytes;
+
+    if (bytes <= it->charged) {
+        mr_env_release(head->env, it->charged - bytes);
+    } else if (!mr_env_charge(head->env, bytes - it->charged)) {
+        int rc = mr_error_set(
+            err, MR_EEXHAUSTED, "%llu elements of a window that spans %llu hold %zu bytes, the memory budget is %zu",
+            (unsigned long long)it->rows.rows, (unsigned long long)it->span, bytes, head->env->budget_bytes);
+
+        return mr_op_fail(head, head->delivered, rc, err);
+    }
+    it->charged = bytes;
+    return MR_OK;
+}
+
+/* The window at the front is done with. What it leaves out of the elements to come is dropped when they come. */
+static void move_on(struct window_iter *it)
+{
+    uint64_t here = it->shift < it->rows.rows ? it->shift : it->rows.rows;
+
+    mr_gather_drop(&it->rows, here);
+    it->skip = it->shift - here;
+}
+
+static bool is_complete(const struct window_iter *it)
+{
+    return it->ended || (it->skip == 0 && it->rows.rows >= it->span);
+}
+
+static bool is_over(const struct window_iter *it)
+{
+    return it->ended && (it->rows.rows == 0 || (it->drop_remainder && it->rows.rows < it->span));
+}
+
+/* More elements, for @windows windows at most. */
+static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t windows, mr_error *err)
+{
+    uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
+    struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
+    mr_block *block = NULL;
+    int rc = mr_op_pull(it->base.input, &below, &block, err);
+
+    if (rc == MR_END) {
+        it->ended = true;
+        return MR_OK;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    uint32_t rows = mr_block_rows(block);
+    uint32_t skipped = it->skip < rows ? (uint32_t)it->skip : rows;
+    if (skipped < rows) {
+        rc = mr_gather_add(&it->rows, block, skipped, rows - skipped, err);
+    }
+    mr_block_unref(block);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->skip -= skipped;
+    return recharge(it, err);
+}
+
+static int put_columns(struct windows *w, const mr_block *rows, mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
+        mr_block *one = NULL;
+
+        rc = mr_block_select(rows, &c, 1, &one, err);
+        if (rc == MR_OK) {
+            rc = mr_nested_append(&w->heaps[c], one, err);
+        }
+        mr_block_unref(one);
+    }
+    return rc;
+}
+
+/* The window at the front. */
+static int put_window(const struct window_iter *it, struct windows *w, mr_error *err)
+{
+    uint64_t reach = it->rows.rows < it->span ? it->rows.rows : it->span;
+    struct mr_gather picked = {0};
+    int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
+
+    while (rc == MR_OK && picked.rows > 0) {
+        mr_block *rows = NULL;
+
+        rc = mr_gather_take(&picked, (uint32_t)picked.rows, &rows, err); /* fewer if ranks differ */
+        if (rc == MR_OK) {
+            rc = put_columns(w, rows, err);
+        }
+        mr_block_unref(rows);
+    }
+    mr_gather_free(&picked);
+    if (rc == MR_OK) {
+        w->made++;
+    }
+    for (uint32_t c = 0; c < w->columns; c++) {
+        uint64_t *offsets = w->offsets + (size_t)c * (w->cap + 1);
+
+        if (rc == MR_OK) {
+            offsets[w->made] = w->heaps[c].len;
+        } else {
+            w->heaps[c].len = (size_t)offsets[w->made]; /* those before stay */
+        }
+    }
+    return rc;
+}
+
+static int begin(struct window_iter *it, const struct mr_pull *pull, struct windows *w, mr_error *err)
+{
+    *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->base.head.ds->spec),
+                          .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX};
+    w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
+    w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
+    return w->heaps != NULL && w->offsets != NULL ? MR_OK : mr_error_nomem(err);
+}
+
+static int finish(const struct windows *w, mr_block **ret, mr_error *err)
+{
+    struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
+    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
+        columns[c] = (struct mr_column){.kind = MR_COLUMN_FIXED,
+                                        .dtype = MR_STRING,
+                                        .offsets = w->offsets + (size_t)c * (w->cap + 1),
+                                        .data = w->heaps[c].data};
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_new(w->made, columns, w->columns, ret, err);
+    }
+    mr_free(columns);
+    return rc;
+}
+
+static void windows_free(struct windows *w)
+{
+    for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
+        mr_buf_free(&w->heaps[c]);
+    }
+    mr_free(w->heaps);
+    mr_free(w->offsets);
+}
+
+/* MR_END: there is none, and there will be none. */
+static int next_window(struct window_iter *it, const struct mr_pull *pull, struct windows *w, mr_error *err)
+{
+    int rc = MR_OK;
+
+    while (rc == MR_OK && !is_complete(it)) {
+        struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
+
+        rc = mr_op_interrupted(&it->base.head, &below, err);
+        if (rc == MR_OK) {
+            rc = collect(it, &below, w->cap - w->made, err);
+        }
+    }
+    if (rc == MR_OK && is_over(it)) {
+        return MR_END;
+    }
+    if (rc == MR_OK) {
+        rc = put_window(it, w, err);
+    }
+    if (rc == MR_OK) {
+        move_on(it);
+        rc = recharge(it, err);
+    }
+    return rc;
+}
+
+static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct window_iter *it = (struct window_iter *)head;
+    struct windows w;
+    mr_error failure;
+    size_t bytes = 0;
+    int rc = begin(it, pull, &w, &failure);
+
+    while (rc == MR_OK && w.made < w.cap && bytes < pull->bytes) {
+        rc = next_window(it, pull, &w, &failure);
+        bytes = 0;
+        for (uint32_t c = 0; c < w.columns; c++) {
+            bytes += w.heaps[c].len;
+        }
+    }
+    if (w.made > 0) {
+        if (rc < 0) {
+            (void)mr_op_defer(head, rc, &failure);
+        }
+        rc = finish(&w, ret, err);
+    } else if (rc < 0 && err != NULL) {
+        *err = failure;
+    }
+    windows_free(&w);
+    return rc;
+}
+
+/* ---- state ---- */
+
+static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct window_iter *it = (struct window_iter *)head;
+
+    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, it->skip);
+    int rc = mr_gather_save(&it->rows, out, err);
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct window_iter *it = (struct window_iter *)head;
+    uint64_t ended = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    it->ended = ended != 0;
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, it->shift, &it->skip, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
+    }
+    if (rc == MR_OK) {
+        rc = recharge(it, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void window_close(struct mr_op_iter *head)
+{
+    struct window_iter *it = (struct window_iter *)head;
+
+    mr_env_release(head->env, it->charged);
+    mr_gather_free(&it->rows);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run window_run = {
+    .size = sizeof(struct window_iter),
+    .open = window_open,
+    .pull = window_pull,
+    .save = window_save,
+    .restore = window_restore,
+    .close = window_close,
+};
+
+static const struct mr_arg window_args[] = {
+    {.name = "size", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
+    {.name = "shift", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
+    {.name = "stride", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
+    {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
+    {0},
+};
+
+const struct mr_operator mr_operator_window = {
+    .name = "window",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = window_args,
+    .infer = window_infer,
+    .run = &window_run,
+};
