@@ -27,6 +27,7 @@ struct windows {
     uint32_t columns;
     uint32_t cap;
     uint32_t made;
+    mr_origin *origin; /* of the elements in them */
 };
 
 #define WINDOWS_MAX 1024u
@@ -184,6 +185,9 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
         if (rc == MR_OK) {
             rc = put_columns(w, rows, err);
         }
+        if (rc == MR_OK) {
+            rc = mr_origin_add(&w->origin, mr_block_origin(rows), err);
+        }
         mr_block_unref(rows);
     }
     mr_gather_free(&picked);
@@ -226,6 +230,12 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
         rc = mr_block_new(w->made, columns, w->columns, ret, err);
     }
     mr_free(columns);
+    if (rc == MR_OK) {
+        rc = mr_block_add_origin(ret, w->origin, err);
+        if (rc != MR_OK) {
+            mr_block_unref(*ret);
+        }
+    }
     return rc;
 }
 
@@ -236,6 +246,7 @@ static void windows_free(struct windows *w)
     }
     mr_free(w->heaps);
     mr_free(w->offsets);
+    mr_origin_unref(w->origin);
 }
 
 /* MR_END: there is none, and there will be none. */
