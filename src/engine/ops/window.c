@@ -263,6 +263,7 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
         }
     }
     if (rc == MR_OK && is_over(it)) {
+        mr_gather_clear(&it->rows); /* nobody will see them: their splits are finished */
         return MR_END;
     }
     if (rc == MR_OK) {
