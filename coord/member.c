@@ -11,6 +11,8 @@
 #include <stdio.h>
 
 #define REQUEST_TIMEOUT_MS 2000
+#define FIRST_ATTEMPT_MS                                                                                               \
+    1000 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
 #define LOAD_TIMEOUT_MS 8000
 #define LOAD_PAGE 2000
 #define LOAD_RETRY_MS 100
@@ -467,8 +469,9 @@ static void send_batch(mr_member *m)
     if (m->leading && !m->commit_out && mr_commit_send(m->commit, m->now_ms, &txn)) {
         m->commit_out = true;
         m->doubt = m->doubt == DOUBTFUL ? PROVING : m->doubt;
-        m->opts.store->ops->txn(m->opts.store, &txn, REQUEST_TIMEOUT_MS, mr_member_txn_done,
-                                request_new(m, MR_MEMBER_COMMIT, m->term));
+        m->opts.store->ops->txn(m->opts.store, &txn,
+                                mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? REQUEST_TIMEOUT_MS : FIRST_ATTEMPT_MS,
+                                mr_member_txn_done, request_new(m, MR_MEMBER_COMMIT, m->term));
     }
 }
 
@@ -754,7 +757,10 @@ static void set_now(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 /* For whoever has to say why nothing works. */
 static void note_trouble(mr_member *m, const struct mr_member_event *ev)
 {
-    if (ev->rc >= 0 && ev->kind != MR_MEMBER_WATCHED) {
+    bool work = ev->kind == MR_MEMBER_REGISTER || ev->kind == MR_MEMBER_CAMPAIGN || ev->kind == MR_MEMBER_LOAD ||
+                ev->kind == MR_MEMBER_COMMIT; /* A lease may be had and renewed by anybody. */
+
+    if (ev->rc >= 0 && work) {
         mr_error_clear(&m->trouble);
     } else if (ev->rc < 0 && ev->rc != MR_ENOTFOUND && ev->kind != MR_MEMBER_STATUS) {
         m->trouble = ev->err;

@@ -108,6 +108,10 @@ int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)
     mr_free(password);
     if (rc < 0) {
         mr_error_wrap(err, "credentials for etcd");
+        if (err != NULL && rc != MR_EEXHAUSTED) {
+            err->code = MR_EINVAL; /* An option is wrong, whatever the system calls it. */
+        }
+        rc = rc != MR_EEXHAUSTED ? MR_EINVAL : rc;
     }
     return rc;
 }

@@ -29,9 +29,16 @@
 struct mr_task;
 struct mr_conn;
 
-struct mr_worker {
-    /* Set at the start, then only read. */
+/* One life of a worker: it begins with the process, and anew when the cluster that it works for is another one. */
+struct mr_life {
+    struct mr_life *before; /* kept: whoever reads the id takes no lock */
     char incarnation[33];
+};
+
+struct mr_worker {
+    char *_Atomic incarnation; /* of the last life */
+    struct mr_life *lives;     /* the link thread's, once it runs */
+    /* Set at the start, then only read. */
     char *dispatchers;
     char *address;
     char *cluster_wanted; /* NULL: any */
@@ -56,6 +63,9 @@ struct mr_worker {
     uint64_t epoch; /* highest heard of: a hint for clients */
     bool stopping;
 };
+
+/* Begin another life, with an incarnation of its own. false: no memory. */
+bool mr_worker_begin_life(struct mr_worker *w);
 
 /* ---- tasks (task.c) ---- */
 

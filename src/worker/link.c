@@ -6,7 +6,8 @@
  * answers at the old address): register again. "Superseded" (another process has this address now): said once, tried
  * again with back-off, since that process may go.
  *
- * A cluster of another incarnation has other tasks under the same names: all of ours are dropped.
+ * A cluster of another incarnation (its etcd was restored or made anew) has other tasks under the same names, and what
+ * it believes to be ours may be older than what we know: all tasks are dropped, and the worker begins another life.
  */
 #include "worker/internal.h"
 
@@ -226,12 +227,34 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
     (void)pthread_cond_broadcast(&link->changed);
 }
 
+/* Do the dispatchers speak for another incarnation of the cluster than the one that we registered with? */
+static bool is_other_cluster(struct mr_link *link)
+{
+    struct mr_worker *w = link->worker;
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
+
+    (void)mr_control_learned(link->control, NULL, incarnation);
+    MR_LOCK(&w->lock);
+    return w->cluster_incarnation != NULL && strcmp(w->cluster_incarnation, incarnation) != 0;
+}
+
+static void ask_to_register(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    link->must_register = true;
+    (void)pthread_cond_broadcast(&link->changed);
+}
+
 static void on_update(void *ctx, const ProtobufCMessage *message)
 {
     struct mr_link *link = ctx;
     struct mr_worker *w = link->worker;
     const Millrace__WorkerUpdate *update = (const Millrace__WorkerUpdate *)message;
 
+    if (is_other_cluster(link)) {
+        ask_to_register(link); /* What it lists was another life's of ours. */
+        return;
+    }
     mr_mutex_lock(&w->lock);
     w->epoch = mr_control_learned(link->control, NULL, NULL);
     mr_mutex_unlock(&w->lock);
@@ -292,12 +315,12 @@ static uint32_t clamp_heartbeat(uint32_t ms)
     return ms > HEARTBEAT_MAX_MS ? HEARTBEAT_MAX_MS : ms;
 }
 
-static int register_once(struct mr_link *link, mr_error *err)
+/* *@other: with another cluster than before. All tasks were dropped, and this life has to end. */
+static int register_life(struct mr_link *link, bool *other, mr_error *err)
 {
     struct mr_worker *w = link->worker;
     Millrace__RegisterWorkerRequest req = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     Millrace__RegisterWorkerReply *reply;
-    bool other;
 
     req.incarnation = w->incarnation;
     req.address = w->address;
@@ -308,7 +331,7 @@ static int register_once(struct mr_link *link, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    rc = learn_cluster(link, &other, err);
+    rc = learn_cluster(link, other, err);
     if (rc == MR_OK) {
         mr_mutex_lock(&link->lock);
         link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms != 0 ? w->heartbeat_ms : reply->heartbeat_ms);
@@ -317,11 +340,23 @@ static int register_once(struct mr_link *link, mr_error *err)
         mr_log(MR_LOG_INFO, "registered", "address", "%s", w->address, "cluster", "%s", reply->header->cluster, NULL);
     }
     protobuf_c_message_free_unpacked(&reply->base, NULL);
-    if (rc == MR_OK && other) {
+    if (rc == MR_OK && *other) {
         mr_log(MR_LOG_WARN, "the cluster is another one than before, dropping all tasks", "address", "%s", w->address,
                NULL);
         drop_unlisted(w, NULL);
     }
+    return rc;
+}
+
+static int register_once(struct mr_link *link, mr_error *err)
+{
+    bool other = false;
+    int rc = register_life(link, &other, err);
+
+    while (rc == MR_OK && other) {
+        rc = mr_worker_begin_life(link->worker) ? register_life(link, &other, err) : mr_error_nomem(err);
+    }
+    link->watch_request.incarnation = link->worker->incarnation;
     return rc;
 }
 
@@ -514,10 +549,11 @@ static void *link_main(void *arg)
         if (rc == MR_ENOTFOUND || rc == MR_EPRECOND) {
             mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
                    err.message, NULL);
-            MR_LOCK(&link->lock);
-            link->must_register = true;
+            ask_to_register(link);
         } else if (rc < 0 && !silent && !link_stopping(link)) {
             mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s", err.message, NULL);
+        } else if (rc == MR_OK && is_other_cluster(link)) {
+            ask_to_register(link);
         } else if (rc == MR_OK && silent) {
             mr_log(MR_LOG_INFO, "the dispatcher answers again", "dispatchers", "%s", link->worker->dispatchers, NULL);
         }

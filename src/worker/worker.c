@@ -118,6 +118,20 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
     return rc;
 }
 
+bool mr_worker_begin_life(struct mr_worker *w)
+{
+    struct mr_life *life = mr_calloc(1, sizeof *life);
+
+    if (life == NULL) {
+        return false;
+    }
+    mr_random_id(life->incarnation);
+    life->before = w->lives;
+    w->lives = life;
+    w->incarnation = life->incarnation;
+    return true;
+}
+
 int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_error *err)
 {
     mr_worker *w = mr_calloc(1, sizeof *w);
@@ -130,8 +144,7 @@ int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_er
     mr_cond_init(&w->changed);
     TAILQ_INIT(&w->tasks);
     TAILQ_INIT(&w->waiting);
-    mr_random_id(w->incarnation);
-    rc = copy_options(w, opts, err);
+    rc = mr_worker_begin_life(w) ? copy_options(w, opts, err) : mr_error_nomem(err);
     if (rc == MR_OK) {
         rc = start_server(w, opts, err);
     }
@@ -221,6 +234,12 @@ void mr_worker_free(mr_worker *w)
     mr_free(w->cluster_wanted);
     mr_free(w->cluster);
     mr_free(w->cluster_incarnation);
+    while (w->lives != NULL) {
+        struct mr_life *life = w->lives;
+
+        w->lives = life->before;
+        mr_free(life);
+    }
     (void)pthread_cond_destroy(&w->changed);
     (void)pthread_mutex_destroy(&w->lock);
     mr_free(w);

@@ -1,0 +1,238 @@
+"""
+An etcd of several members, with TLS, a user and a quota on demand, whose members a test kills, freezes and restores; and
+programs of a cluster on it, with what they log.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from conftest import _die_with_parent, free_port, wait_until
+from millrace import _ffi
+
+PROGRAM = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
+USER = "millrace"
+
+_CERTIFICATES = r"""
+key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+openssl req -x509 $key -days 2 -subj '/CN=millrace test CA' -keyout ca.key -out ca.pem
+openssl req $key -subj '/CN=etcd' -keyout server.key -out server.csr
+printf 'subjectAltName=DNS:etcd.test\nextendedKeyUsage=serverAuth,clientAuth\n' > server.ext
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile server.ext -out server.pem
+openssl req $key -subj '/CN=dispatcher' -keyout client.key -out client.csr
+openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out client.pem
+openssl req -x509 $key -days 2 -subj '/CN=somebody else' -keyout other.key -out other.pem
+"""
+
+
+class Members:
+    def __init__(self, directory, n=3, tls=False, prefix=None, quota=None):
+        self.directory = directory
+        self.tls = tls
+        self.quota = quota
+        self._authenticating = False
+        self._ports = [(free_port(), free_port()) for _ in range(n)]
+        self._generation = 0
+        self.processes = [None] * n
+        if tls:
+            subprocess.run(["sh", "-ec", _CERTIFICATES], cwd=directory, check=True, capture_output=True)
+        self.start()
+        if prefix is not None:
+            self._authenticate(prefix)
+
+    @property
+    def endpoints(self):
+        return ",".join(f"127.0.0.1:{port}" for port, _ in self._ports)
+
+    def file(self, name):
+        return str(self.directory / name)
+
+    @property
+    def arguments(self):
+        """What a program needs to get in."""
+        out = [f"--etcd-endpoints={self.endpoints}"]
+        if self.tls:
+            out += [f"--etcd-ca={self.file('ca.pem')}", f"--etcd-cert={self.file('client.pem')}",
+                    f"--etcd-key={self.file('client.key')}", "--etcd-server-name=etcd.test"]
+        if self._authenticating:
+            out += [f"--etcd-user={USER}", f"--etcd-password-file={self.file('password')}"]
+        return out
+
+    # ---- members ----
+
+    def _data(self, i):
+        return self.file(f"data-{i}-{self._generation}")
+
+    @property
+    def _initial_cluster(self):
+        return ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(self._ports))
+
+    def start_member(self, i):
+        client, peer = self._ports[i]
+        scheme = "https" if self.tls else "http"
+        argv = ["etcd", "--name", f"m{i}", "--data-dir", self._data(i),
+                "--listen-client-urls", f"{scheme}://127.0.0.1:{client}",
+                "--advertise-client-urls", f"{scheme}://127.0.0.1:{client}",
+                "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+                "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+                "--initial-cluster", self._initial_cluster, "--heartbeat-interval", "50", "--election-timeout", "250"]
+        if self.quota is not None:
+            argv += ["--quota-backend-bytes", str(self.quota)]
+        if self.tls:
+            argv += ["--cert-file", self.file("server.pem"), "--key-file", self.file("server.key"),
+                     "--trusted-ca-file", self.file("ca.pem"), "--client-cert-auth"]
+        with open(self.file(f"etcd-{i}.log"), "ab") as log:
+            self.processes[i] = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                 preexec_fn=_die_with_parent, start_new_session=True)
+
+    def start(self):
+        for i in range(len(self.processes)):
+            self.start_member(i)
+        self.wait()
+
+    def wait(self):
+        wait_until(lambda: self.ctl("--command-timeout=1s", "get", "x", check=False).returncode == 0, "etcd answers")
+
+    def kill(self, *which):
+        for i in which or range(len(self.processes)):
+            if self.processes[i] is not None:
+                self.processes[i].kill()
+                self.processes[i].wait()
+                self.processes[i] = None
+
+    def freeze(self, i):
+        self.processes[i].send_signal(signal.SIGSTOP)
+
+    def thaw(self, i):
+        self.processes[i].send_signal(signal.SIGCONT)
+
+    def renew(self, snapshot=None):
+        """All members anew, empty or from a snapshot."""
+        self.kill()
+        self._generation += 1
+        if snapshot is not None:
+            for i, (_, peer) in enumerate(self._ports):
+                subprocess.run(["etcdctl", "snapshot", "restore", snapshot, "--name", f"m{i}",
+                                "--data-dir", self._data(i), "--initial-cluster", self._initial_cluster,
+                                "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+                                "--initial-cluster-token", f"restored-{self._generation}"],
+                               env={**os.environ, "ETCDCTL_API": "3"}, check=True, capture_output=True)
+        self.start()
+
+    def stop(self):
+        for p in self.processes:
+            if p is not None:
+                p.send_signal(signal.SIGCONT)
+        self.kill()
+
+    # ---- etcdctl ----
+
+    def ctl(self, *words, member=None, check=True):
+        endpoints = self.endpoints if member is None else f"127.0.0.1:{self._ports[member][0]}"
+        argv = ["etcdctl", f"--endpoints={endpoints}"]
+        if self.tls:
+            argv += ["--insecure-skip-tls-verify", "--insecure-transport=false", f"--cacert={self.file('ca.pem')}",
+                     f"--cert={self.file('client.pem')}", f"--key={self.file('client.key')}"]
+        if self._authenticating:
+            argv += ["--user=root:rootpw"]
+        return subprocess.run(argv + list(words), env={**os.environ, "ETCDCTL_API": "3"}, check=check,
+                              capture_output=True, text=True, timeout=60)
+
+    def revision(self):
+        return json.loads(self.ctl("get", "x", "-w", "json").stdout)["header"]["revision"]
+
+    def compact(self):
+        self.ctl("compact", str(self.revision()))
+
+    def _authenticate(self, prefix):
+        with open(self.file("password"), "w") as f:
+            f.write("secret\n")
+        self.ctl("user", "add", "root:rootpw")
+        self.ctl("role", "add", "root")
+        self.ctl("user", "grant-role", "root", "root")
+        self.ctl("role", "add", "millrace")
+        self.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", prefix)
+        self.ctl("user", "add", f"{USER}:secret")
+        self.ctl("user", "grant-role", USER, "millrace")
+        self.ctl("auth", "enable")
+        self._authenticating = True
+
+
+class Program:
+    """`millrace <words>`, its log in a file."""
+
+    def __init__(self, directory, name, *words):
+        self.log_path = str(directory / f"{name}-{time.monotonic_ns()}.log")
+        read, write = os.pipe()
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen([PROGRAM, *words, f"--ready-fd={write}"], stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, pass_fds=[write], preexec_fn=_die_with_parent)
+        os.close(write)
+        with os.fdopen(read) as f:
+            line = f.readline()
+        self.ready = json.loads(line) if line else {}
+        self.address = self.ready.get("address")
+
+    @property
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    def lines(self, text):
+        return [line for line in self.log.splitlines() if text in line]
+
+    def wait_for(self, text, after=0):
+        """A line with @text, beyond the first @after of them."""
+        return wait_until(lambda: self.lines(text)[after:], f"'{text}' is logged; it is:\n{self.log}"[-4000:])[0]
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(30)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+            self.process.wait()
+
+
+class Installation:
+    """Dispatchers and workers on an etcd."""
+
+    def __init__(self, directory, etcd, name="prod", dispatchers=1, workers=1, lease="3s", **options):
+        self.directory = directory
+        self.etcd = etcd
+        self.name = name
+        self._options = [f"--lease-ttl={lease}"] + [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
+        self.dispatchers = []
+        self.workers = []
+        for _ in range(dispatchers):
+            self.start_dispatcher()
+        for _ in range(workers):
+            self.workers.append(Program(directory, "worker", "worker", f"--dispatcher={self.addresses}",
+                                        "--listen=127.0.0.1:0"))
+
+    def start_dispatcher(self, *arguments, port=0):
+        d = Program(self.directory, "dispatcher", "dispatcher", f"--listen=127.0.0.1:{port}", f"--cluster={self.name}",
+                    *self._options, *(arguments or self.etcd.arguments))
+        self.dispatchers.append(d)
+        return d
+
+    @property
+    def addresses(self):
+        return ",".join(d.address for d in self.dispatchers if d.address)
+
+    @property
+    def service(self):
+        return "grpc://" + self.addresses
+
+    def state(self, *words):
+        return subprocess.run([PROGRAM, "state", *words, f"--cluster={self.name}", *self.etcd.arguments],
+                              capture_output=True, text=True, timeout=60)
+
+    def close(self):
+        for p in self.workers + self.dispatchers:
+            p.kill()

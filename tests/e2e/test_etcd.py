@@ -1,0 +1,358 @@
+"""
+etcd as operators have it: several members that go and return, certificates and passwords, a database that is full,
+restored or wiped. No answer is wrong, the log says in a line what is the matter, and all goes on by itself.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+
+import pytest
+
+import millrace as mr
+from conftest import wait_until
+from members import PROGRAM, Installation, Members
+from millrace import Dataset
+
+pytestmark = pytest.mark.skipif(shutil.which("etcd") is None, reason="SKIPPED ALOUD: there is no etcd here")
+
+
+@pytest.fixture
+def make(tmp_path):
+    """make(etcd options..., installation={...}): members and an installation on them."""
+    made = []
+
+    def make(installation=None, **options):
+        directory = tmp_path / f"etcd-{len(made)}"
+        directory.mkdir()
+        etcd = Members(directory, **options)
+        made.append(etcd)
+        there = Installation(directory, etcd, **(installation or {}))
+        made.append(there)
+        return etcd, there
+
+    yield make
+    for thing in reversed(made):
+        thing.close() if isinstance(thing, Installation) else thing.stop()
+
+
+class Reader(threading.Thread):
+    """Reads range(n), DYNAMIC, in the background. With @rest it pauses after so many elements, until `go` is set."""
+
+    def __init__(self, there, n, rest=None, **arguments):
+        super().__init__(daemon=True)
+        self.n = n
+        self._rest = rest
+        self.go = threading.Event()
+        self._ds = Dataset.range(n).apply(mr.service.distribute("distributed_epoch", there.service, **arguments))
+        self.seen = []
+        self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            for x in self._ds:
+                self.seen.append(int(x))
+                if len(self.seen) == self._rest:
+                    self.go.wait()
+        except mr.errors.MillraceError as e:
+            self.error = e
+
+    def wait_for(self, count):
+        wait_until(lambda: len(self.seen) >= count or not self.is_alive(), f"{count} elements are read")
+        assert self.error is None
+
+    def finish(self):
+        self.join(60)
+        assert not self.is_alive()
+        assert self.error is None
+        assert sorted(self.seen) == list(range(self.n))
+
+
+def read(there, n=100, **arguments):
+    return sorted(int(x) for x in Dataset.range(n).apply(
+        mr.service.distribute("distributed_epoch", there.service, **arguments)))
+
+
+# ---- members that go and return ----
+
+
+def test_one_member_goes_and_returns(make):
+    etcd, there = make()
+    reader = Reader(there, 400_000)
+    reader.wait_for(1000)
+    for i in range(3):  # whichever the dispatcher talks to is among them
+        etcd.kill(i)
+        assert read(there) == list(range(100))
+        etcd.start_member(i)
+        etcd.wait()
+    reader.finish()
+    log = there.dispatchers[0]
+    # One line for a member that is gone, perhaps another one for the election among those that are left.
+    assert 1 <= len(log.lines("etcd endpoint does not answer")) <= 6
+    assert not log.lines("no longer leader")
+    assert there.state("check").returncode == 0
+
+
+def test_a_frozen_member_is_passed_over(make):
+    etcd, there = make(installation={"lease": "10s"})
+    reader = Reader(there, 400_000)
+    reader.wait_for(1000)
+    for i in range(3):
+        etcd.freeze(i)
+        assert read(there) == list(range(100))
+        etcd.thaw(i)
+        etcd.wait()
+    reader.finish()
+    assert there.state("check").returncode == 0
+
+
+@pytest.mark.parametrize("lost", [(0, 1), (0, 1, 2)], ids=["majority", "all"])
+def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
+    etcd, there = make()
+    mr.service.register_dataset(there.service, Dataset.range(7), dataset_id="kept")
+    reader = Reader(there, 1_000_000, rest=1000)
+    reader.wait_for(1000)
+    etcd.kill(*lost)
+    reader.go.set()
+    reader.wait_for(2000)
+    with pytest.raises((mr.errors.UnavailableError, mr.errors.DeadlineExceededError)):
+        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=4000)
+    there.dispatchers[0].wait_for("etcd endpoint does not answer")
+    for i in lost:
+        etcd.start_member(i)
+    etcd.wait()
+    there.dispatchers[0].wait_for("etcd answers again")
+    reader.finish()
+    ds = mr.service.from_dataset_id("parallel_epochs", there.service, "kept")
+    assert [int(x) for x in ds] == list(range(7))
+    assert read(there) == list(range(100))
+    assert there.state("check").returncode == 0
+
+
+def test_a_watch_that_slept_through_a_compaction(make):
+    etcd, there = make(installation={"dispatchers": 2, "lease": "10s"})
+    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
+    standby.wait_for("following")
+    standby.process.send_signal(signal.SIGSTOP)
+    for i in range(3):
+        etcd.kill(i)  # its watch ends with one of them
+        etcd.start_member(i)
+        etcd.wait()
+    for i in range(20):
+        mr.service.register_dataset("grpc://" + leader.address, Dataset.range(i), dataset_id=f"d{i}")
+    etcd.compact()
+    standby.process.send_signal(signal.SIGCONT)
+    leader.kill()
+    standby.wait_for("leading")
+    ds = mr.service.from_dataset_id("parallel_epochs", "grpc://" + standby.address, "d19")
+    assert [int(x) for x in ds] == list(range(19))
+    assert there.state("check").returncode == 0
+
+
+# ---- certificates, users, roles ----
+
+
+def test_certificates_a_password_and_a_role_for_the_prefix_alone(make):
+    etcd, there = make(tls=True, prefix="/millrace/prod/", installation={"dispatchers": 2})
+    assert read(there) == list(range(100))
+    for i in range(3):  # members forget the tokens they gave
+        etcd.kill(i)
+        etcd.start_member(i)
+        etcd.wait()
+        assert read(there) == list(range(100))
+    etcd.ctl("user", "add", "another:pw")  # every token is of an old revision now
+    assert read(there) == list(range(100))
+    etcd.ctl("get", "x")
+    leader = next(d for d in there.dispatchers if d.lines("leading"))
+    other = next(d for d in there.dispatchers if d is not leader)
+    leader.kill()
+    other.wait_for("leading")
+    assert read(there) == list(range(100))
+    shown = there.state("check")
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+
+
+def test_a_password_that_is_wrong_is_said_and_may_be_corrected(make):
+    etcd, there = make(n=1, prefix="/millrace/prod/", installation={"dispatchers": 0, "workers": 0})
+    with open(etcd.file("password"), "w") as f:
+        f.write("wrong\n")
+    d = there.start_dispatcher()
+    line = d.wait_for("does not let user 'millrace' in")
+    assert "invalid user ID or password" in line
+    shown = there.state("tree", "--timeout=2s")
+    assert shown.returncode != 0
+    assert "does not let user 'millrace' in" in shown.stderr
+    assert "wrong" not in shown.stderr + d.log.replace("went wrong", "")
+    with open(etcd.file("password"), "w") as f:
+        f.write("secret\n")
+    d.wait_for("leading")
+
+
+def test_a_role_for_another_prefix_is_said(make):
+    etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
+    d = there.start_dispatcher()
+    assert "permission denied" in d.wait_for("nobody leads, retrying")
+    etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", "/millrace/prod/")
+    d.wait_for("leading")
+
+
+def test_an_etcd_that_wants_a_password_says_so(make):
+    etcd, there = make(n=1, prefix="/millrace/prod/", installation={"dispatchers": 0, "workers": 0})
+    d = there.start_dispatcher(f"--etcd-endpoints={etcd.endpoints}")
+    assert "etcd wants a user and a password" in d.wait_for("nobody leads, retrying")
+
+
+@pytest.mark.parametrize("wrong", ["ca", "name", "certificate"])
+def test_certificates_that_do_not_fit_are_said(make, wrong):
+    etcd, there = make(n=1, tls=True, installation={"dispatchers": 0, "workers": 0})
+    arguments = {a.split("=")[0]: a for a in etcd.arguments}
+    if wrong == "ca":
+        arguments["--etcd-ca"] = f"--etcd-ca={etcd.file('other.pem')}"
+    elif wrong == "name":
+        del arguments["--etcd-server-name"]
+    else:
+        del arguments["--etcd-cert"], arguments["--etcd-key"]
+    d = there.start_dispatcher(*arguments.values())
+    assert "error" in json.loads(d.wait_for("etcd endpoint does not answer"))
+    assert json.loads(d.wait_for("nobody leads, retrying"))["error"]
+
+
+def test_files_are_looked_at_before_anything_starts(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    for arguments, said in (
+            (["--etcd-ca=/does/not/exist"], "/does/not/exist: No such file"),
+            ([f"--etcd-ca={tmp_path}/text"], "is no certificate in PEM"),
+            ([f"--etcd-cert={tmp_path}/text"], "go together"),
+            (["--etcd-user=u"], "go together"),
+            (["--etcd-ca=x", "--etcd-endpoints=http://localhost:1"], "No such file"),
+            (["--etcd-server-name=x", "--etcd-endpoints=http://localhost:1"], "is plain text, but TLS was asked for"),
+            (["--etcd-endpoints=localhost:1,https://localhost:2"], "is TLS, 'localhost:1' is not")):
+        endpoints = [] if any("endpoints" in a for a in arguments) else ["--etcd-endpoints=localhost:1"]
+        done = subprocess.run([PROGRAM, "dispatcher", "--listen=127.0.0.1:0", *endpoints, *arguments],
+                              capture_output=True, text=True, timeout=30)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+
+
+# ---- a full database ----
+
+
+def fill(etcd):
+    while True:
+        done = subprocess.run(["etcdctl", f"--endpoints={etcd.endpoints}", "put", "/other/tenant"], input="x" * (1 << 20),
+                              env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True)
+        if done.returncode != 0:
+            assert "space exceeded" in done.stderr
+            return
+
+
+def keys_below(etcd, prefix):
+    return [k for k in etcd.ctl("get", "--prefix", "--keys-only", prefix).stdout.split() if k]
+
+
+def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
+    etcd, there = make(n=1, quota=32 << 20, installation={"dataset_retention": "8s"})
+    dispatcher = there.dispatchers[0]
+    mr.service.register_dataset(there.service, Dataset.range(5))
+    reader = Reader(there, 3_000_000, rest=1000)
+    reader.wait_for(1000)
+    fill(etcd)
+    dispatcher.wait_for("etcd is full (alarm NOSPACE)")
+    assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
+    assert len(dispatcher.lines("etcd is full (alarm NOSPACE)")) == 1
+    with pytest.raises(mr.errors.MillraceError, match="NOSPACE.*disarm"):
+        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=3000)
+    status = json.loads(mr.service.status(there.service))
+    assert status["storeFull"]
+    # What is past its time is deleted all the same: the dataset that nobody uses.
+    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected")
+    reader.go.set()
+    reader.wait_for(2000)  # there are grants to go on with
+    etcd.ctl("del", "--prefix", "/other/")
+    etcd.compact()
+    etcd.ctl("--command-timeout=30s", "defrag")
+    etcd.ctl("alarm", "disarm")
+    dispatcher.wait_for("etcd has room again")
+    reader.finish()
+    assert not dispatcher.lines("no longer leader")
+    assert there.state("check").returncode == 0
+
+
+def test_a_database_that_fills_up_is_warned_of(make):
+    etcd, there = make(n=1, installation={"etcd_quota": "10kB"})
+    there.dispatchers[0].wait_for("etcd's database fills up")
+
+
+# ---- a past that is lost ----
+
+
+def incarnation(there):
+    return json.loads(mr.service.status(there.service))["incarnation"]
+
+
+def test_a_snapshot_is_restored_under_running_servers(make):
+    etcd, there = make(installation={"dispatchers": 2})
+    mr.service.register_dataset(there.service, Dataset.range(7), dataset_id="before")
+    assert read(there, job_name="old") == list(range(100))
+    before = incarnation(there)
+    etcd.ctl("snapshot", "save", etcd.file("snapshot"), member=0)
+    mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="after")
+    for i in range(5):
+        assert read(there) == list(range(100))
+    etcd.renew(etcd.file("snapshot"))
+    wait_until(lambda: incarnation(there) != before, "another incarnation began")
+    ds = mr.service.from_dataset_id("parallel_epochs", there.service, "before")
+    assert [int(x) for x in ds] == list(range(7))
+    with pytest.raises(mr.errors.NotFoundError):
+        mr.service.from_dataset_id("parallel_epochs", there.service, "after")
+    assert read(there) == list(range(100))
+    there.workers[0].wait_for("the cluster is another one than before")
+    assert sum(len(d.lines("beginning a new incarnation")) for d in there.dispatchers) == 1
+    assert there.state("check").returncode == 0
+
+
+def test_a_restored_past_is_told_by_processes_that_were_started_later(make):
+    etcd, there = make(installation={"workers": 0})
+    before = incarnation(there)
+    etcd.ctl("snapshot", "save", etcd.file("snapshot"), member=0)
+    there.dispatchers[0].stop()
+    etcd.renew(etcd.file("snapshot"))
+    there.start_dispatcher(port=int(there.dispatchers[0].address.rsplit(":", 1)[1]))
+    assert incarnation(there) != before
+
+
+def test_an_etcd_that_was_wiped_is_begun_anew_by_those_that_run(make):
+    etcd, there = make(installation={"dispatchers": 2})
+    reader = Reader(there, 3_000_000, rest=1000, job_name="train")
+    reader.wait_for(1000)
+    before = incarnation(there)
+    etcd.renew()
+    wait_until(lambda: incarnation(there) != before, "another incarnation began")
+    there.workers[0].wait_for("the cluster is another one than before")
+    # Whoever was reading is told; what was promised to him is forgotten.
+    reader.go.set()
+    reader.join(60)
+    assert isinstance(reader.error, mr.errors.NotFoundError), reader.error
+    assert read(there) == list(range(100))
+    assert there.state("check").returncode == 0
+
+
+# ---- a state that is too new ----
+
+
+@pytest.mark.parametrize("schema, said", [
+    ({"version": 2, "minReader": 2, "createdBy": "millrace 9.9"}, "needs a reader of 2"),
+    ({"version": 1, "minReader": 1, "createdBy": "millrace 9.9", "features": ["lanes"]}, "uses 'lanes'")])
+def test_a_state_that_is_too_new_is_refused(make, schema, said):
+    etcd, there = make(n=1, installation={"workers": 0, "dispatchers": 0})
+    etcd.ctl("put", "/millrace/prod/schema", json.dumps(schema))
+    kept = etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout
+    d = there.start_dispatcher()
+    assert d.process.wait(30) == 6
+    assert said in d.log
+    assert etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout == kept
