@@ -23,6 +23,8 @@ struct fake_task {
     int64_t splits;
     uint64_t grant;
     bool listed;
+    bool at_least_once;
+    uint64_t finished; /* grants that were reported, a bit each */
     uint64_t cursor;
     uint64_t seq;
     uint64_t answer_first;
@@ -53,6 +55,7 @@ struct fake_dispatcher {
     unsigned registrations;
     unsigned heartbeats;
     unsigned grants;
+    unsigned wrong_reports;
     mr_rpc_stream *watch;
     bool watch_sending;
     bool watch_stale;
@@ -140,6 +143,7 @@ static void push_locked(struct fake_dispatcher *d)
         a->dataset_id = t->dataset;
         a->seed = 7;
         a->attempt = 1;
+        a->guarantee = t->at_least_once ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
         if (t->splits >= 0) {
             a->mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
             millrace__provider_info__init(&providers[i]);
@@ -240,6 +244,28 @@ static void handle_register(void *ctx, mr_rpc_request *rpc, const void *bytes, s
     millrace__register_worker_request__free_unpacked(req, NULL);
 }
 
+/* Reports are for AT_LEAST_ONCE only, ascending, and hold all that earlier ones held. */
+static bool take_report_locked(struct fake_task *t, const Millrace__GrantReport *report)
+{
+    uint64_t finished = 0;
+    uint64_t after = 0;
+
+    for (size_t i = 0; i < report->n_finished; i++) {
+        uint64_t first = report->finished[i]->first;
+        uint64_t count = report->finished[i]->count;
+
+        if (first <= after || count == 0 || first + count > 64) {
+            return false;
+        }
+        after = first + count;
+        finished |= (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << first;
+    }
+    /* Two reports may overtake each other on the way: then the older one is one of a newer one's past. */
+    bool cumulative = (t->finished & ~finished) == 0 || (finished & ~t->finished) == 0;
+    t->finished |= finished;
+    return t->at_least_once && report->provider == 0 && cumulative;
+}
+
 static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
@@ -256,6 +282,11 @@ static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, 
 
             if (t != NULL) {
                 t->delivered = req->tasks[i]->delivered;
+                bool right = req->tasks[i]->n_reports == (t->at_least_once ? 1 : 0);
+                for (size_t k = 0; k < req->tasks[i]->n_reports; k++) {
+                    right = take_report_locked(t, req->tasks[i]->reports[k]) && right;
+                }
+                d->wrong_reports += !right;
             }
         }
         d->heartbeats++;
@@ -316,6 +347,11 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
         h.code = MR_ERANGE;
         h.message = text("sequence");
     } else {
+        bool right = (req->report != NULL) == t->at_least_once;
+        if (req->report != NULL) {
+            right = take_report_locked(t, req->report) && right;
+        }
+        d->wrong_reports += !right;
         if (req->seq == t->seq + 1) {
             uint64_t left = (uint64_t)t->splits - t->cursor;
 
@@ -393,6 +429,7 @@ void fake_dispatcher_free(struct fake_dispatcher *d)
 {
     mr_rpc_server_stop(d->server, 0);
     mr_rpc_server_free(d->server);
+    assert_int_equal(d->wrong_reports, 0);
     for (size_t i = 0; i < d->ndatasets; i++) {
         mr_dataset_unref(d->datasets[i].ds);
     }
@@ -414,15 +451,27 @@ void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds)
     d->datasets[d->ndatasets++].ds = mr_dataset_ref(ds);
 }
 
-void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant)
+static void assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant,
+                   bool at_least_once)
 {
     MR_LOCK(&d->lock);
     struct fake_task *t = &d->tasks[d->ntasks++];
 
-    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true};
+    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true, .at_least_once = at_least_once};
     (void)snprintf(t->id, sizeof t->id, "%s", task);
     (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
     push_locked(d);
+}
+
+void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant)
+{
+    assign(d, task, dataset, splits, grant, false);
+}
+
+void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
+                               uint64_t grant)
+{
+    assign(d, task, dataset, splits, grant, true);
 }
 
 void fake_unassign(struct fake_dispatcher *d, const char *task)
@@ -488,6 +537,18 @@ void fake_wait_delivered(struct fake_dispatcher *d, const char *task, uint64_t d
 {
     MR_LOCK(&d->lock);
     WAIT_UNTIL(d, find_locked(d, task)->delivered == delivered);
+}
+
+void fake_wait_finished(struct fake_dispatcher *d, const char *task, uint64_t grants)
+{
+    MR_LOCK(&d->lock);
+    WAIT_UNTIL(d, find_locked(d, task)->finished == grants);
+}
+
+uint64_t fake_finished(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return find_locked(d, task)->finished;
 }
 
 unsigned fake_grants(struct fake_dispatcher *d)
@@ -612,6 +673,17 @@ void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received
     req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
     req.received_elements = received;
     req.returned_elements = received;
+    client_send(c, &req);
+}
+
+void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received, uint64_t returned)
+{
+    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
+
+    req.limit_elements = limit;
+    req.limit_bytes = UINT64_C(1) << 50;
+    req.received_elements = received;
+    req.returned_elements = returned;
     client_send(c, &req);
 }
 

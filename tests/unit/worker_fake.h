@@ -25,6 +25,9 @@ int fake_dispatcher_port(const struct fake_dispatcher *d);
 void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds);
 /* A task is in the list from now on. @splits < 0: OFF. DYNAMIC otherwise: grants of @grant splits. */
 void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant);
+/* The same under AT_LEAST_ONCE. At most 63 grants. */
+void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
+                               uint64_t grant);
 void fake_unassign(struct fake_dispatcher *d, const char *task);
 void fake_release_client(struct fake_dispatcher *d, const char *client);
 /* The next call to @method ("RegisterWorker") is answered with this code. */
@@ -37,6 +40,9 @@ void fake_wait_registrations(struct fake_dispatcher *d, unsigned n);
 void fake_wait_heartbeats(struct fake_dispatcher *d, unsigned n);
 /* The progress of @task in a heartbeat says that @delivered elements arrived. */
 void fake_wait_delivered(struct fake_dispatcher *d, const char *task, uint64_t delivered);
+/* Bit n: grant n of @task was reported to be finished. What a report must be like is checked; freeing says so. */
+void fake_wait_finished(struct fake_dispatcher *d, const char *task, uint64_t grants);
+uint64_t fake_finished(struct fake_dispatcher *d, const char *task);
 unsigned fake_grants(struct fake_dispatcher *d);
 /* The worker's incarnation, as registered. */
 const char *fake_incarnation(struct fake_dispatcher *d);
@@ -59,6 +65,7 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
 /* Break the stream off without a word. NULL is fine. */
 void fake_client_free(struct fake_client *c);
 void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received);
+void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received, uint64_t returned);
 void fake_client_done(struct fake_client *c, uint64_t received);
 /* The next message; free with mr_frame_content_free(). false: the stream ended. */
 bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret);
