@@ -3,6 +3,9 @@ mr_test(core_retention_test LABEL unit SOURCES ${MR_TEST_DIR}/core_retention_tes
   LIBRARIES mr_dispatcher_core)
 mr_test(core_recovery_test LABEL unit SOURCES ${MR_TEST_DIR}/core_recovery_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_owed_test LABEL unit SOURCES ${MR_TEST_DIR}/core_owed_test.c LIBRARIES mr_dispatcher_core)
+mr_test(core_model_test LABEL unit SOURCES ${MR_TEST_DIR}/core_model_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
 mr_test(core_random_test LABEL unit SOURCES ${MR_TEST_DIR}/core_random_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(map_test LABEL unit SOURCES ${MR_TEST_DIR}/map_test.c LIBRARIES mr_base)

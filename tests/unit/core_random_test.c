@@ -63,7 +63,22 @@ static const char *a_task(struct walk *w, const char *worker)
     static char id[160];
 
     snprintf(id, sizeof id, "%s", task_of(an_iteration(w), worker, 1 + (unsigned)draw(w, 3)));
+    if (draw(w, 4) == 0) { /* a recovery task, if there is one */
+        snprintf(id + strlen(id), sizeof id - strlen(id), "/%u", 1 + (unsigned)draw(w, 9));
+    }
     return id;
+}
+
+static const char *a_report(struct walk *w)
+{
+    static char finished[8];
+    size_t n = draw(w, sizeof finished);
+
+    for (size_t i = 0; i < n; i++) {
+        finished[i] = draw(w, 2) == 0 ? '0' : '1';
+    }
+    finished[n] = '\0';
+    return finished;
 }
 
 static void random_open(struct walk *w)
@@ -99,7 +114,13 @@ static void random_command(struct walk *w)
         random_open(w);
         break;
     case 3:
-        beat_worker(t, worker);
+        if (draw(w, 3) != 0) {
+            beat_with_report(t, worker, a_task(w, worker), a_report(w));
+        } else if (draw(w, 8) != 0) {
+            beat_worker(t, worker);
+        } else {
+            leave(t, worker);
+        }
         break;
     case 4:
         beat_client(t, WORD(w, "c0", "c1", "c2", "c3"), an_iteration(w), draw(w, 3) == 0 ? worker : NULL);
@@ -110,8 +131,8 @@ static void random_command(struct walk *w)
     case 6:
     case 7:
     case 8:
-        get_splits(t, worker, a_task(w, worker), draw(w, 50) == 0 ? INT64_MAX : draw(w, 3), draw(w, 6),
-                   draw(w, 20) == 0 ? UINT64_MAX : draw(w, 30));
+        get_splits_with_report(t, worker, a_task(w, worker), draw(w, 50) == 0 ? INT64_MAX : draw(w, 3), draw(w, 6),
+                               draw(w, 20) == 0 ? UINT64_MAX : draw(w, 30), a_report(w));
         break;
     case 9:
         end_task(t, worker, a_task(w, worker), draw(w, 12) == 0 ? MR_EDATALOSS : 0, WORD(w, "", "broken"));

@@ -333,27 +333,41 @@ int release_client(struct table *t, const char *client, const char *iteration)
     return answer(t, &command);
 }
 
+#define REPORT_RANGES_MAX 128
+
 /* A report that lives as long as its request. */
 struct report {
-    Millrace__SplitRange range;
-    Millrace__SplitRange *ranges[1];
+    Millrace__SplitRange ranges[REPORT_RANGES_MAX];
+    Millrace__SplitRange *pointers[REPORT_RANGES_MAX];
     Millrace__GrantReport message;
     Millrace__GrantReport *messages[1];
 };
 
-static void fill_report(struct report *r, uint64_t first, uint64_t last)
+static void fill_report(struct report *r, const char *finished)
 {
-    millrace__split_range__init(&r->range);
     millrace__grant_report__init(&r->message);
-    r->range.first = first;
-    r->range.count = last - first + 1;
-    r->ranges[0] = &r->range;
     r->messages[0] = &r->message;
-    r->message.finished = r->ranges;
-    r->message.n_finished = first != 0 ? 1 : 0;
+    r->message.finished = r->pointers;
+    for (size_t i = 0; finished[i] != '\0'; i++) {
+        size_t n = r->message.n_finished;
+
+        if (finished[i] != '1') {
+            continue;
+        }
+        if (i > 0 && finished[i - 1] == '1') {
+            r->ranges[n - 1].count++;
+            continue;
+        }
+        assert_true(n < REPORT_RANGES_MAX);
+        millrace__split_range__init(&r->ranges[n]);
+        r->ranges[n].first = i + 1;
+        r->ranges[n].count = 1;
+        r->pointers[n] = &r->ranges[n];
+        r->message.n_finished++;
+    }
 }
 
-int beat_with_report(struct table *t, const char *worker, const char *task, uint64_t first, uint64_t last)
+int beat_with_report(struct table *t, const char *worker, const char *task, const char *finished)
 {
     Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
@@ -361,7 +375,7 @@ int beat_with_report(struct table *t, const char *worker, const char *task, uint
     Millrace__TaskProgress *list[] = {&progress};
     struct report report;
 
-    fill_report(&report, first, last);
+    fill_report(&report, finished);
     progress.task_id = text(task);
     progress.reports = report.messages;
     progress.n_reports = 1;
@@ -413,11 +427,11 @@ int get_splits(struct table *t, const char *worker, const char *task, uint64_t r
 }
 
 int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
-                           uint64_t want, uint64_t first, uint64_t last)
+                           uint64_t want, const char *finished)
 {
     struct report report;
 
-    fill_report(&report, first, last);
+    fill_report(&report, finished);
     return ask(t, worker, task, repetition, seq, want, &report.message);
 }
 

@@ -45,8 +45,8 @@ int put_dataset(struct table *t, const char *id, const char *fingerprint, const 
 int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
 int add_worker(struct table *t, const char *worker, const char *address);
 int beat_worker(struct table *t, const char *worker);
-/* With a report on provider 0 of @task: grants @first..@last are finished (0, 0: none are). */
-int beat_with_report(struct table *t, const char *worker, const char *task, uint64_t first, uint64_t last);
+/* With a report on provider 0 of @task: "0110" says that of its first grants the second and the third are finished. */
+int beat_with_report(struct table *t, const char *worker, const char *task, const char *finished);
 /* The last heartbeat of a worker that goes. */
 int leave(struct table *t, const char *worker);
 /* It falls silent and is lost, while @others (NULL at the end) and client @client go on. */
@@ -62,9 +62,8 @@ const Millrace__OpenReply *opened(const struct table *t);
 int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable);
 int release_client(struct table *t, const char *client, const char *iteration);
 int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want);
-/* With a report: grants @first..@last are finished. */
 int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
-                           uint64_t want, uint64_t first, uint64_t last);
+                           uint64_t want, const char *finished);
 const Millrace__GetSplitsReply *splits(const struct table *t);
 int end_task(struct table *t, const char *worker, const char *task, int code, const char *message);
 /* What a stream of @client about @iteration would begin with; lent until the next step. */

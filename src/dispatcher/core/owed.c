@@ -62,9 +62,9 @@ static size_t place_of(struct mr_owed list, uint64_t first)
 void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses,
                  uint32_t alone)
 {
+    size_t i = place_of(list, first);
     Millrace__OwedRange **bigger = mr_reallocarray(*list.ranges, *list.n + 1, sizeof *bigger);
     Millrace__OwedRange *range = mr_core_new_record(core, &millrace__owed_range__descriptor);
-    size_t i = place_of(list, first);
 
     MR_ASSERT(count > 0);
     if (bigger != NULL) {
