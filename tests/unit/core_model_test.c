@@ -4,7 +4,7 @@
  * its own knows what was handed out, what an application got, and what was acknowledged, and judges:
  *
  *   at all times       no split is given to somebody while another task that counts as open has it unfinished;
- *                      at most once: no split is given twice
+ *                      nor, under one leader, when it was reported finished; at most once: no split is given twice
  *   in the end         which comes, and then every split is finished, or quarantined, or, at most once, lost with its
  * worker
  *
@@ -31,6 +31,7 @@
 #define TASKS_MAX 256
 #define GRANTS_MAX 120
 #define SPLITS_MAX 200
+#define JOINED_BEYOND 32 /* grants: finished together, so that one may be repeated that was finished */
 #define REPETITIONS_MAX 3
 
 struct grant {
@@ -68,8 +69,9 @@ struct model {
     struct task tasks[TASKS_MAX];
     int ntasks;
     unsigned granted[SPLITS_MAX];
-    unsigned done[SPLITS_MAX]; /* grants of it that were acknowledged as finished */
-    bool finished, failed;     /* the iteration */
+    uint64_t done_in[SPLITS_MAX]; /* epoch in which it was last acknowledged as finished; 0: was not */
+    unsigned done[SPLITS_MAX];    /* grants of it that were acknowledged as finished */
+    bool finished, failed;        /* the iteration */
     Millrace__IterationEnd end;
     char why[256];
 };
@@ -155,10 +157,24 @@ static void expect_unowned(struct model *m, const struct task *taker, const stru
     }
 }
 
-static void note_done(struct model *m, const struct grant *grant)
+static void note_done(struct model *m, const struct task *task, const struct grant *grant)
 {
     for (uint64_t i = 0; i < grant->count; i++) {
         m->done[grant->first + i]++;
+        if (task->n <= JOINED_BEYOND) {
+            m->done_in[grant->first + i] = m->t.epoch;
+        }
+    }
+}
+
+static void note_granted(struct model *m, const struct grant *grant)
+{
+    for (uint64_t i = grant->first; i < grant->first + grant->count; i++) {
+        m->granted[i]++;
+        assert_true(m->repeats || m->granted[i] <= m->repetitions);
+        if (m->repetitions == 1 && m->done_in[i] == m->t.epoch) { /* the next leader may not know of it */
+            fail_msg("split %llu was finished, and is given again", (unsigned long long)i);
+        }
     }
 }
 
@@ -189,7 +205,7 @@ static void ask(struct model *m, struct task *task)
     }
     for (size_t i = 0; i < task->n; i++) {
         if (finished[i] == '1' && task->finished[i] != '1') {
-            note_done(m, &task->grants[i]);
+            note_done(m, task, &task->grants[i]);
         }
         task->finished[i] = finished[i];
     }
@@ -205,10 +221,7 @@ static void ask(struct model *m, struct task *task)
     } else {
         grant->first = reply->ranges[0]->first;
         grant->count = reply->ranges[0]->count;
-        for (uint64_t i = 0; i < grant->count; i++) {
-            m->granted[grant->first + i]++;
-            assert_true(m->repeats || m->granted[grant->first + i] <= m->repetitions);
-        }
+        note_granted(m, grant);
     }
     task->finished[task->n++] = '0';
     task->finished[task->n] = '\0';
@@ -247,7 +260,7 @@ static void report(struct model *m, struct task *task)
     }
     for (size_t i = 0; i < task->n; i++) {
         if (finished[i] == '1' && task->finished[i] != '1') {
-            note_done(m, &task->grants[i]);
+            note_done(m, task, &task->grants[i]);
         }
         task->finished[i] = finished[i];
     }
@@ -266,7 +279,7 @@ static void end(struct model *m, struct task *task)
     }
     for (size_t i = 0; i < task->n; i++) {
         if (task->finished[i] != '1') {
-            note_done(m, &task->grants[i]);
+            note_done(m, task, &task->grants[i]);
         }
         task->finished[i] = '1';
     }

@@ -258,6 +258,32 @@ static void an_end_by_itself_finishes_all_grants_of_the_task(void **state)
     assert_int_equal(the_end(f)->lost_workers, 0);
 }
 
+/* The only pipeline that came to its end is one whose record is gone, and nothing is owed: no worker is needed any
+ * more. */
+static void the_end_of_a_recovery_task_is_remembered(void **state)
+{
+    struct fixture *f = *state;
+    char finished[64] = "", recovery[160];
+
+    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    uint64_t last = drain(f, "w2", f->tasks[2], 1);
+
+    lose(f, "w2");
+    snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2", 0));
+    drain(f, "w2", recovery, 1);
+    memset(finished, '1', last);
+    assert_int_equal(beat_with_report(&f->t, "w2", f->tasks[2], finished),
+                     MR_OK); /* written at once: nothing is left */
+    table_take_over(&f->t);
+    assert_int_equal(end_task(&f->t, "w2", recovery, 0, NULL), MR_OK);
+    assert_null(the_end(f));
+    table_take_over(&f->t);
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 0);
+    assert_non_null(the_end(f));
+    assert_int_equal(the_end(f)->repeated_splits, 10);
+}
+
 static void with_nobody_left_it_waits_for_the_next_worker(void **state)
 {
     struct fixture *f = *state;
@@ -727,6 +753,7 @@ int main(void)
         T(after_the_end_was_told_a_recovery_task_takes_what_comes_back),
         T(one_that_was_not_told_the_end_takes_it),
         T(an_end_by_itself_finishes_all_grants_of_the_task),
+        T(the_end_of_a_recovery_task_is_remembered),
         T(with_nobody_left_it_waits_for_the_next_worker),
         T(a_repeated_request_brings_newer_reports),
         T(a_report_that_cannot_be_is_refused),
