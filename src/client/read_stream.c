@@ -101,7 +101,7 @@ static void send_locked(struct mr_read_task *t, bool first)
 
     limits_locked(t, &req.limit_elements, &req.limit_bytes);
     req.received_elements = s->received;
-    req.returned_elements = s->returned;
+    req.returned_elements = s->used;
     req.done = t->goodbye;
     if (first) {
         fill_open(t, &open, cluster, incarnation);
@@ -124,7 +124,7 @@ static void send_locked(struct mr_read_task *t, bool first)
     s->limit_bytes = req.limit_bytes;
     s->limit_max = s->limit > s->limit_max ? s->limit : s->limit_max;
     s->told_received = s->received;
-    s->told_returned = s->returned;
+    s->told_returned = s->used;
 }
 
 void mr_read_task_tell_locked(struct mr_read_task *t, bool force)
@@ -150,7 +150,7 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
 {
     const struct mr_session *s = &t->session;
     mr_reader *r = t->reader;
-    bool news = s->told_received != s->received || s->told_returned != s->returned;
+    bool news = s->told_received != s->received || s->told_returned != s->used;
 
     if (news && !r->ack_due) {
         r->ack_due = true;
@@ -161,7 +161,7 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
 /* At least once: what the application does not have yet is still ours to lose, so the worker keeps it. */
 static bool owes_returns_locked(const struct mr_read_task *t)
 {
-    return t->reader->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && t->session.returned < t->session.received;
+    return t->reader->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && t->session.used < t->session.received;
 }
 
 void mr_read_task_taken_locked(struct mr_read_task *t)

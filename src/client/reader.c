@@ -14,6 +14,21 @@
 
 /* ---- pulling ---- */
 
+/*
+ * The application wants more, so it is through with what it was given last. Where that matters, it does not count as
+ * returned before: a client that is killed has lost what of it the application has not come to.
+ */
+static void use_given_locked(mr_reader *r)
+{
+    struct mr_read_task *t = r->given;
+
+    if (t != NULL) {
+        r->given = NULL;
+        t->session.used = t->session.returned;
+        mr_read_task_taken_locked(t);
+    }
+}
+
 /* Rows of the next task in turn that has some. MR_TIMEOUT: nobody has. */
 static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_error *err)
 {
@@ -34,6 +49,11 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
         }
         TAILQ_REMOVE(&r->tasks, t, link);
         TAILQ_INSERT_TAIL(&r->tasks, t, link);
+        if (r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+            r->given = t;
+        } else {
+            t->session.used = t->session.returned;
+        }
         mr_read_task_taken_locked(t);
         return MR_OK;
     }
@@ -65,7 +85,9 @@ static void found_empty_locked(mr_reader *r)
     {
         if (t->stream != NULL && !t->end && !t->closed) {
             mr_session_found_empty(&t->session);
-            mr_read_task_tell_locked(t, false);
+            /* What it is through with may be all that others, or the worker's memory, wait for. */
+            mr_read_task_tell_locked(t, r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+                                            t->session.told_returned != t->session.used);
         }
     }
     if (mr_read_few_credits_locked(r)) {
@@ -110,6 +132,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
     int64_t until = timeout_ms > 0 ? mr_now_ms() + timeout_ms : 0;
 
     MR_LOCK(&r->lock);
+    use_given_locked(r);
     for (;;) {
         int rc = MR_TIMEOUT;
 
@@ -183,7 +206,7 @@ static int64_t acknowledge_locked(mr_reader *r, int64_t now)
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool news = t->session.told_received != t->session.received || t->session.told_returned != t->session.returned;
+        bool news = t->session.told_received != t->session.received || t->session.told_returned != t->session.used;
 
         if (t->stream == NULL || t->goodbye || t->closed || !news) {
             continue;

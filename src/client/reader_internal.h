@@ -66,6 +66,7 @@ struct mr_reader {
     pthread_cond_t due;   /* for link and timer */
     struct mr_rng rng;
     TAILQ_HEAD(, mr_read_task) tasks;
+    struct mr_read_task *given; /* at least once: whose elements the application has at the moment, or NULL */
     unsigned ntasks;
     unsigned streams; /* connected or connecting */
     char *dataset_id;

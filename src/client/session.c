@@ -32,6 +32,7 @@ void mr_session_next(struct mr_session *s)
     s->number++;
     s->received = 0;
     s->returned = 0;
+    s->used = 0;
     s->bytes = 0;
     mr_session_reconnect(s);
 }

@@ -26,6 +26,7 @@ struct mr_session {
     uint64_t number;      /* from 1 */
     uint64_t received;    /* elements of this session that came */
     uint64_t returned;    /* ... that the application took */
+    uint64_t used;        /* ... that it is through with, as far as we know: what workers are told */
     uint64_t bytes;       /* payload that came in this session */
     uint64_t limit;       /* last sent */
     uint64_t limit_bytes; /* last sent */

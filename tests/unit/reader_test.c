@@ -582,18 +582,44 @@ static void at_least_once_holds_the_end_until_all_was_returned(void **state)
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);
-    while (!w->end_sent || w->received < 2 || w->returned < 1) {
+    while (!w->end_sent || w->received < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    assert_int_equal(w->returned, 0); /* the application may be in the middle of it */
+    assert_false(w->done);
+    mr_mutex_unlock(&w->lock);
+    pull_n(f, 2);
+    mr_mutex_lock(&w->lock);
+    while (w->returned < 1) { /* it came back for another */
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
     }
     assert_false(w->done);
     mr_mutex_unlock(&w->lock);
-    pull_n(f, 2);
+    assert_int_equal(pull(f, 1, 1, NULL), MR_TIMEOUT); /* ... and again, whether there is one or not */
     mr_mutex_lock(&w->lock);
     while (!w->done) {
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
     }
     assert_int_equal(w->returned, 2);
     mr_mutex_unlock(&w->lock);
+}
+
+/* Who leaves in the middle of what it was given has not returned all of it: the worker gives it to others. */
+static void at_least_once_closing_returns_what_was_used(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 100);
+    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    open_reader(f, 0);
+    pull_n(f, 1);
+    pull_n(f, 2);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_true(w->done);
+    assert_int_equal(w->returned, 1);
 }
 
 static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
@@ -775,6 +801,7 @@ int main(int argc, char **argv)
         TEST(a_client_that_comes_back_is_told_of_losses),
         TEST(a_late_comer_is_not_told_of_losses),
         TEST(at_least_once_holds_the_end_until_all_was_returned),
+        TEST(at_least_once_closing_returns_what_was_used),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
         TEST(nobody_answers),
