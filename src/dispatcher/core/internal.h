@@ -259,7 +259,8 @@ struct mr_core {
     const struct mr_command *in;
     struct mr_outcome *out;
     size_t change_bytes;
-    int failed; /* < 0: why the core cannot go on */
+    size_t unchecked; /* steps since the last walk (slow assertions) */
+    int failed;       /* < 0: why the core cannot go on */
     mr_error failure;
 };
 

@@ -114,6 +114,20 @@ void mr_job_note_idle(mr_core *core, struct mr_job *job)
     mr_alarm_by(core, &job->alarm, core->now);
 }
 
+/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. */
+static void used_idly(mr_core *core, struct mr_job *job)
+{
+    uint64_t half = (uint64_t)core->config.job_retention_ms / 2;
+
+    if (!mr_job_is_idle(job)) {
+        return;
+    }
+    job->idle_since = core->now;
+    if (!core->full && job->rec->released_ms + half < (uint64_t)core->wall_ms) {
+        mr_job_note_idle(core, job);
+    }
+}
+
 void mr_job_forget(mr_core *core, struct mr_job *job)
 {
     struct mr_dataset_entry *dataset = job->dataset;
@@ -438,7 +452,9 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
     if (job == NULL) {
         job = create_job(core, &wish, in->client);
     }
-    if (job != NULL && !finished) {
+    if (finished) {
+        used_idly(core, job);
+    } else if (job != NULL) {
         if (it == NULL) {
             it = mr_iteration_create(core, job, in->repetition, core->in->seed);
         }

@@ -97,16 +97,24 @@ static bool is_braked(mr_core *core)
     return false;
 }
 
-/* Its loss is counted everywhere, and no iteration needs it to know what ended. */
-static bool is_forgettable(const struct mr_worker *worker)
+/* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended: from now on the
+ * iterations know it themselves. */
+static bool is_forgettable(mr_core *core, const struct mr_worker *worker)
 {
     const struct mr_task *task;
 
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
-        if (task->state == MR_TASK_ENDED || !task->counted) {
+        struct mr_iteration *it = task->iteration;
+
+        if (task->state == MR_TASK_ENDED ? it->rec->pipeline_ended : task->counted) {
+            continue;
+        }
+        if (task->state != MR_TASK_ENDED || core->full || !mr_core_has_room(core, 2)) {
             return false;
         }
+        it->rec->pipeline_ended = true;
+        mr_iteration_put(core, it);
     }
     return true;
 }
@@ -117,7 +125,7 @@ static void ring_lost_worker(mr_core *core, struct mr_worker *worker)
 
     if (left > 0) {
         mr_alarm_at(core, &worker->alarm, look_again(core, left));
-    } else if (is_forgettable(worker)) {
+    } else if (is_forgettable(core, worker)) {
         mr_worker_forget(core, worker);
     } else {
         mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, WORKER_AGAIN_MS));
