@@ -1,6 +1,7 @@
 /*
- * Happy path: register, watch the task list, heartbeat. An update of the list is complete: tasks that are new are
- * started, tasks that it lacks are dropped, clients that it names as gone lose their sessions.
+ * Happy path: register, watch the task list, heartbeat. The first update of the list is complete: tasks that are new
+ * are started, tasks that it lacks are dropped, clients that it names as gone lose their sessions. Those after it say
+ * what changed; if one was missed, or a task could not be started, the list is asked for again.
  *
  * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or another cluster
  * answers at the old address): register again. "Superseded" (another process has this address now): said once, tried
@@ -48,8 +49,10 @@ struct mr_link {
     bool woken;
     bool registered;    /* at least once: what wait_registered waits for */
     bool must_register; /* anew */
+    bool incomplete;    /* a task of the list could not be started */
     uint32_t heartbeat_ms;
     mr_control_watch *watch; /* the link thread's */
+    uint64_t version;        /* of the task list; the watch's thread's */
 };
 
 /* ---- calls of tasks ---- */
@@ -245,6 +248,41 @@ static void ask_to_register(struct mr_link *link)
     (void)pthread_cond_broadcast(&link->changed);
 }
 
+static void drop_named(struct mr_worker *w, const char *id)
+{
+    struct mr_task *t;
+    struct mr_task *found = NULL;
+
+    mr_mutex_lock(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (found == NULL && strcmp(t->id, id) == 0) {
+            found = mr_task_ref(t);
+        }
+    }
+    mr_mutex_unlock(&w->lock);
+    if (found != NULL) {
+        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
+        mr_task_drop(found);
+        mr_task_unref(found);
+    }
+}
+
+/* False: it does not follow on the last one. */
+static bool drop_over(struct mr_link *link, const Millrace__WorkerUpdate *update)
+{
+    if (update->follows == 0) {
+        drop_unlisted(link->worker, update);
+    } else if (update->follows != link->version) {
+        return false;
+    }
+    link->version = update->version;
+    for (size_t i = 0; i < update->n_dropped; i++) {
+        drop_named(link->worker, update->dropped[i]);
+    }
+    return true;
+}
+
 static void on_update(void *ctx, const ProtobufCMessage *message)
 {
     struct mr_link *link = ctx;
@@ -258,7 +296,11 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
     mr_mutex_lock(&w->lock);
     w->epoch = mr_control_learned(link->control, NULL, NULL);
     mr_mutex_unlock(&w->lock);
-    drop_unlisted(w, update);
+    if (!drop_over(link, update)) {
+        mr_log(MR_LOG_WARN, "an update of the task list was missed, asking for all of it", NULL);
+        ask_to_register(link);
+        return;
+    }
     for (size_t i = 0; i < update->n_tasks; i++) {
         const Millrace__TaskAssignment *a = update->tasks[i];
         mr_error why;
@@ -268,8 +310,10 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
         if (mr_task_start(w, a, &why) < 0) {
-            mr_log(MR_LOG_ERROR, "starting a task, tried again with the next update", "task", "%s", a->task_id, "error",
-                   "%s", why.message, NULL);
+            mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", a->task_id,
+                   "error", "%s", why.message, NULL);
+            MR_LOCK(&link->lock);
+            link->incomplete = true;
         }
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
@@ -558,6 +602,11 @@ static void *link_main(void *arg)
             mr_log(MR_LOG_INFO, "the dispatcher answers again", "dispatchers", "%s", link->worker->dispatchers, NULL);
         }
         silent = rc < 0;
+        if (rc == MR_OK) {
+            MR_LOCK(&link->lock);
+            link->must_register = link->must_register || link->incomplete;
+            link->incomplete = false;
+        }
         next_ms = mr_now_ms() + link->heartbeat_ms;
     } while (wait_turn(link, next_ms, &again));
     return NULL;

@@ -137,18 +137,26 @@ static void begin_task(struct sim *sim, struct sim_worker *worker, const Millrac
     }
 }
 
-/* The list is complete: what it does not name is dropped. */
+/* A list that is complete: what it does not name is dropped; else what it says. */
+static bool is_over(const Millrace__WorkerUpdate *update, const struct sim_task *task)
+{
+    bool listed = false, dropped = false;
+
+    for (size_t t = 0; t < update->n_tasks; t++) {
+        listed = listed || strcmp(update->tasks[t]->task_id, task->id) == 0;
+    }
+    for (size_t t = 0; t < update->n_dropped; t++) {
+        dropped = dropped || strcmp(update->dropped[t], task->id) == 0;
+    }
+    return update->follows == 0 ? !listed : dropped;
+}
+
 static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update)
 {
     worker->version = update->version;
     sim_check_worker_update(sim, worker, update);
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
-        bool listed = false;
-
-        for (size_t t = 0; t < update->n_tasks; t++) {
-            listed = listed || strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0;
-        }
-        if (worker->tasks[i].work != SIM_WORK_NONE && !listed) {
+        if (worker->tasks[i].work != SIM_WORK_NONE && is_over(update, &worker->tasks[i])) {
             drop_task(&worker->tasks[i]);
         }
     }
@@ -169,7 +177,7 @@ void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct si
 {
     Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
 
-    if (worker->registered && worker->stream == message->stream && update->version > worker->version) {
+    if (worker->registered && worker->stream == message->stream && update->follows == worker->version) {
         apply_update(sim, worker, update);
     }
     millrace__worker_update__free_unpacked(update, NULL);

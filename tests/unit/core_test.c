@@ -210,6 +210,8 @@ static void an_anonymous_job_goes_with_its_client(void **state)
 
     assert_non_null(update);
     assert_int_equal(update->n_tasks, 0);
+    assert_int_equal(update->n_dropped, 1);
+    assert_int_equal(update->n_released_clients, 1);
     assert_int_equal(
         open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .dynamic = true, .job_id = job}),
         MR_ENOTFOUND);

@@ -130,7 +130,6 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     } else if (client->iteration != NULL) {
         struct mr_job *old = client->iteration->job;
 
-        mr_iteration_touch_workers(core, client->iteration); /* They may list it as released, or serve it. */
         leave(core, client);
         if (old != it->job && mr_job_is_idle(old)) {
             mr_job_note_idle(core, old);
@@ -175,7 +174,7 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     put_client(core, client);
     mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
                        by_itself ? "released" : "lost: nothing was heard of this client for too long");
-    mr_iteration_touch_workers(core, it);
+    mr_iteration_note_released(core, it, client->rec->client);
     if (it->live_clients == 0 && mr_job_is_idle(it->job)) {
         /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back for a while. */
         if (mr_job_is_anonymous(it->job) && by_itself) {

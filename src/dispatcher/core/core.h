@@ -214,10 +214,10 @@ enum mr_effect_kind {
     MR_EFFECT_REPLY,          /* answer to the call with `token`; to a watch: its first update */
     MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for every stream that watches iteration `topic`; replaces one still held
                                */
-    MR_EFFECT_PUSH_WORKER,    /* WorkerUpdate for the stream of worker incarnation `topic`; replaces one still held */
-    MR_EFFECT_END_CLIENT,     /* end the stream of client `topic` with `error` */
-    MR_EFFECT_END_WORKER,     /* end the stream of worker incarnation `topic` with `error` */
-    MR_EFFECT_RESIGN,         /* many workers seem lost, maybe by this process's own fault: another one should lead */
+    MR_EFFECT_PUSH_WORKER, /* WorkerUpdate for the stream of worker incarnation `topic`: follows on those still held */
+    MR_EFFECT_END_CLIENT,  /* end the stream of client `topic` with `error` */
+    MR_EFFECT_END_WORKER,  /* end the stream of worker incarnation `topic` with `error` */
+    MR_EFFECT_RESIGN,      /* many workers seem lost, maybe by this process's own fault: another one should lead */
 };
 
 struct mr_effect {

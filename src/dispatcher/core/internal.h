@@ -180,7 +180,7 @@ struct mr_worker {
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     int64_t deadline;
     struct mr_alarm alarm;
-    bool is_touched;
+    Millrace__WorkerUpdate *delta; /* what it hears at the end of this step */
 };
 
 /* A worker that a client says it cannot reach. */
@@ -345,9 +345,10 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
 void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update);
 /* Note that its watchers must hear of it; once a step. */
 void mr_iteration_touch(mr_core *core, struct mr_iteration *it);
-void mr_worker_touch(mr_core *core, struct mr_worker *worker);
-/* Its workers: those with a task in it. */
-void mr_iteration_touch_workers(mr_core *core, struct mr_iteration *it);
+/* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
+void mr_worker_note_task(mr_core *core, const struct mr_task *task);
+void mr_worker_note_dropped(mr_core *core, const struct mr_task *task);
+void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client);
 void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);
 void mr_worker_untouch(mr_core *core, struct mr_worker *worker);
 void mr_core_push_touched(mr_core *core);

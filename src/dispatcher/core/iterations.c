@@ -165,8 +165,10 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     ring_unread(core, job);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_is_live(worker) && mr_task_add(core, it, worker) != NULL) {
-            mr_worker_touch(core, worker);
+        struct mr_task *task = mr_worker_is_live(worker) ? mr_task_add(core, it, worker) : NULL;
+
+        if (task != NULL) {
+            mr_worker_note_task(core, task);
         }
     }
     return it;
@@ -311,7 +313,6 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_job_put(core, it->job);
 
     mr_iteration_touch(core, it);
-    mr_iteration_touch_workers(core, it);
     drop_tasks(core, it);
     if (code < 0) {
         mr_core_trace(core, "iteration %s: failed, %s", it->rec->id, why);
@@ -441,7 +442,6 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     } else {
         mr_core_delete(core, key);
     }
-    mr_iteration_touch_workers(core, it);
     drop_tasks(core, it);
     while (!TAILQ_EMPTY(&it->clients)) {
         mr_client_orphan(core, TAILQ_FIRST(&it->clients));

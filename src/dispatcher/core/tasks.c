@@ -116,7 +116,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
         mr_grants_void(task); /* clients have returned all of it */
     }
     mr_iteration_touch(core, it);
-    mr_worker_touch(core, task->worker);
+    mr_worker_note_dropped(core, task);
     mr_iteration_unsettle(core, it);
     mr_core_trace(core, "task %s: %s", task->id, states[to].name);
 }
@@ -150,7 +150,7 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *w
     task = add_task(core, it, worker, rec);
     if (task != NULL) {
         mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, alone ? " for one split" : "");
-        mr_worker_touch(core, worker);
+        mr_worker_note_task(core, task);
         put_task(core, task);
     }
 }
@@ -192,6 +192,9 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     struct mr_iteration *it = task->iteration;
     char key[MR_KEY_SIZE];
 
+    if (task->state == MR_TASK_OPEN) {
+        mr_worker_note_dropped(core, task);
+    }
     if (task->rec != NULL) {
         mr_task_key(task, key, sizeof key);
         mr_core_leave_over(core, key);

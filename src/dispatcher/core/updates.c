@@ -1,6 +1,7 @@
 /*
- * Task lists, complete each time: for the clients of an iteration and for a worker. They are composed in the step that
- * changes them and never later, since the state may by then rest on changes that are not committed.
+ * Task lists: for the clients of an iteration, complete each time; for a worker, complete when it asks and then what
+ * changes, since a worker has a task in every open iteration and an iteration one on every worker. They are composed in
+ * the step that changes them and never later, since the state may by then rest on changes that are not committed.
  */
 #include "dispatcher/core/internal.h"
 
@@ -21,30 +22,12 @@ void mr_iteration_untouch(mr_core *core, struct mr_iteration *it)
     }
 }
 
-void mr_worker_touch(mr_core *core, struct mr_worker *worker)
-{
-    if (!worker->is_touched) {
-        worker->is_touched = true;
-        worker->version = ++core->versions;
-        TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
-    }
-}
-
 void mr_worker_untouch(mr_core *core, struct mr_worker *worker)
 {
-    if (worker->is_touched) {
-        worker->is_touched = false;
+    if (worker->delta != NULL) {
+        mr_record_free(worker->delta);
+        worker->delta = NULL;
         TAILQ_REMOVE(&core->touched_workers, worker, touched);
-    }
-}
-
-void mr_iteration_touch_workers(mr_core *core, struct mr_iteration *it)
-{
-    struct mr_task *task;
-
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        mr_worker_touch(core, task->worker);
     }
 }
 
@@ -157,6 +140,88 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     return assignment;
 }
 
+/* The update of this step for @worker, begun if it is the first that it hears; NULL if nobody is there to hear it. */
+static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_worker *worker)
+{
+    if (!core->ready || !mr_worker_is_live(worker)) {
+        return NULL;
+    }
+    if (worker->delta == NULL) {
+        worker->delta = mr_core_new_record(core, &millrace__worker_update__descriptor);
+        if (worker->delta == NULL) {
+            return NULL;
+        }
+        worker->delta->follows = worker->version;
+        worker->version = ++core->versions;
+        worker->delta->version = worker->version;
+        TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
+    }
+    return worker->delta;
+}
+
+/* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */
+static bool make_room(mr_core *core, void *list, size_t n)
+{
+    void **slot = list;
+    void *bigger;
+
+    if ((n & (n - 1)) != 0) {
+        return true;
+    }
+    bigger = mr_reallocarray(*slot, n == 0 ? 1 : 2 * n, sizeof(void *));
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        return false;
+    }
+    *slot = bigger;
+    return true;
+}
+
+static void add_string(mr_core *core, char ***list, size_t *n, const char *s)
+{
+    if (make_room(core, list, *n)) {
+        (*list)[*n] = (char *)protobuf_c_empty_string;
+        mr_core_set(core, &(*list)[(*n)++], s);
+    }
+}
+
+void mr_worker_note_task(mr_core *core, const struct mr_task *task)
+{
+    Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
+    Millrace__TaskAssignment *assignment;
+
+    if (delta == NULL || !make_room(core, &delta->tasks, delta->n_tasks)) {
+        return;
+    }
+    assignment = assignment_of(core, task);
+    if (assignment != NULL) {
+        delta->tasks[delta->n_tasks++] = assignment;
+    }
+}
+
+void mr_worker_note_dropped(mr_core *core, const struct mr_task *task)
+{
+    Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
+
+    if (delta != NULL) {
+        add_string(core, &delta->dropped, &delta->n_dropped, task->id);
+    }
+}
+
+void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client)
+{
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
+
+        if (delta != NULL) {
+            add_string(core, &delta->released_clients, &delta->n_released_clients, client);
+        }
+    }
+}
+
 /* Clients that have left the iterations of this worker's tasks. */
 static void list_released(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
 {
@@ -241,15 +306,14 @@ void mr_core_push_touched(mr_core *core)
         }
     }
     while (core->failed == 0 && (worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
-        mr_worker_untouch(core, worker);
-        if (!mr_worker_is_live(worker)) {
-            continue;
-        }
-        Millrace__WorkerUpdate *update = mr_core_new_record(core, &millrace__worker_update__descriptor);
+        Millrace__WorkerUpdate *delta = worker->delta;
 
-        if (update != NULL) {
-            mr_worker_update_fill(core, worker, update);
-            mr_core_push(core, MR_EFFECT_PUSH_WORKER, worker->rec->incarnation, &update->base);
+        worker->delta = NULL;
+        TAILQ_REMOVE(&core->touched_workers, worker, touched);
+        if (mr_worker_is_live(worker)) {
+            mr_core_push(core, MR_EFFECT_PUSH_WORKER, worker->rec->incarnation, &delta->base);
+        } else {
+            mr_record_free(delta);
         }
     }
 }

@@ -26,6 +26,7 @@ void mr_core_worker_free(struct mr_worker *worker)
 {
     if (worker != NULL) {
         mr_record_free(worker->rec);
+        mr_record_free(worker->delta);
         mr_free(worker);
     }
 }

@@ -111,12 +111,12 @@ static void held_free(struct mr_held *h)
     mr_free(h);
 }
 
-/* A newer update of the same topic makes one that still waits superfluous. */
+/* A newer update of the same topic makes one that still waits superfluous, if it is complete. */
 static void drop_older_push(struct mr_loop *l, const struct mr_effect *e)
 {
     struct mr_held **p = &l->held;
 
-    if (e->kind != MR_EFFECT_PUSH_ITERATION && e->kind != MR_EFFECT_PUSH_WORKER) {
+    if (e->kind != MR_EFFECT_PUSH_ITERATION) {
         return;
     }
     while (*p != NULL) {

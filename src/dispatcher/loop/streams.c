@@ -95,6 +95,7 @@ void mr_dstream_accept(void *ctx, mr_rpc_stream *s)
         return;
     }
     d->rpc = s;
+    STAILQ_INIT(&d->line);
     d->mailbox = service->mailbox;
     d->method = service->method;
     d->refs = 1;
@@ -109,6 +110,23 @@ void mr_dstream_ref(struct mr_dstream *d)
     d->refs++;
 }
 
+static void drop_first(struct mr_dstream *d)
+{
+    struct mr_dmessage *first = STAILQ_FIRST(&d->line);
+
+    STAILQ_REMOVE_HEAD(&d->line, link);
+    d->line_bytes -= first->bytes.len;
+    mr_buf_free(&first->bytes);
+    mr_free(first);
+}
+
+static void clear_line(struct mr_dstream *d)
+{
+    while (!STAILQ_EMPTY(&d->line)) {
+        drop_first(d);
+    }
+}
+
 void mr_dstream_unref(struct mr_dstream *d)
 {
     if (--d->refs > 0) {
@@ -116,18 +134,18 @@ void mr_dstream_unref(struct mr_dstream *d)
     }
     MR_ASSERT(!d->subscribed);
     mr_rpc_stream_unref(d->rpc);
-    mr_buf_free(&d->next_message);
+    clear_line(d);
     mr_free(d);
 }
 
 static void send_now(struct mr_dstream *d)
 {
-    struct mr_rpc_slice slice = {.data = d->next_message.data, .size = d->next_message.len};
+    struct mr_dmessage *first = STAILQ_FIRST(&d->line);
+    struct mr_rpc_slice slice = {.data = first->bytes.data, .size = first->bytes.len};
 
     /* A stream that is over refuses; its end is reported separately. */
     d->busy = mr_rpc_stream_send(d->rpc, &slice, 1, false, NULL) >= 0;
-    mr_buf_free(&d->next_message);
-    d->next_message = (struct mr_buf)MR_BUF_INIT;
+    drop_first(d);
 }
 
 static void finish_now(struct mr_dstream *d)
@@ -138,20 +156,40 @@ static void finish_now(struct mr_dstream *d)
     }
 }
 
+/* Takes the bytes of @message. */
+static bool line_up(struct mr_dstream *d, struct mr_buf *message)
+{
+    struct mr_dmessage *last = mr_calloc(1, sizeof *last);
+
+    if (last == NULL) {
+        return false;
+    }
+    if (!d->method->deltas) {
+        clear_line(d);
+    }
+    last->bytes = *message;
+    *message = (struct mr_buf)MR_BUF_INIT;
+    d->line_bytes += last->bytes.len;
+    STAILQ_INSERT_TAIL(&d->line, last, link);
+    return true;
+}
+
 void mr_dstream_send(struct mr_dstream *d, struct mr_buf *message)
 {
-    if (message->failed && !d->ended) {
-        mr_dstream_finish(d, MR_EEXHAUSTED, "out of memory");
-    }
-    if (message->failed || d->ended || d->finishing) {
+    if (d->ended || d->finishing) {
         mr_buf_free(message);
         return;
     }
-    mr_buf_free(&d->next_message);
-    d->next_message = *message;
-    *message = (struct mr_buf)MR_BUF_INIT;
+    if (message->failed || !line_up(d, message)) {
+        mr_buf_free(message);
+        mr_dstream_finish(d, MR_EEXHAUSTED, "out of memory");
+        return;
+    }
     if (!d->busy) {
         send_now(d);
+    } else if (d->method->deltas && d->line_bytes > MR_STREAM_BYTES_MAX) {
+        clear_line(d);
+        mr_dstream_finish(d, MR_EUNAVAIL, "the watcher is too slow for what changes");
     }
 }
 
@@ -171,7 +209,7 @@ void mr_dstream_finish(struct mr_dstream *d, int code, const char *message)
 void mr_dstream_sent(struct mr_dstream *d)
 {
     d->busy = false;
-    if (d->next_message.len > 0 && !d->ended) {
+    if (!STAILQ_EMPTY(&d->line) && !d->ended) {
         send_now(d);
     } else if (d->finishing) {
         finish_now(d);

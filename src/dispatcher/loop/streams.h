@@ -1,6 +1,7 @@
 /*
- * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time; a newer one
- * replaces what still waits, since every message is complete in itself.
+ * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time. Where every
+ * message is complete in itself a newer one replaces what still waits; where they build on each other they wait in
+ * line, and a reader that is too slow for them has its stream ended.
  *
  * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened to it; everything
  * else is the loop's.
@@ -11,7 +12,17 @@
 #include "base/map.h"
 #include "dispatcher/loop/mailbox.h"
 
+#include <sys/queue.h>
+
 #define MR_TOPIC_SIZE 80
+
+/* Bytes that wait for a slow reader. */
+#define MR_STREAM_BYTES_MAX (8 * MR_MIB)
+
+struct mr_dmessage {
+    STAILQ_ENTRY(mr_dmessage) link;
+    struct mr_buf bytes;
+};
 
 struct mr_dstream {
     mr_rpc_stream *rpc;
@@ -26,7 +37,8 @@ struct mr_dstream {
     bool finished;
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
-    struct mr_buf next_message;
+    STAILQ_HEAD(, mr_dmessage) line;
+    size_t line_bytes;
     bool subscribed;
     char topic[MR_TOPIC_SIZE];  /* iteration or worker incarnation */
     char client[MR_TOPIC_SIZE]; /* WatchClient */
