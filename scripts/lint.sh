@@ -7,6 +7,6 @@ cd "$root"
 status=0
 
 git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror || status=1
-git ls-files 'src/*.c' 'coord/*.c' 'bench/*.c' |
+git ls-files 'src/*.c' 'coord/*.c' 'cache/*.c' 'bench/*.c' |
     xargs -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet --warnings-as-errors='*' || status=1
 exit $status

@@ -1,0 +1,32 @@
+/*
+ * The storage port in memory, for tests: files that are only lists, and faults on request.
+ *
+ * Threads: as the port says; faults may be set from any thread.
+ */
+#ifndef MR_CACHE_FAKE_H
+#define MR_CACHE_FAKE_H
+
+#include "cache/storage.h"
+
+int mr_storage_fake_new(mr_storage **ret, mr_error *err);
+
+enum mr_storage_fake_fault {
+    MR_FAKE_PUT,    /* put() fails */
+    MR_FAKE_FLUSH,  /* flush() fails */
+    MR_FAKE_REMOVE, /* remove_oldest() fails */
+    MR_FAKE_READ,   /* get() fails */
+    MR_FAKE_FLIP,   /* get() gives a value with one bit turned */
+    MR_FAKE_LOSE,   /* get() finds nothing */
+    MR_FAKE_CREATE, /* create() fails */
+    MR_FAKE_FAULTS,
+};
+/* The nth call from now on (1 = the next) of any log fails, once; 0 turns it off. */
+void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault fault, uint64_t nth);
+
+/* While held, flush() waits. */
+void mr_storage_fake_hold_flush(mr_storage *s, bool hold);
+/* Files of all logs, and how often the storage was reset. */
+uint64_t mr_storage_fake_bytes(mr_storage *s);
+unsigned mr_storage_fake_resets(mr_storage *s);
+
+#endif

@@ -1,0 +1,504 @@
+#include "cache/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+#define BYTES_MIN (8 * MR_MIB)
+#define AHEAD_BYTES (1 * MR_MIB)
+
+/* ---- open and close ---- */
+
+static void destroy(mr_cache_log *log)
+{
+    mr_window_free(log->window);
+    mr_free(log->tail.runs);
+    mr_free(log->name);
+    pthread_mutex_destroy(&log->lock);
+    pthread_cond_destroy(&log->producer);
+    pthread_cond_destroy(&log->work);
+    pthread_cond_destroy(&log->idle);
+    mr_free(log);
+}
+
+void mr_cache_log_unref(mr_cache_log *log)
+{
+    if (atomic_fetch_sub(&log->refs, 1) == 1) {
+        destroy(log);
+    }
+}
+
+static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t ahead_bytes, mr_cache_log **ret,
+                mr_error *err)
+{
+    struct mr_window_limits limits = {.bytes_max = bytes_max, .ahead_bytes = ahead_bytes};
+    mr_cache_log *log = mr_calloc(1, sizeof *log);
+    int rc;
+
+    if (log == NULL) {
+        return mr_error_nomem(err);
+    }
+    limits.unstored_bytes_max = cache->log_memory_bytes < bytes_max / 4 ? cache->log_memory_bytes : bytes_max / 4;
+    limits.flush_bytes = limits.unstored_bytes_max / 4;
+    atomic_init(&log->refs, 1);
+    log->cache = cache;
+    log->bytes_max = bytes_max;
+    /* So that what is not part of a full record is never all that fills the memory. */
+    log->chunk_bytes_max = (limits.unstored_bytes_max / 4) & ~(uint64_t)(MR_CACHE_ALIGNMENT - 1);
+    mr_mutex_init(&log->lock);
+    mr_cond_init(&log->producer);
+    mr_cond_init(&log->work);
+    mr_cond_init(&log->idle);
+    LIST_INIT(&log->readers);
+    log->name = mr_strdup(name);
+    rc = log->name == NULL ? mr_error_nomem(err) : mr_window_new(&limits, &log->window, err);
+    if (rc < 0) {
+        destroy(log);
+        return rc;
+    }
+    *ret = log;
+    return MR_OK;
+}
+
+/* Count the log in; begin anew if an earlier one failed and nobody holds anything. */
+static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err)
+{
+    uint64_t left;
+    int rc;
+
+    MR_LOCK(&cache->lock);
+    if (cache->logs == cache->logs_max) {
+        return mr_error_set(err, MR_EEXHAUSTED, "there are %" PRIu32 " logs, as many as there may be", cache->logs);
+    }
+    left = cache->log_bytes_max - cache->reserved_bytes;
+    *bytes = *bytes == 0 ? left : *bytes;
+    if (*bytes < BYTES_MIN) {
+        return mr_error_set(err, left < BYTES_MIN ? MR_EEXHAUSTED : MR_EINVAL,
+                            "a log of %" PRIu64 " bytes is too small, %llu is the least", *bytes, BYTES_MIN);
+    }
+    if (*bytes > left) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%" PRIu64 " bytes are more than the %" PRIu64 " that are free", *bytes,
+                            left);
+    }
+    if (cache->failed && cache->logs == 0 && atomic_load(&cache->pinned) == 0) {
+        /* No log: nobody else is in the storage or waits for this lock but to be counted in. */
+        rc = cache->storage->ops->reset(cache->storage, err);
+        if (rc < 0) {
+            return rc;
+        }
+        cache->failed = false;
+    }
+    cache->logs++;
+    cache->reserved_bytes += *bytes;
+    *id = cache->next_id++;
+    return MR_OK;
+}
+
+int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts, mr_cache_log **ret,
+                      mr_error *err)
+{
+    uint64_t bytes = opts == NULL ? 0 : opts->bytes_max, ahead = opts == NULL ? 0 : opts->ahead_bytes, id = 0;
+    mr_cache_log *log = NULL;
+    int rc = reserve(cache, &bytes, &id, err);
+
+    if (rc < 0) {
+        goto out;
+    }
+    rc = make(cache, name, bytes, ahead == 0 ? AHEAD_BYTES : ahead, &log, err);
+    if (rc < 0) {
+        mr_cache_release_log(cache, bytes);
+        goto out;
+    }
+    log->id = id;
+    rc = cache->storage->ops->create(cache->storage, id, &log->storage, err);
+    if (rc == MR_OK) {
+        rc = mr_thread_start(&log->writer, "cache-writer", mr_cache_writer_main, log, err);
+    }
+    if (rc < 0) {
+        if (log->storage != NULL) {
+            (void)cache->storage->ops->drop(log->storage, NULL);
+        } else {
+            mr_cache_set_failed(cache);
+        }
+        destroy(log);
+        mr_cache_release_log(cache, bytes);
+        goto out;
+    }
+    atomic_fetch_add(&cache->refs, 1);
+    *ret = log;
+
+out:
+    if (rc < 0) {
+        mr_error_wrap(err, "opening log '%s' in %s", name, cache->storage->place);
+    }
+    return rc;
+}
+
+void mr_cache_log_close(mr_cache_log *log)
+{
+    mr_cache *cache;
+
+    if (log == NULL) {
+        return;
+    }
+    cache = log->cache;
+    mr_mutex_lock(&log->lock);
+    MR_ASSERT(!log->closed);
+    log->closed = true;
+    mr_cache_log_ready_locked(log);
+    pthread_cond_broadcast(&log->work);
+    mr_mutex_unlock(&log->lock);
+    mr_cache_log_tell(log);
+
+    pthread_join(log->writer, NULL);
+    mr_mutex_lock(&log->lock);
+    while (log->reads > 0) {
+        mr_cond_wait(&log->idle, &log->lock);
+    }
+    mr_mutex_unlock(&log->lock);
+    /* Who reads from now on sees `closed` first. */
+    if (cache->storage->ops->drop(log->storage, NULL) < 0) {
+        mr_cache_set_failed(cache); /* files may be left */
+    }
+    for (size_t i = 0; i < log->tail.n; i++) {
+        mr_cache_run_unref(log->tail.runs[log->tail.first + i]);
+    }
+    mr_cache_release_log(cache, log->bytes_max);
+    mr_cache_log_unref(log);
+    mr_cache_unref(cache);
+}
+
+/* ---- failure, and telling readers ---- */
+
+void mr_cache_log_fail_locked(mr_cache_log *log, const mr_error *err)
+{
+    if (log->failed) {
+        return;
+    }
+    log->failed = true;
+    log->failure = *err;
+    mr_error_wrap(&log->failure, "log '%s' in %s", log->name, log->cache->storage->place);
+    pthread_cond_broadcast(&log->producer);
+    mr_cache_log_ready_locked(log);
+}
+
+void mr_cache_log_ready_locked(mr_cache_log *log)
+{
+    struct mr_cache_reader *r;
+
+    LIST_FOREACH(r, &log->readers, link)
+    {
+        r->due = r->due || (r->armed && r->ready != NULL);
+        r->armed = false;
+    }
+}
+
+static struct mr_cache_reader *due_locked(const mr_cache_log *log)
+{
+    struct mr_cache_reader *r;
+
+    LIST_FOREACH(r, &log->readers, link)
+    {
+        /* If it is being called, whoever calls it looks again. */
+        if (r->due && !r->calling) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+void mr_cache_log_tell(mr_cache_log *log)
+{
+    struct mr_cache_reader *r;
+
+    mr_mutex_lock(&log->lock);
+    while ((r = due_locked(log)) != NULL) {
+        r->due = false;
+        r->calling = true; /* so that it is not closed meanwhile */
+        mr_mutex_unlock(&log->lock);
+        r->ready(r->ctx);
+        mr_mutex_lock(&log->lock);
+        r->calling = false;
+        pthread_cond_broadcast(&log->idle);
+    }
+    mr_mutex_unlock(&log->lock);
+}
+
+/* ---- the producer ---- */
+
+uint64_t mr_cache_log_chunk_bytes_max(const mr_cache_log *log)
+{
+    return log->chunk_bytes_max;
+}
+
+/* MR_OK: go on. */
+static int stopped_locked(const mr_cache_log *log, mr_error *err)
+{
+    if (log->cancelled) {
+        return mr_error_set(err, MR_ECANCELED, "log '%s' was cancelled", log->name);
+    }
+    if (log->failed) {
+        if (err != NULL) {
+            *err = log->failure;
+        }
+        return log->failure.code;
+    }
+    return MR_OK;
+}
+
+int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_error *err)
+{
+    int64_t deadline = timeout_ms < 0 ? -1 : mr_now_ms() + timeout_ms;
+    uint64_t demand;
+    int rc;
+
+    MR_LOCK(&log->lock);
+    for (;;) {
+        int64_t left = deadline < 0 ? -1 : deadline - mr_now_ms();
+
+        rc = stopped_locked(log, err);
+        if (rc < 0) {
+            return rc;
+        }
+        if (log->finished) {
+            return MR_END;
+        }
+        demand = mr_window_demand(log->window);
+        if (demand > 0) {
+            *rows = demand;
+            return MR_OK;
+        }
+        if (deadline >= 0 && left <= 0) {
+            return MR_TIMEOUT;
+        }
+        (void)mr_cond_wait_ms(&log->producer, &log->lock, left);
+    }
+}
+
+/* MR_EINVAL: it is none. */
+static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t *bytes, mr_error *err)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < chunk->n; i++) {
+        sum += chunk->iov[i].iov_len;
+    }
+    if (chunk->rows == 0 || sum == 0 || sum % MR_CACHE_ALIGNMENT != 0) {
+        return mr_error_set(err, MR_EINVAL,
+                            "a chunk of %" PRIu32 " rows and %" PRIu64 " bytes: neither may be 0, and the"
+                            " bytes must be a multiple of %u",
+                            chunk->rows, sum, MR_CACHE_ALIGNMENT);
+    }
+    if (sum > log->chunk_bytes_max) {
+        return mr_error_set(err, MR_EINVAL,
+                            "a chunk of %" PRIu64 " bytes is more than log '%s' takes at once (%" PRIu64
+                            "): give the cache more memory",
+                            sum, log->name, log->chunk_bytes_max);
+    }
+    *bytes = sum;
+    return MR_OK;
+}
+
+/* The record that takes the next chunk. */
+static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, mr_error *err)
+{
+    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    int rc;
+
+    if (run != NULL && !run->sealed) {
+        *ret = run;
+        return MR_OK;
+    }
+    rc = mr_cache_run_new(mr_window_end(log->window), &run, err);
+    if (rc < 0) {
+        return rc;
+    }
+    run->opened_ms = mr_now_ms();
+    *ret = run;
+    return MR_OK;
+}
+
+/* The last record takes no more: a reference to it, for the storage; or NULL. */
+static struct mr_cache_run *seal_locked(mr_cache_log *log)
+{
+    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+
+    if (run == NULL || run->sealed) {
+        return NULL;
+    }
+    run->sealed = true;
+    return mr_cache_run_ref(run);
+}
+
+/* Add @chunk to the tail. *@sealed are records for the storage, references. */
+static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t bytes, bool *copied,
+                      struct mr_cache_run *sealed[2], mr_error *err)
+{
+    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    uint64_t charge;
+    bool fresh;
+    int rc;
+
+    if (run != NULL && mr_now_ms() - run->opened_ms >= MR_CACHE_RECORD_AGE_MS) {
+        sealed[0] = seal_locked(log);
+    }
+    rc = open_run_locked(log, &run, err);
+    if (rc < 0) {
+        return rc;
+    }
+    fresh = run->rows == 0;
+    charge = fresh ? 0 : run->charge;
+    if (fresh) {
+        rc = mr_cache_tail_push(&log->tail, run, err);
+        if (rc < 0) {
+            mr_cache_run_unref(run);
+            return rc;
+        }
+    }
+    rc = mr_cache_run_add(run, chunk, bytes, copied, err);
+    if (rc < 0) {
+        if (fresh) {
+            log->tail.n--;
+            mr_cache_run_unref(run);
+        }
+        return rc;
+    }
+    mr_window_append(log->window, chunk->rows, run->charge - charge);
+    if (run->payload >= MR_CACHE_RECORD_BYTES) {
+        sealed[1] = seal_locked(log);
+    }
+    mr_cache_log_ready_locked(log);
+    return MR_OK;
+}
+
+/* Give @run, whose reference it takes, to the storage. Takes log->lock to say so. */
+static void put(mr_cache_log *log, struct mr_cache_run *run)
+{
+    struct mr_record_head head = {.log = log->id,
+                                  .first = run->first,
+                                  .payload = run->payload,
+                                  .rows = run->rows,
+                                  .chunks = (uint32_t)run->nchunks};
+    size_t front = mr_record_front_bytes(head.chunks), niov = run->niov + 1;
+    struct iovec *iov = mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
+    struct mr_record_entry *entries;
+    mr_error err;
+    int rc;
+
+    if (iov == NULL) {
+        rc = mr_error_nomem(&err);
+    } else {
+        entries = (struct mr_record_entry *)(iov + niov);
+        iov[0] = (struct iovec){entries + run->nchunks, front};
+        memcpy(iov + 1, run->iov, run->niov * sizeof *iov);
+        for (size_t i = 0; i < run->nchunks; i++) {
+            entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
+        }
+        mr_record_encode(&head, entries, iov, niov);
+        rc = log->cache->storage->ops->put(log->storage, run->first, iov, niov, &err);
+    }
+    mr_free(iov);
+    mr_mutex_lock(&log->lock);
+    if (rc < 0) {
+        mr_cache_log_fail_locked(log, &err);
+    } else {
+        log->appended_bytes += front + run->payload;
+        /* If a flush took it along already, it is in a file. */
+        if (!run->put) {
+            run->put = true;
+            log->ready_bytes += run->charge;
+            pthread_cond_signal(&log->work);
+        }
+    }
+    mr_mutex_unlock(&log->lock);
+    if (rc < 0) {
+        mr_cache_set_failed(log->cache);
+        mr_cache_log_tell(log);
+    }
+    mr_cache_run_unref(run);
+}
+
+int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, mr_error *err)
+{
+    struct mr_cache_run *sealed[2] = {NULL, NULL};
+    bool release = true;
+    uint64_t bytes = 0;
+    int rc = measure(log, chunk, &bytes, err);
+
+    if (rc == MR_OK) {
+        mr_mutex_lock(&log->lock);
+        MR_ASSERT(!log->finished);
+        while ((rc = stopped_locked(log, err)) == MR_OK && !mr_window_room(log->window, bytes)) {
+            mr_cond_wait(&log->producer, &log->lock);
+        }
+        if (rc == MR_OK) {
+            rc = add_locked(log, chunk, bytes, &release, sealed, err);
+        }
+        mr_mutex_unlock(&log->lock);
+        mr_cache_log_tell(log);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (sealed[i] != NULL) {
+            put(log, sealed[i]);
+        }
+    }
+    if (release && chunk->release != NULL) {
+        chunk->release(chunk->ctx);
+    }
+    return rc;
+}
+
+void mr_cache_log_finish(mr_cache_log *log, int code, const char *message)
+{
+    mr_mutex_lock(&log->lock);
+    if (!log->finished) {
+        log->finished = true;
+        if (code < 0) {
+            (void)mr_error_set(&log->end, code, "%s", message);
+        }
+        mr_window_finish(log->window);
+        mr_cache_log_ready_locked(log);
+        pthread_cond_broadcast(&log->producer);
+    }
+    mr_mutex_unlock(&log->lock);
+    mr_cache_log_tell(log);
+}
+
+void mr_cache_log_cancel(mr_cache_log *log)
+{
+    MR_LOCK(&log->lock);
+    log->cancelled = true;
+    pthread_cond_broadcast(&log->producer);
+}
+
+void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
+{
+    mr_window_reader *r = NULL;
+
+    MR_LOCK(&log->lock);
+    *ret = (struct mr_cache_log_stats){.head = mr_window_head(log->window),
+                                       .end = mr_window_end(log->window),
+                                       .finished = log->finished,
+                                       .code = log->failed ? log->failure.code : MR_OK,
+                                       .bytes_max = log->bytes_max,
+                                       .file_bytes = mr_window_file_bytes(log->window),
+                                       .memory_bytes = mr_window_unstored_bytes(log->window),
+                                       .appended_bytes = log->appended_bytes,
+                                       .written_bytes = log->written_bytes,
+                                       .read_disk_records = log->read_disk_records,
+                                       .read_memory_views = log->read_memory_views,
+                                       .files = mr_window_files(log->window)};
+    while ((r = mr_window_each(log->window, r)) != NULL) {
+        ret->readers++;
+    }
+    if (log->failed) {
+        memcpy(ret->message, log->failure.message, sizeof ret->message);
+    }
+}

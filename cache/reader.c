@@ -1,0 +1,276 @@
+#include "cache/internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+
+int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts, mr_cache_reader **ret,
+                         uint64_t *first, mr_error *err)
+{
+    mr_cache_reader *r = mr_calloc(1, sizeof *r);
+    int rc;
+
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    r->ready = opts->ready;
+    r->ctx = opts->ctx;
+    MR_LOCK(&log->lock);
+    rc = mr_window_join(log->window, opts->name, opts->lag, &r->cursor, err);
+    if (rc < 0) {
+        mr_free(r);
+        return rc;
+    }
+    r->log = log;
+    atomic_fetch_add(&log->refs, 1);
+    LIST_INSERT_HEAD(&log->readers, r, link);
+    *first = mr_window_reader_first(r->cursor);
+    *ret = r;
+    return MR_OK;
+}
+
+void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first)
+{
+    mr_cache_log *log = r->log;
+
+    MR_LOCK(&log->lock);
+    if (first != NULL) {
+        *first = mr_window_reader_first(r->cursor);
+    }
+    mr_window_start(log->window, r->cursor);
+    pthread_cond_broadcast(&log->producer);
+    pthread_cond_signal(&log->work); /* it may not hold the head any more */
+}
+
+void mr_cache_reader_close(mr_cache_reader *r)
+{
+    mr_cache_log *log;
+
+    if (r == NULL) {
+        return;
+    }
+    log = r->log;
+    mr_mutex_lock(&log->lock);
+    r->due = r->armed = false;
+    while (r->calling) {
+        mr_cond_wait(&log->idle, &log->lock);
+        r->due = false;
+    }
+    LIST_REMOVE(r, link);
+    mr_window_leave(log->window, r->cursor);
+    pthread_cond_signal(&log->work);
+    mr_mutex_unlock(&log->lock);
+    mr_cache_run_unref(r->held);
+    mr_free(r);
+    mr_cache_log_unref(log);
+}
+
+/* ---- reading ---- */
+
+/* Everything that there is was read. */
+static int at_end_locked(mr_cache_reader *r, mr_error *err)
+{
+    mr_cache_log *log = r->log;
+    const mr_error *why = log->finished ? &log->end : &log->failure;
+
+    if (log->finished && log->end.code == MR_OK) {
+        return MR_END;
+    }
+    if (log->finished || log->failed) {
+        if (err != NULL) {
+            *err = *why;
+        }
+        return why->code;
+    }
+    r->armed = true;
+    return MR_TIMEOUT;
+}
+
+/* The record with element @index from the storage. No lock is held. */
+static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key, struct mr_cache_run **ret, mr_error *err)
+{
+    const struct mr_storage_ops *ops = log->cache->storage->ops;
+    struct mr_storage_value value;
+    struct mr_cache_run *run;
+    int rc = known ? MR_OK : ops->floor(log->storage, index, &key, err);
+
+    if (rc == MR_OK) {
+        rc = ops->get(log->storage, key, &value, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_cache_run_load(log->cache, log->id, key, &value, &run, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (index - run->first >= run->rows) {
+        rc = mr_error_set(err, MR_EDATALOSS, "the record of elements %" PRIu64 " to %" PRIu64 " should hold %" PRIu64,
+                          run->first, run->first + run->rows, index);
+        mr_cache_run_unref(run);
+        return rc;
+    }
+    *ret = run;
+    return MR_OK;
+}
+
+/* A reference to the record with the reader's next element. The lock is held on entry and exit, but not meanwhile. */
+static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **ret, mr_error *err)
+{
+    mr_cache_log *log = r->log;
+    struct mr_cache_run *run = mr_cache_tail_find(&log->tail, next);
+    bool known = next == mr_window_head(log->window) || r->at == next;
+    uint64_t key = r->at == next ? r->key : next;
+    int rc;
+
+    if (run != NULL) {
+        log->read_memory_views++;
+    } else if (r->held != NULL && next >= r->held->first && next - r->held->first < r->held->rows) {
+        run = r->held;
+    }
+    if (run != NULL) {
+        *ret = mr_cache_run_ref(run);
+        return MR_OK;
+    }
+    log->reads++;
+    log->read_disk_records++;
+    mr_mutex_unlock(&log->lock);
+    rc = load(log, next, known, key, ret, err);
+    mr_mutex_lock(&log->lock);
+    log->reads--;
+    if (log->reads == 0) {
+        pthread_cond_broadcast(&log->idle);
+    }
+    return rc;
+}
+
+/* It could not be read, though it should be there: the log has failed. Returns the code. */
+static int unreadable_locked(mr_cache_log *log, uint64_t next, int rc, mr_error *err)
+{
+    if (rc == MR_EEXHAUSTED) {
+        return rc; /* memory: the next try may succeed */
+    }
+    if (rc == MR_ENOTFOUND) {
+        rc = mr_error_set(err, MR_EDATALOSS, "the record is missing");
+    }
+    mr_error_wrap(err, "element %" PRIu64 " is not what was written", next);
+    mr_cache_log_fail_locked(log, err);
+    mr_error_wrap(err, "log '%s' in %s", log->name, log->cache->storage->place);
+    return rc;
+}
+
+/* The reader is handed @view of @run; *@drop: a reference to release. */
+static void advance_locked(mr_cache_reader *r, struct mr_cache_run *run, const mr_cache_view *view,
+                           struct mr_cache_run **drop)
+{
+    uint64_t next = mr_cache_view_first(view) + mr_cache_view_rows(view);
+    /* What is read of an open record may be all there is now, and not all there will be. */
+    bool whole = run->sealed && next == run->first + run->rows;
+
+    mr_window_read(r->log->window, r->cursor, next);
+    r->at = next;
+    r->key = whole ? next : run->first;
+    *drop = r->held;
+    r->held = run->cache != NULL && !whole ? mr_cache_run_ref(run) : NULL;
+    pthread_cond_signal(&r->log->producer);
+}
+
+/* MR_OK: *@ret; or the log goes on without this element: try again. */
+#define AGAIN 100
+
+static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret,
+                       struct mr_cache_run *drop[2], mr_error *err)
+{
+    mr_cache_log *log = r->log;
+    uint64_t next = mr_window_next(r->cursor);
+    int rc;
+
+    if (log->closed) {
+        return mr_error_set(err, MR_ECANCELED, "log '%s' was closed", log->name);
+    }
+    MR_ASSERT(mr_window_started(r->cursor));
+    if (next == mr_window_end(log->window)) {
+        return at_end_locked(r, err);
+    }
+    rc = find_locked(r, next, &drop[0], err);
+    if (log->closed || mr_window_next(r->cursor) != next) {
+        return AGAIN; /* closed, or dropped, while it was read */
+    }
+    if (rc < 0) {
+        return unreadable_locked(log, next, rc, err);
+    }
+    rc = mr_cache_view_new(drop[0], next, rows_max, bytes_max, ret, err);
+    if (rc == MR_OK) {
+        advance_locked(r, drop[0], *ret, &drop[1]);
+    }
+    return rc;
+}
+
+int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+{
+    mr_cache_log *log = r->log;
+    mr_error local;
+    bool failed;
+    int rc;
+
+    do {
+        struct mr_cache_run *drop[2] = {NULL, NULL};
+
+        mr_mutex_lock(&log->lock);
+        failed = log->failed;
+        rc = next_locked(r, rows_max, bytes_max, ret, drop, err == NULL ? &local : err);
+        failed = failed != log->failed;
+        mr_mutex_unlock(&log->lock);
+        mr_cache_run_unref(drop[0]);
+        mr_cache_run_unref(drop[1]);
+        if (failed) {
+            mr_cache_set_failed(log->cache);
+            mr_cache_log_tell(log);
+        }
+    } while (rc == AGAIN);
+    return rc;
+}
+
+/* ---- cursors ---- */
+
+int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err)
+{
+    mr_cache_log *log = r->log;
+    int rc;
+
+    MR_LOCK(&log->lock);
+    rc = mr_window_returned(log->window, r->cursor, upto, err);
+    if (mr_window_trim_due(log->window)) {
+        pthread_cond_signal(&log->work);
+    }
+    return rc;
+}
+
+int mr_cache_reader_rewind(mr_cache_reader *r, uint64_t index, mr_error *err)
+{
+    MR_LOCK(&r->log->lock);
+    return mr_window_rewind(r->log->window, r->cursor, index, err);
+}
+
+void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stats *ret)
+{
+    MR_LOCK(&r->log->lock);
+    mr_window_reader_stats(r->cursor, ret);
+}
+
+size_t mr_cache_log_readers(mr_cache_log *log, struct mr_cache_reader_stats *ret, size_t n)
+{
+    mr_window_reader *r = NULL;
+    size_t count = 0;
+
+    MR_LOCK(&log->lock);
+    while ((r = mr_window_each(log->window, r)) != NULL) {
+        if (count < n) {
+            mr_window_reader_stats(r, &ret[count]);
+        }
+        count++;
+    }
+    return count;
+}

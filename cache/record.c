@@ -1,0 +1,162 @@
+#include "cache/record.h"
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <string.h>
+
+#if __BYTE_ORDER != __LITTLE_ENDIAN
+#error "records are little-endian, and so is this code"
+#endif
+
+#define MAGIC 0x3152524du /* "MRR1" */
+#define VERSION 1u
+#define UNIT 64u
+
+struct header {
+    uint64_t checksum;
+    uint32_t magic;
+    uint16_t version;
+    uint16_t reserved;
+    uint64_t log;
+    uint64_t first;
+    uint32_t rows;
+    uint32_t chunks;
+    uint64_t payload;
+    uint64_t reserved2[2];
+};
+_Static_assert(sizeof(struct header) == MR_RECORD_HEADER_BYTES, "the header has no holes");
+
+struct entry {
+    uint32_t rows;
+    uint32_t units; /* of 64 bytes */
+};
+
+size_t mr_record_front_bytes(uint32_t chunks)
+{
+    size_t directory = (size_t)chunks * sizeof(struct entry);
+
+    return MR_RECORD_HEADER_BYTES + (directory + UNIT - 1) / UNIT * UNIT;
+}
+
+void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, struct iovec *iov,
+                      size_t n)
+{
+    struct header header = {.magic = MAGIC,
+                            .version = VERSION,
+                            .log = head->log,
+                            .first = head->first,
+                            .rows = head->rows,
+                            .chunks = head->chunks,
+                            .payload = head->payload};
+    unsigned char *out = iov[0].iov_base;
+
+    MR_ASSERT(iov[0].iov_len == mr_record_front_bytes(head->chunks));
+    memset(out, 0, iov[0].iov_len);
+    memcpy(out, &header, sizeof header);
+    for (uint32_t i = 0; i < head->chunks; i++) {
+        struct entry entry = {entries[i].rows, (uint32_t)(entries[i].bytes / UNIT)};
+
+        MR_ASSERT(entries[i].bytes % UNIT == 0);
+        MR_ASSERT(entries[i].bytes <= MR_RECORD_CHUNK_BYTES_MAX);
+        memcpy(out + sizeof header + i * sizeof entry, &entry, sizeof entry);
+    }
+    iov[0] = (struct iovec){out + sizeof header.checksum, iov[0].iov_len - sizeof header.checksum};
+    header.checksum = mr_hash64_iov(iov, n);
+    iov[0] = (struct iovec){out, iov[0].iov_len + sizeof header.checksum};
+    memcpy(out, &header.checksum, sizeof header.checksum);
+}
+
+struct mr_record_entry mr_record_entry(const void *data, uint32_t i)
+{
+    struct entry entry;
+
+    memcpy(&entry, (const unsigned char *)data + sizeof(struct header) + i * sizeof entry, sizeof entry);
+    return (struct mr_record_entry){entry.rows, (uint64_t)entry.units * UNIT};
+}
+
+static int parse_directory(const void *data, const struct header *header, mr_error *err)
+{
+    uint64_t rows = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < header->chunks; i++) {
+        struct mr_record_entry entry = mr_record_entry(data, i);
+
+        if (entry.rows == 0 || entry.bytes == 0) {
+            return mr_error_set(err, MR_EDATALOSS, "chunk %" PRIu32 " of the record is empty", i);
+        }
+        rows += entry.rows;
+        bytes += entry.bytes; /* below 2^32 * 2^38: the size of the record bounds the chunks */
+    }
+    if (rows != header->rows || bytes != header->payload) {
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the chunks have %" PRIu64 " rows and %" PRIu64 " bytes, the record says %" PRIu32
+                            " and %" PRIu64,
+                            rows, bytes, header->rows, header->payload);
+    }
+    return MR_OK;
+}
+
+int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, mr_error *err)
+{
+    struct header header;
+    size_t front;
+    int rc;
+
+    if (size < sizeof header) {
+        return mr_error_set(err, MR_EDATALOSS, "a record of %zu bytes is shorter than its header", size);
+    }
+    memcpy(&header, data, sizeof header);
+    if (header.magic != MAGIC || header.version != VERSION || header.reserved != 0 || header.reserved2[0] != 0 ||
+        header.reserved2[1] != 0) {
+        return mr_error_set(err, MR_EDATALOSS, "not the header of a record (magic 0x%08" PRIx32 ", version %u)",
+                            header.magic, header.version);
+    }
+    if (header.chunks == 0 || header.chunks > (size - sizeof header) / sizeof(struct entry)) {
+        return mr_error_set(err, MR_EDATALOSS, "%" PRIu32 " chunks do not fit a record of %zu bytes", header.chunks,
+                            size);
+    }
+    front = mr_record_front_bytes(header.chunks);
+    if (front > size || header.payload != size - front) {
+        return mr_error_set(err, MR_EDATALOSS, "the record has %zu bytes, its header says %zu + %" PRIu64, size, front,
+                            header.payload);
+    }
+    rc = parse_directory(data, &header, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = (struct mr_record_head){.log = header.log,
+                                   .first = header.first,
+                                   .payload = header.payload,
+                                   .rows = header.rows,
+                                   .chunks = header.chunks};
+    return MR_OK;
+}
+
+int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first, struct mr_record_head *ret,
+                     mr_error *err)
+{
+    struct mr_record_head head;
+    uint64_t checksum, found;
+    int rc = mr_record_parse(data, size, &head, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    memcpy(&checksum, data, sizeof checksum);
+    found = mr_hash64((const unsigned char *)data + sizeof checksum, size - sizeof checksum);
+    if (found != checksum) {
+        return mr_error_set(err, MR_EDATALOSS, "checksum 0x%016" PRIx64 ", the record says 0x%016" PRIx64, found,
+                            checksum);
+    }
+    if (head.log != log || head.first != first) {
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the record is element %" PRIu64 " of log %" PRIu64 ", wanted %" PRIu64 " of %" PRIu64,
+                            head.first, head.log, first, log);
+    }
+    *ret = head;
+    return MR_OK;
+}

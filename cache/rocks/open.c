@@ -1,0 +1,56 @@
+/* The cache over RocksDB: how its bytes are divided. */
+#include "cache/rocks/rocks.h"
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "cache/internal.h"
+
+#include <inttypes.h>
+
+#define DISK_BYTES (10240 * MR_MIB)
+#define DISK_BYTES_MIN (32 * MR_MIB)
+/* For RocksDB's own files: manifest, options, log, and what a file has besides its records. */
+#define DISK_BYTES_RESERVED (8 * MR_MIB)
+#define MEMORY_BYTES (256 * MR_MIB)
+#define MEMORY_BYTES_MIN (16 * MR_MIB)
+#define LOGS_MAX 4u
+#define LOGS_LIMIT 1024u
+/* Of the memory: a share for blocks that several readers want; the rest is the logs'. */
+#define BLOCK_CACHE_DIVISOR 8
+/* What a log holds besides its unstored records, in their units of 1/4: write buffer 4, the record being put 1. */
+#define QUARTERS_PER_LOG 9
+
+int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
+{
+    uint64_t disk = opts->disk_bytes_max == 0 ? DISK_BYTES : opts->disk_bytes_max;
+    uint64_t memory = opts->memory_bytes_max == 0 ? MEMORY_BYTES : opts->memory_bytes_max;
+    uint32_t logs = opts->logs_max == 0 ? LOGS_MAX : opts->logs_max;
+    uint64_t blocks = memory / BLOCK_CACHE_DIVISOR;
+    struct mr_cache_limits limits = {.log_bytes_max = disk - DISK_BYTES_RESERVED,
+                                     .log_memory_bytes = (memory - blocks) / logs * 4 / QUARTERS_PER_LOG,
+                                     .logs_max = logs};
+    struct mr_rocks_options rocks = {.dir = opts->dir,
+                                     .block_cache_bytes = (size_t)blocks,
+                                     .log_memory_bytes = limits.log_memory_bytes,
+                                     .logs_max = logs};
+    mr_storage *storage;
+    int rc;
+
+    if (disk < DISK_BYTES_MIN || memory < MEMORY_BYTES_MIN || logs > LOGS_LIMIT) {
+        rc = mr_error_set(err, MR_EINVAL,
+                          "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64 " of memory (at least %llu), %" PRIu32
+                          " logs (at most %u)",
+                          disk, DISK_BYTES_MIN, memory, MEMORY_BYTES_MIN, logs, LOGS_LIMIT);
+    } else if (limits.log_memory_bytes < MR_MIB) {
+        rc = mr_error_set(err, MR_EINVAL, "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory, logs);
+    } else {
+        rc = mr_rocks_open(&rocks, &storage, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_cache_new(storage, &limits, ret, err);
+    }
+    if (rc < 0) {
+        mr_error_wrap(err, "cache directory '%s'", opts->dir);
+    }
+    return rc;
+}

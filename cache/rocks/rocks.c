@@ -1,0 +1,178 @@
+#include "cache/rocks/rocks.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "cache/rocks/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+/* Tables that are open at the same time: a reader needs one, and opening one costs little beside reading it. */
+#define OPEN_FILES_MAX 256
+#define FLUSH_THREADS_MAX 4
+/* Few shards: each must hold several large records. */
+#define BLOCK_CACHE_SHARD_BITS 1
+#define TABLE_BLOCK_BYTES (16 * 1024)
+#define MANIFEST_BYTES_MAX (1 * MR_MIB)
+#define INFO_LOG_BYTES_MAX (1 * MR_MIB)
+#define INFO_LOG_WARN 2
+
+int mr_rocks_error(mr_error *err, char *why)
+{
+    int rc;
+
+    if (strstr(why, "No space left") != NULL || strstr(why, "quota") != NULL || strstr(why, "File too large") != NULL) {
+        rc = mr_error_set(err, MR_EEXHAUSTED, "%s: make room there, give the cache another directory, or fewer bytes",
+                          why);
+    } else if (strstr(why, "Permission denied") != NULL || strstr(why, "Read-only") != NULL) {
+        rc = mr_error_set(err, MR_EPERM, "%s: the cache's directory must be writable", why);
+    } else if (strncmp(why, "Corruption", 10) == 0) {
+        rc = mr_error_set(err, MR_EDATALOSS, "%s: check the disk of the cache's directory", why);
+    } else {
+        rc = mr_error_set(err, MR_EUNAVAIL, "%s", why);
+    }
+    rocksdb_free(why);
+    return rc;
+}
+
+static rocksdb_cache_t *new_block_cache(size_t bytes)
+{
+    rocksdb_lru_cache_options_t *options = rocksdb_lru_cache_options_create();
+    rocksdb_cache_t *cache;
+
+    rocksdb_lru_cache_options_set_capacity(options, bytes);
+    rocksdb_lru_cache_options_set_num_shard_bits(options, BLOCK_CACHE_SHARD_BITS);
+    cache = rocksdb_cache_create_lru_opts(options);
+    rocksdb_lru_cache_options_destroy(options);
+    return cache;
+}
+
+/* Options of the database and of every column family in it. */
+static rocksdb_options_t *new_options(const struct mr_rocks_options *opts, rocksdb_cache_t *block_cache)
+{
+    rocksdb_options_t *o = rocksdb_options_create();
+    rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+
+    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_error_if_exists(o, 1); /* it was wiped */
+
+    /* Files lie on one level, are never rewritten, and go when the log's writer says so. */
+    rocksdb_options_set_disable_auto_compactions(o, 1);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);
+    /* The log's writer flushes; RocksDB must not by itself, and must never make a writer wait. */
+    rocksdb_options_set_write_buffer_size(o, (size_t)(4 * opts->log_memory_bytes));
+    rocksdb_options_set_max_write_buffer_number(o, 8);
+    rocksdb_options_set_max_background_flushes(
+        o, (int)(opts->logs_max < FLUSH_THREADS_MAX ? opts->logs_max : FLUSH_THREADS_MAX));
+    rocksdb_options_set_max_background_compactions(o, 1);
+
+    /* Readers go through a file from its start to its end: let the kernel read ahead. */
+    rocksdb_options_set_advise_random_on_open(o, 0);
+    rocksdb_options_set_max_open_files(o, OPEN_FILES_MAX);
+    /* Small pieces to the disk while a file is written, instead of all of it at its fsync. */
+    rocksdb_options_set_bytes_per_sync(o, MR_MIB);
+
+    /* The rest of the directory stays small. */
+    rocksdb_options_set_max_manifest_file_size(o, MANIFEST_BYTES_MAX);
+    rocksdb_options_set_info_log_level(o, INFO_LOG_WARN);
+    rocksdb_options_set_max_log_file_size(o, INFO_LOG_BYTES_MAX);
+    rocksdb_options_set_keep_log_file_num(o, 2);
+    rocksdb_options_set_stats_dump_period_sec(o, 0);
+    rocksdb_options_set_stats_persist_period_sec(o, 0);
+
+    rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
+    rocksdb_block_based_options_set_block_cache(table, block_cache);
+    rocksdb_options_set_block_based_table_factory(o, table);
+    rocksdb_block_based_options_destroy(table);
+    return o;
+}
+
+/* Wipe and open. */
+static int open_db(struct mr_rocks *s, mr_error *err)
+{
+    char *why = NULL;
+
+    rocksdb_destroy_db(s->options, s->dir.db_path, &why);
+    if (why != NULL) {
+        (void)mr_rocks_error(err, why);
+        mr_error_wrap(err, "wiping what an earlier life left");
+        return err == NULL ? MR_EUNAVAIL : err->code;
+    }
+    s->db = rocksdb_open(s->options, s->dir.db_path, &why);
+    if (why != NULL) {
+        s->db = NULL;
+        return mr_rocks_error(err, why);
+    }
+    return MR_OK;
+}
+
+static void close_db(struct mr_rocks *s)
+{
+    char *why = NULL;
+
+    if (s->db == NULL) {
+        return;
+    }
+    /* Memory that nobody will read need not become a file. */
+    rocksdb_cancel_all_background_work(s->db, 1 /* wait */);
+    rocksdb_close(s->db);
+    s->db = NULL;
+    rocksdb_destroy_db(s->options, s->dir.db_path, &why);
+    /* What could not be deleted is wiped at the next start. */
+    rocksdb_free(why);
+}
+
+int mr_rocks_reset(mr_storage *base, mr_error *err)
+{
+    struct mr_rocks *s = (struct mr_rocks *)base;
+
+    close_db(s);
+    return open_db(s, err);
+}
+
+void mr_rocks_close(mr_storage *base)
+{
+    struct mr_rocks *s = (struct mr_rocks *)base;
+
+    close_db(s);
+    rocksdb_options_destroy(s->options);
+    rocksdb_writeoptions_destroy(s->write);
+    rocksdb_readoptions_destroy(s->read);
+    rocksdb_flushoptions_destroy(s->flush);
+    rocksdb_cache_destroy(s->block_cache);
+    mr_rocks_dir_close(&s->dir);
+    mr_free(s);
+}
+
+int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_error *err)
+{
+    struct mr_rocks *s = mr_calloc(1, sizeof *s);
+    int rc;
+
+    if (s == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_rocks_dir_open(opts->dir, &s->dir, err);
+    if (rc < 0) {
+        mr_free(s);
+        return rc;
+    }
+    s->base = (mr_storage){&mr_rocks_ops, s->dir.path};
+    s->block_cache = new_block_cache(opts->block_cache_bytes);
+    s->options = new_options(opts, s->block_cache);
+    s->write = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(s->write, 1);
+    rocksdb_writeoptions_set_no_slowdown(s->write, 1); /* an error instead of a wait that nobody expects */
+    s->read = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_verify_checksums(s->read, 0); /* records have their own */
+    s->flush = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(s->flush, 1);
+    rc = open_db(s, err);
+    if (rc < 0) {
+        mr_rocks_close(&s->base);
+        return rc;
+    }
+    *ret = &s->base;
+    return MR_OK;
+}

@@ -1,0 +1,390 @@
+#include "cache/window/window.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+#include <sys/queue.h>
+
+/*
+ * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is forgotten: going back over
+ * it counts it again. It takes as many files dropped under the elements that one consumer has not confirmed.
+ */
+#define GAPS_MAX 64
+
+struct file {
+    uint64_t end; /* it covers the elements from the end of the one before */
+    uint64_t bytes;
+};
+
+struct gap {
+    uint64_t first, end;
+};
+
+struct mr_window_reader {
+    LIST_ENTRY(mr_window_reader) link;
+    char *name;
+    enum mr_cache_lag lag;
+    bool started;
+    uint64_t next;
+    uint64_t returned;
+    uint64_t skipped;
+    /* What was skipped between `returned` and `next`: not handed out, so not skipped anew by going back over it. */
+    struct gap gaps[GAPS_MAX];
+    size_t ngaps;
+};
+
+struct mr_window {
+    struct mr_window_limits limits;
+    uint64_t head, end;
+    uint64_t appended_bytes; /* since the start */
+    uint64_t unstored_bytes;
+    uint64_t stored_end; /* elements below are in files */
+    bool finished;
+    /* Oldest first: files[first_file .. first_file + nfiles). */
+    struct file *files;
+    size_t first_file, nfiles, cap;
+    uint64_t file_bytes;
+    LIST_HEAD(, mr_window_reader) readers;
+};
+
+int mr_window_new(const struct mr_window_limits *limits, mr_window **ret, mr_error *err)
+{
+    mr_window *w;
+
+    MR_ASSERT(limits->flush_bytes > 0);
+    MR_ASSERT(limits->flush_bytes <= limits->unstored_bytes_max / 2);
+    MR_ASSERT(limits->unstored_bytes_max <= limits->bytes_max / 4);
+    w = mr_calloc(1, sizeof *w);
+    if (w == NULL) {
+        return mr_error_nomem(err);
+    }
+    w->limits = *limits;
+    LIST_INIT(&w->readers);
+    *ret = w;
+    return MR_OK;
+}
+
+void mr_window_free(mr_window *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    while (!LIST_EMPTY(&w->readers)) {
+        mr_window_leave(w, LIST_FIRST(&w->readers));
+    }
+    mr_free(w->files);
+    mr_free(w);
+}
+
+/* ---- production ---- */
+
+uint64_t mr_window_demand(const mr_window *w)
+{
+    const mr_window_reader *r;
+    uint64_t fastest = 0, target = 1;
+    bool anybody = false;
+
+    LIST_FOREACH(r, &w->readers, link)
+    {
+        if (r->started) {
+            anybody = true;
+            fastest = r->next > fastest ? r->next : fastest;
+        }
+    }
+    if (!anybody || w->finished) {
+        return 0;
+    }
+    if (w->end > 0) {
+        uint64_t row_bytes = w->appended_bytes / w->end;
+
+        target = w->limits.ahead_bytes / (row_bytes == 0 ? 1 : row_bytes);
+        target = target == 0 ? 1 : target;
+    }
+    return w->end - fastest < target ? target - (w->end - fastest) : 0;
+}
+
+bool mr_window_room(const mr_window *w, uint64_t bytes)
+{
+    return bytes <= w->limits.unstored_bytes_max && w->unstored_bytes <= w->limits.unstored_bytes_max - bytes;
+}
+
+void mr_window_append(mr_window *w, uint64_t rows, uint64_t bytes)
+{
+    MR_ASSERT(!w->finished);
+    MR_ASSERT(rows > 0);
+    w->end += rows;
+    w->unstored_bytes += bytes;
+    w->appended_bytes += bytes;
+}
+
+void mr_window_finish(mr_window *w)
+{
+    w->finished = true;
+}
+
+/* ---- storage ---- */
+
+bool mr_window_flush_due(const mr_window *w, uint64_t ready)
+{
+    /* More may be appended while the file is written: all that memory holds must fit. */
+    return ready >= w->limits.flush_bytes && w->file_bytes + w->limits.unstored_bytes_max <= w->limits.bytes_max;
+}
+
+/* Room for one more at the end of files[]. */
+static int reserve_file(mr_window *w, mr_error *err)
+{
+    struct file *files;
+    size_t cap;
+
+    if (w->first_file + w->nfiles < w->cap) {
+        return MR_OK;
+    }
+    if (w->first_file > w->cap / 2) {
+        memmove(w->files, w->files + w->first_file, w->nfiles * sizeof *w->files);
+        w->first_file = 0;
+        return MR_OK;
+    }
+    cap = w->cap == 0 ? 16 : 2 * w->cap;
+    files = mr_reallocarray(w->files, cap, sizeof *files);
+    if (files == NULL) {
+        return mr_error_nomem(err);
+    }
+    w->files = files;
+    w->cap = cap;
+    return MR_OK;
+}
+
+int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err)
+{
+    int rc = reserve_file(w, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    MR_ASSERT(end > w->stored_end);
+    MR_ASSERT(end <= w->end);
+    MR_ASSERT(bytes <= w->unstored_bytes);
+    w->files[w->first_file + w->nfiles++] = (struct file){end, file_bytes};
+    w->stored_end = end;
+    w->unstored_bytes -= bytes;
+    w->file_bytes += file_bytes;
+    return MR_OK;
+}
+
+/* Elements from here on must stay. */
+static uint64_t hold(const mr_window *w)
+{
+    const mr_window_reader *r;
+    uint64_t min = UINT64_MAX;
+
+    LIST_FOREACH(r, &w->readers, link)
+    {
+        bool holds = r->started ? r->lag == MR_CACHE_LAG_WAIT : r->next == 0;
+
+        if (holds && r->returned < min) {
+            min = r->returned;
+        }
+    }
+    return min;
+}
+
+bool mr_window_trim_due(const mr_window *w)
+{
+    return w->nfiles > 0 && w->file_bytes + w->limits.unstored_bytes_max > w->limits.bytes_max &&
+           hold(w) >= w->files[w->first_file].end;
+}
+
+/* Elements [r->next, head) are gone. */
+static void skip_to_head(const mr_window *w, mr_window_reader *r)
+{
+    MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
+    if (r->started) {
+        r->skipped += w->head - r->next;
+        if (r->ngaps == GAPS_MAX) {
+            memmove(r->gaps, r->gaps + 1, (GAPS_MAX - 1) * sizeof r->gaps[0]);
+            r->ngaps--;
+        }
+        r->gaps[r->ngaps++] = (struct gap){r->next, w->head};
+    } else {
+        r->returned = w->head;
+    }
+    r->next = w->head;
+}
+
+void mr_window_trim(mr_window *w)
+{
+    mr_window_reader *r;
+
+    MR_ASSERT(w->nfiles > 0);
+    w->head = w->files[w->first_file].end;
+    w->file_bytes -= w->files[w->first_file].bytes;
+    w->first_file++;
+    w->nfiles--;
+    LIST_FOREACH(r, &w->readers, link)
+    {
+        if (r->next < w->head) {
+            skip_to_head(w, r);
+        }
+    }
+}
+
+uint64_t mr_window_head(const mr_window *w)
+{
+    return w->head;
+}
+
+uint64_t mr_window_end(const mr_window *w)
+{
+    return w->end;
+}
+
+uint64_t mr_window_file_bytes(const mr_window *w)
+{
+    return w->file_bytes;
+}
+
+uint64_t mr_window_unstored_bytes(const mr_window *w)
+{
+    return w->unstored_bytes;
+}
+
+size_t mr_window_files(const mr_window *w)
+{
+    return w->nfiles;
+}
+
+/* ---- readers ---- */
+
+int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret, mr_error *err)
+{
+    mr_window_reader *r = mr_calloc(1, sizeof *r);
+
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    r->name = mr_strdup(name);
+    if (r->name == NULL) {
+        mr_free(r);
+        return mr_error_nomem(err);
+    }
+    r->lag = lag;
+    r->next = r->returned = w->head;
+    LIST_INSERT_HEAD(&w->readers, r, link);
+    *ret = r;
+    return MR_OK;
+}
+
+uint64_t mr_window_reader_first(const mr_window_reader *r)
+{
+    MR_ASSERT(!r->started);
+    return r->next;
+}
+
+void mr_window_start(mr_window *w, mr_window_reader *r)
+{
+    MR_ASSERT(!r->started);
+    r->started = true;
+}
+
+bool mr_window_started(const mr_window_reader *r)
+{
+    return r->started;
+}
+
+void mr_window_leave(mr_window *w, mr_window_reader *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    LIST_REMOVE(r, link);
+    mr_free(r->name);
+    mr_free(r);
+}
+
+uint64_t mr_window_next(const mr_window_reader *r)
+{
+    return r->next;
+}
+
+void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto)
+{
+    MR_ASSERT(r->started);
+    MR_ASSERT(upto > r->next);
+    MR_ASSERT(upto <= w->end);
+    r->next = upto;
+}
+
+int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_error *err)
+{
+    size_t passed = 0;
+
+    if (upto > r->next) {
+        return mr_error_set(err, MR_EINVAL, "reader '%s' returned up to %" PRIu64 ", and was handed %" PRIu64, r->name,
+                            upto, r->next);
+    }
+    if (upto > r->returned) {
+        r->returned = upto;
+    }
+    while (passed < r->ngaps && r->gaps[passed].end <= r->returned) {
+        passed++;
+    }
+    r->ngaps -= passed;
+    memmove(r->gaps, r->gaps + passed, r->ngaps * sizeof r->gaps[0]);
+    return MR_OK;
+}
+
+/* Elements of [first, end) that @r skipped already; forgets the gaps from @first on. */
+static uint64_t forget_gaps(mr_window_reader *r, uint64_t first, uint64_t end)
+{
+    uint64_t sum = 0;
+
+    while (r->ngaps > 0 && r->gaps[r->ngaps - 1].end > first) {
+        struct gap *gap = &r->gaps[r->ngaps - 1];
+        uint64_t from = gap->first > first ? gap->first : first;
+
+        sum += (gap->end < end ? gap->end : end) - from;
+        if (gap->first < first) {
+            gap->end = first;
+            break;
+        }
+        r->ngaps--;
+    }
+    return sum;
+}
+
+int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error *err)
+{
+    MR_ASSERT(r->started);
+    if (index < r->returned || index > r->next) {
+        return mr_error_set(err, MR_EINVAL,
+                            "reader '%s' goes back to %" PRIu64 ", outside of %" PRIu64 " (returned) to %" PRIu64
+                            " (handed out)",
+                            r->name, index, r->returned, r->next);
+    }
+    if (index >= w->head) {
+        /* Gaps end at or below head: none is passed. */
+        r->next = index;
+        return MR_OK;
+    }
+    /* What is gone of it counts as skipped; what was skipped before was counted. */
+    r->skipped -= forget_gaps(r, index, w->head);
+    r->next = index;
+    skip_to_head(w, r);
+    return MR_OK;
+}
+
+void mr_window_reader_stats(const mr_window_reader *r, struct mr_cache_reader_stats *ret)
+{
+    *ret = (struct mr_cache_reader_stats){
+        .lag = r->lag, .started = r->started, .next = r->next, .returned = r->returned, .skipped = r->skipped};
+    memcpy(ret->name, r->name, strnlen(r->name, sizeof ret->name - 1));
+}
+
+mr_window_reader *mr_window_each(const mr_window *w, const mr_window_reader *r)
+{
+    return r == NULL ? LIST_FIRST(&w->readers) : LIST_NEXT(r, link);
+}
