@@ -173,15 +173,23 @@ static int check_function(const mr_function *fn, enum mr_function_role role, con
         return mr_error_set(err, MR_EINVAL, "the function must return %s",
                             role == MR_FUNCTION_DATASET ? "a dataset" : "tensors, it returns a dataset");
     }
-    if (role == MR_FUNCTION_PREDICATE) {
+    if (role == MR_FUNCTION_PREDICATE || role == MR_FUNCTION_KEY) {
         const struct mr_leaf_spec *leaf = mr_spec_leaves(fn->spec) == 1 ? mr_spec_leaf(fn->spec, 0) : NULL;
+        uint8_t dtype = role == MR_FUNCTION_KEY ? MR_INT64 : MR_BOOL;
 
-        if (leaf == NULL || leaf->dtype != MR_BOOL || (leaf->rank != 0 && leaf->rank != MR_RANK_UNKNOWN)) {
-            return mr_error_set(err, MR_EINVAL, "the function must return one scalar bool, it returns %s%s",
-                                leaf != NULL ? mr_leaf_text(leaf, is) : "several tensors", "");
+        if (leaf == NULL || leaf->dtype != dtype || (leaf->rank != 0 && leaf->rank != MR_RANK_UNKNOWN)) {
+            return mr_error_set(err, MR_EINVAL, "the function must return one scalar %s, it returns %s",
+                                mr_dtype_name((mr_dtype)dtype),
+                                leaf != NULL ? mr_leaf_text(leaf, is) : "several tensors");
         }
     }
     return MR_OK;
+}
+
+int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role, const mr_spec *elements,
+                      mr_error *err)
+{
+    return check_function(in->functions[i], role, elements, err);
 }
 
 static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, size_t nfunctions, mr_error *err)
@@ -192,8 +200,9 @@ static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, siz
                             op->max_inputs == op->min_inputs ? "" : " or more", ninputs);
     }
     size_t wants = op->function != MR_FUNCTION_NONE ? 1 : 0;
-    if (nfunctions != wants) {
-        return mr_error_set(err, MR_EINVAL, "takes %zu functions, %zu were given", wants, nfunctions);
+    if (nfunctions < wants + op->min_more_functions || nfunctions > wants + op->max_more_functions) {
+        return mr_error_set(err, MR_EINVAL, "takes %zu functions, %zu were given", wants + op->min_more_functions,
+                            nfunctions);
     }
     return MR_OK;
 }

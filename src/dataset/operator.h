@@ -46,6 +46,7 @@ enum mr_function_role {
     MR_FUNCTION_VALUES = 1,    /* element -> tensors */
     MR_FUNCTION_PREDICATE = 2, /* element -> scalar bool */
     MR_FUNCTION_DATASET = 3,   /* element -> dataset */
+    MR_FUNCTION_KEY = 4,       /* element -> scalar int64 */
 };
 
 struct mr_op_run; /* engine/op.h */
@@ -55,8 +56,10 @@ struct mr_operator {
     uint32_t version; /* enters the fingerprint when it is not 1 */
     int32_t min_inputs;
     int32_t max_inputs;             /* -1: any number */
-    enum mr_function_role function; /* takes one function of its input's elements, or none */
-    const struct mr_arg *args;      /* ends with a NULL name; NULL: takes none */
+    enum mr_function_role function; /* takes a function of its input's elements, or none */
+    uint8_t min_more_functions;     /* behind that one; infer checks them: mr_infer_function() */
+    uint8_t max_more_functions;
+    const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
     /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in front. */
     int (*infer)(struct mr_infer *in, mr_error *err);
     const struct mr_op_run *run;
@@ -74,6 +77,9 @@ const struct mr_attr *mr_infer_attr(const struct mr_infer *in, const char *name)
 int64_t mr_infer_int(const struct mr_infer *in, const char *name, int64_t fallback, bool *known);
 /* A BYTES constant as a NUL-terminated string (freed with mr_free()); NULL if absent. Zeros inside are MR_EINVAL. */
 int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_error *err);
+/* MR_EINVAL unless function @i takes elements of @elements and returns what @role says. */
+int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role, const mr_spec *elements,
+                      mr_error *err);
 /*
  * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are none. MR_EINVAL for a
  * gap.

@@ -274,3 +274,78 @@ void mr_rows_out_free(struct mr_rows_out *out)
     mr_gather_free(&out->gather);
     *out = (struct mr_rows_out){0};
 }
+
+/* ---- all of them ---- */
+
+#define CHUNK 1024u
+
+/* Up to CHUNK rows from @at on. */
+static int fill_chunk(const struct mr_rows *s, size_t at, struct mr_rows_out *chunk, mr_error *err)
+{
+    size_t left = s->n - at;
+    int rc;
+
+    mr_rows_out_free(chunk);
+    rc = mr_rows_out_begin(s, left < CHUNK ? (uint32_t)left : CHUNK, chunk, err);
+    while (rc == MR_OK && chunk->n < chunk->cap) {
+        rc = mr_rows_put(s, at++, chunk, err);
+    }
+    return rc;
+}
+
+int mr_rows_each_block(const struct mr_rows *s, int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
+                       mr_error *err)
+{
+    struct mr_rows_out chunk = {0};
+    size_t at = 0;
+    int rc = MR_OK;
+
+    while (rc == MR_OK && (at < s->n || chunk.n > 0)) {
+        mr_block *block = NULL;
+
+        if (chunk.n == 0) {
+            rc = fill_chunk(s, at, &chunk, err);
+            at += chunk.n;
+        }
+        if (rc == MR_OK) {
+            rc = mr_rows_out_take(&chunk, CHUNK, &block, err);
+        }
+        if (rc == MR_OK) {
+            rc = take(ctx, block, err);
+        }
+        mr_block_unref(block);
+    }
+    mr_rows_out_free(&chunk);
+    return rc;
+}
+
+static int put_state(void *ctx, const mr_block *rows, mr_error *err)
+{
+    return mr_state_put_block(ctx, rows, err);
+}
+
+int mr_rows_save(const struct mr_rows *s, struct mr_state_out *out, mr_error *err)
+{
+    mr_state_put_u64(out, s->n);
+    return mr_rows_each_block(s, put_state, out, err);
+}
+
+int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t n = 0;
+    int rc = mr_state_get_u64(in, &n, err);
+
+    while (rc == MR_OK && s->n < n) {
+        mr_block *block = NULL;
+
+        rc = mr_state_get_block(in, s->spec, &block, err);
+        if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
+            rc = mr_state_damaged(err);
+        }
+        for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
+            rc = mr_rows_add(s, block, r, err);
+        }
+        mr_block_unref(block);
+    }
+    return rc;
+}

@@ -55,4 +55,11 @@ bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, si
 int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err);
 void mr_rows_out_free(struct mr_rows_out *out);
 
+/* All rows in their order, in blocks; an error of @take ends it. The blocks are lent. */
+int mr_rows_each_block(const struct mr_rows *s, int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
+                       mr_error *err);
+/* As part of an iterator's state; restored into an empty bag. */
+int mr_rows_save(const struct mr_rows *s, struct mr_state_out *out, mr_error *err);
+int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err);
+
 #endif

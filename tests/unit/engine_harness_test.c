@@ -381,6 +381,94 @@ static mr_dataset *p_windows_of_windows(void)
     return expand_windows(make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0), 3);
 }
 
+/* The dataset in component @i of what @b takes, whose elements are those of @ds. */
+static mr_dataset *elements_like(mr_builder *b, uint32_t i, const mr_dataset *ds)
+{
+    const mr_spec *spec = mr_dataset_spec(ds);
+    struct mr_leaf_spec leaves[8];
+    struct mr_buf text = MR_BUF_INIT;
+
+    for (size_t k = 0; k < mr_spec_leaves(spec); k++) {
+        leaves[k] = *mr_spec_leaf(spec, k);
+    }
+    mr_spec_put_json(&text, leaves, mr_spec_leaves(spec), mr_spec_structure(spec));
+    struct mr_attr of = {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
+    mr_dataset *inner = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", i), of), b);
+    mr_buf_free(&text);
+    return inner;
+}
+
+/* Groups by x % 3 (or by what fails for 5), each as batches of @per; full with @size, or with key + 2. */
+static mr_dataset *groups_of(mr_dataset *ds, mr_function *key, int64_t size, int64_t per)
+{
+    struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_STRING}};
+    struct mr_leaf_spec parts[8];
+    struct mr_buf text = MR_BUF_INIT;
+    mr_function *functions[3] = {key, NULL, NULL};
+    mr_builder *b = NULL;
+    mr_spec *spec = NULL;
+    mr_dataset *out = NULL;
+
+    for (size_t k = 0; k < mr_spec_leaves(mr_dataset_spec(ds)); k++) {
+        parts[k] = *mr_spec_leaf(mr_dataset_spec(ds), k);
+    }
+    mr_buf_puts(&text, "[\"*\",{\"!dataset\":");
+    mr_spec_put_json(&text, parts, mr_spec_leaves(mr_dataset_spec(ds)), mr_spec_structure(mr_dataset_spec(ds)));
+    mr_buf_append(&text, "}]", 3);
+    CHECK_OK(mr_spec_new(leaves, 2, (const char *)text.data, &spec, e));
+    mr_buf_free(&text);
+    CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+    mr_spec_unref(spec);
+    functions[1] =
+        finish_dataset(b, make("padded_batch", elements_like(b, 1, ds), NULL, ATTRS(INT_ATTR("batch_size", per)), b));
+    if (size == 0) {
+        CHECK_OK(mr_spec_new(leaves, 1, NULL, &spec, e));
+        CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+        mr_spec_unref(spec);
+        uint32_t in[2] = {0, add_int(b, 2)};
+        uint32_t sum = add_op(b, "add", in, 2, NULL, 0);
+        functions[2] = finish(b, &sum, 1);
+    }
+    struct mr_attr window = INT_ATTR("window_size", size);
+    CHECK_OK(
+        mr_dataset_apply("group_by_window", &ds, 1, &window, size != 0, functions, size == 0 ? 3 : 2, NULL, &out, e));
+    mr_dataset_unref(ds);
+    for (int i = 0; i < 3; i++) {
+        mr_function_unref(functions[i]);
+    }
+    return out;
+}
+
+static mr_function *fn_mod(const mr_dataset *ds, int64_t by)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t in[2] = {0, add_int(b, by)};
+    uint32_t out = add_op(b, "floor_mod", in, 2, NULL, 0);
+
+    return finish(b, &out, 1);
+}
+
+static mr_dataset *p_group_by_window(void)
+{
+    mr_dataset *ds = make_range(0, 41, 1);
+
+    return groups_of(ds, fn_mod(ds, 3), 4, 4);
+}
+
+static mr_dataset *p_group_sizes(void)
+{
+    mr_dataset *ds = map_of(make_range(0, 41, 1), fn_text, 0, true);
+
+    return groups_of(ds, fn_mod(ds, 4), 0, 2);
+}
+
+static mr_dataset *p_group_fails(void)
+{
+    mr_dataset *ds = make_range(0, 20, 1);
+
+    return groups_of(ds, fn_divide(ds, 5), 2, 3);
+}
+
 /* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset.
  */
 static mr_dataset *p_nested(void)
@@ -485,6 +573,9 @@ static const struct pipeline pipelines[] = {
     {.name = "windows that overlap", .make = p_window_overlap},
     {.name = "windows with gaps", .make = p_window_gaps},
     {.name = "windows of windows", .make = p_windows_of_windows},
+    {.name = "group_by_window", .make = p_group_by_window, .by_value = true},
+    {.name = "groups with sizes of their own", .make = p_group_sizes, .by_value = true},
+    {.name = "groups whose keys fail", .make = p_group_fails, .by_value = true},
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
     {.name = "everything", .make = p_everything, .by_value = true},

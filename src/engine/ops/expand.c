@@ -2,16 +2,23 @@
 
 #include "base/rng.h"
 
-int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn, mr_error *err)
 {
-    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
-    int rc = mr_env_expansion(head->env, head->ds->functions[0], &e->expansion, err);
+    int rc = mr_env_expansion(head->env, fn, &e->expansion, err);
 
     e->head = head;
     if (rc == MR_OK && e->expansion->program != NULL) {
         /* The projection has the captures of the function itself. */
-        rc = mr_apply_init(&e->apply, head, head->ds->functions[0], e->expansion->program, err);
+        rc = mr_apply_init(&e->apply, head, fn, e->expansion->program, err);
     }
+    return rc;
+}
+
+int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
+    int rc = mr_expander_prepare(e, head, head->ds->functions[0], err);
+
     below.feeds_expansion = true;
     return rc == MR_OK ? mr_op_open(&below, head->ds->inputs[0], &e->input, err) : rc;
 }
@@ -53,17 +60,11 @@ static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound 
     return rc;
 }
 
-int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret, mr_error *err)
+int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret, mr_error *err)
 {
-    struct mr_pull one = mr_pull_rows(pull, 1);
     struct mr_bound *bound = NULL;
-    mr_block *row = NULL;
-    int rc = mr_op_pull(e->input, &one, &row, err);
+    int rc = bind_row(e, row, &bound, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = bind_row(e, row, &bound, err);
     if (rc == MR_OK) {
         uint64_t stream = mr_mix64(mr_mix64(e->head->stream ^ e->head->path) + 1 + e->index);
 
@@ -77,7 +78,19 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
     }
     e->index++; /* an element that fails is done with */
     mr_bound_unref(bound);
-    mr_block_unref(row);
+    return rc;
+}
+
+int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret, mr_error *err)
+{
+    struct mr_pull one = mr_pull_rows(pull, 1);
+    mr_block *row = NULL;
+    int rc = mr_op_pull(e->input, &one, &row, err);
+
+    if (rc == MR_OK) {
+        rc = mr_expander_expand(e, row, ret, err);
+        mr_block_unref(row);
+    }
     return rc;
 }
 

@@ -7,13 +7,18 @@
 
 struct mr_expander {
     struct mr_op_iter *head;
-    struct mr_op_iter *input;
+    struct mr_op_iter *input; /* NULL: rows are handed in */
     const struct mr_expansion *expansion;
     struct mr_apply apply; /* of the expansion's program, if it has one */
     uint64_t index;        /* of the next element of the input */
 };
 
-/* Opens the input too. */
+/* For function @fn of @head, and rows that are handed in. */
+int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn, mr_error *err);
+/* The iterator over what the one row of @row expands to; it counts as an element also when it fails. */
+int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret, mr_error *err);
+
+/* For the first function, and the elements of the input, which it opens. */
 int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err);
 void mr_expander_free(struct mr_expander *e); /* one that was never initialised is fine */
 

@@ -22,6 +22,7 @@ extern const struct mr_operator mr_operator_flat_map;
 extern const struct mr_operator mr_operator_from_dataset_id;
 extern const struct mr_operator mr_operator_from_tensor_slices;
 extern const struct mr_operator mr_operator_from_tensors;
+extern const struct mr_operator mr_operator_group_by_window;
 extern const struct mr_operator mr_operator_ignore_errors;
 extern const struct mr_operator mr_operator_interleave;
 extern const struct mr_operator mr_operator_map;

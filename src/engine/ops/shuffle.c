@@ -174,40 +174,7 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     return mr_rows_out_take(&it->out, pull->rows, ret, err);
 }
 
-/* ---- state: the buffer in its order, as blocks ---- */
-
-#define CHUNK 1024u
-
-static int save_rows(struct shuffle_iter *it, struct mr_state_out *out, mr_error *err)
-{
-    struct mr_rows_out chunk = {0};
-    size_t at = 0;
-    int rc = MR_OK;
-
-    mr_state_put_u64(out, it->rows.n);
-    while (rc == MR_OK && (at < it->rows.n || chunk.n > 0)) {
-        mr_block *block = NULL;
-
-        if (chunk.n == 0) {
-            size_t left = it->rows.n - at;
-
-            mr_rows_out_free(&chunk);
-            rc = mr_rows_out_begin(&it->rows, left < CHUNK ? (uint32_t)left : CHUNK, &chunk, err);
-            while (rc == MR_OK && chunk.n < chunk.cap) {
-                rc = mr_rows_put(&it->rows, at++, &chunk, err);
-            }
-        }
-        if (rc == MR_OK) {
-            rc = mr_rows_out_take(&chunk, CHUNK, &block, err);
-        }
-        if (rc == MR_OK) {
-            rc = mr_state_put_block(out, block, err);
-        }
-        mr_block_unref(block);
-    }
-    mr_rows_out_free(&chunk);
-    return rc;
-}
+/* ---- state ---- */
 
 static int save_rest(const mr_block *block, uint32_t used, struct mr_state_out *out, mr_error *err)
 {
@@ -236,7 +203,7 @@ static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
     mr_state_put_u64(out, it->ended);
     rc = save_rest(it->pending, it->used, out, err);
     if (rc == MR_OK) {
-        rc = save_rows(it, out, err);
+        rc = mr_rows_save(&it->rows, out, err);
     }
     /* What was drawn and not given: rows of different ranks, so one block each. */
     mr_state_put_u64(out, it->out.gather.rows);
@@ -244,26 +211,6 @@ static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
         rc = mr_state_put_block(out, it->out.gather.parts[i].block, err);
     }
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
-}
-
-static int restore_rows(struct shuffle_iter *it, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t n = 0;
-    int rc = mr_state_get_u64(in, &n, err);
-
-    while (rc == MR_OK && it->rows.n < n) {
-        mr_block *block = NULL;
-
-        rc = mr_state_get_block(in, it->base.head.ds->spec, &block, err);
-        if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
-            rc = mr_state_damaged(err);
-        }
-        for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
-            rc = mr_rows_add(&it->rows, block, r, err);
-        }
-        mr_block_unref(block);
-    }
-    return rc;
 }
 
 static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -288,7 +235,7 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
         rc = mr_state_get_block(in, head->ds->spec, &it->pending, err);
     }
     if (rc == MR_OK) {
-        rc = restore_rows(it, in, err);
+        rc = mr_rows_restore(&it->rows, in, err);
     }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err);

@@ -11,6 +11,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_from_dataset_id,
     &mr_operator_from_tensor_slices,
     &mr_operator_from_tensors,
+    &mr_operator_group_by_window,
     &mr_operator_ignore_errors,
     &mr_operator_interleave,
     &mr_operator_map,

@@ -1,0 +1,648 @@
+/*
+ * group_by_window: elements are put together by a key; a group that has its number of elements, and at the end each
+ * group in the order of the keys, becomes a dataset, of which a function makes the one that is read.
+ *
+ * Groups hold copies of small elements, and references to large ones (engine/rows.h), within the memory budget.
+ */
+#include "engine/nested.h"
+#include "engine/ops/expand.h"
+#include "engine/rows.h"
+
+#include <inttypes.h>
+
+struct group {
+    int64_t key;
+    uint64_t size; /* when it is full */
+    struct mr_rows rows;
+};
+
+struct group_iter {
+    struct mr_unary_iter base;
+    struct mr_apply key;
+    struct mr_apply size;       /* program NULL: there is no such function */
+    uint64_t window_size;       /* then this */
+    struct mr_expander reduce;  /* (key, dataset) -> dataset */
+    struct mr_op_iter *current; /* what it made of the last group; NULL: was read to its end */
+    struct group **groups;      /* sorted by key */
+    size_t n;
+    size_t cap;
+    struct group *full; /* to be read next */
+    bool ended;
+    struct mr_apply_input in;
+    /* Elements with their keys, not in a group yet from `at` on. Behind the last key is one that failed, or nothing. */
+    mr_block *rows;
+    mr_block *keys; /* may be NULL: the first one failed */
+    uint32_t at;
+    int failed;
+    mr_error failure;
+};
+
+/* ---- infer ---- */
+
+/* (key, dataset of @elements) */
+static int reduce_spec(const mr_spec *elements, mr_spec **ret, mr_error *err)
+{
+    const struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_STRING}};
+    struct mr_leaf_spec *parts = NULL;
+    struct mr_buf structure = MR_BUF_INIT;
+    int rc = mr_spec_copy_leaves(elements, &parts, err);
+
+    if (rc == MR_OK) {
+        mr_buf_puts(&structure, "[\"*\",{\"!dataset\":");
+        mr_spec_put_json(&structure, parts, mr_spec_leaves(elements), mr_spec_structure(elements));
+        mr_buf_puts(&structure, "}]");
+        mr_buf_append(&structure, "", 1);
+        rc = structure.failed ? mr_error_nomem(err) : mr_spec_new(leaves, 2, (const char *)structure.data, ret, err);
+    }
+    mr_buf_free(&structure);
+    mr_free(parts);
+    return rc;
+}
+
+/* The function from keys to sizes. */
+static int check_size_function(const struct mr_infer *in, mr_error *err)
+{
+    const struct mr_leaf_spec key = {.dtype = MR_INT64};
+    mr_spec *keys = NULL;
+    int rc = mr_spec_new(&key, 1, NULL, &keys, err);
+
+    if (rc == MR_OK) {
+        rc = mr_infer_function(in, 2, MR_FUNCTION_KEY, keys, err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "window_size_func");
+        }
+    }
+    mr_spec_unref(keys);
+    return rc;
+}
+
+static int group_infer(struct mr_infer *in, mr_error *err)
+{
+    bool has_size = mr_infer_attr(in, "window_size") != NULL;
+    mr_spec *group = NULL;
+    int rc;
+
+    if (has_size == (in->nfunctions > 2)) {
+        return mr_error_set(err, MR_EINVAL, "takes either argument 'window_size' or a window_size_func");
+    }
+    rc = reduce_spec(in->inputs[0]->spec, &group, err);
+    if (rc == MR_OK) {
+        rc = mr_infer_function(in, 1, MR_FUNCTION_DATASET, group, err);
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "reduce_func");
+        }
+    }
+    mr_spec_unref(group);
+    if (rc == MR_OK && !has_size) {
+        rc = check_size_function(in, err);
+    }
+    if (rc == MR_OK) {
+        int64_t n = in->inputs[0]->cardinality;
+
+        in->spec = mr_spec_ref(in->functions[1]->spec);
+        in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    }
+    return rc;
+}
+
+/* ---- open ---- */
+
+static int open_function(const struct mr_op_iter *head, size_t i, struct mr_apply *apply, mr_error *err)
+{
+    mr_function *fn = head->ds->functions[i];
+    mr_program *program = NULL;
+    int rc = mr_env_program(head->env, fn, &program, err);
+
+    return rc == MR_OK ? mr_apply_init(apply, head, fn, program, err) : rc;
+}
+
+static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct group_iter *it = (struct group_iter *)head;
+    int64_t size = 0;
+    int rc = mr_op_int(head, "window_size", 1, &size, err);
+
+    it->window_size = (uint64_t)size;
+    if (rc == MR_OK) {
+        rc = open_function(head, 0, &it->key, err);
+    }
+    if (rc == MR_OK && head->ds->nfunctions > 2) {
+        rc = open_function(head, 2, &it->size, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_expander_prepare(&it->reduce, head, head->ds->functions[1], err);
+    }
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+/* ---- groups ---- */
+
+/* Where the group of @key is, or would be. */
+static size_t place_of(const struct group_iter *it, int64_t key)
+{
+    size_t low = 0;
+    size_t high = it->n;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (it->groups[mid]->key < key) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+static void group_free(struct group *g)
+{
+    if (g != NULL) {
+        mr_rows_free(&g->rows);
+        mr_free(g);
+    }
+}
+
+/* The value of a scalar in the one column of @block. */
+static int scalar_at(const mr_block *block, uint32_t row, int64_t *ret, mr_error *err)
+{
+    const struct mr_column *c = mr_block_column(block, 0);
+
+    if (c->rank != 0) {
+        return mr_error_set(err, MR_EINVAL, "the function gave a tensor of %u dimensions, it must be a scalar",
+                            c->rank);
+    }
+    *ret = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[row] : row];
+    return MR_OK;
+}
+
+static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_error *err)
+{
+    struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &key};
+    mr_block *in = NULL;
+    mr_block *out = NULL;
+    uint32_t bad;
+    int64_t size = 0;
+    int rc;
+
+    if (it->size.program == NULL) {
+        *ret = it->window_size;
+        return MR_OK;
+    }
+    rc = mr_block_new(1, &column, 1, &in, err);
+    if (rc == MR_OK) {
+        rc = mr_apply_run(&it->size, in, it->in.index + it->at, &out, &bad, err);
+    }
+    if (rc == MR_OK) {
+        rc = scalar_at(out, 0, &size, err);
+    }
+    if (rc == MR_OK && size < 1) {
+        rc = mr_error_set(err, MR_EINVAL, "the window size of key %" PRId64 " is %" PRId64 ", it must be at least 1",
+                          key, size);
+    }
+    mr_block_unref(in);
+    mr_block_unref(out);
+    *ret = (uint64_t)size;
+    return rc;
+}
+
+static int make_room(struct group_iter *it, mr_error *err)
+{
+    if (it->n < it->cap) {
+        return MR_OK;
+    }
+    size_t cap = it->cap * 2 + 16;
+    struct group **bigger = mr_reallocarray(it->groups, cap, sizeof(struct group *));
+    if (bigger == NULL) {
+        return mr_error_nomem(err);
+    }
+    it->groups = bigger;
+    it->cap = cap;
+    return MR_OK;
+}
+
+static int new_group(struct group_iter *it, size_t place, int64_t key, uint64_t size, mr_error *err)
+{
+    struct group *g = NULL;
+    int rc = make_room(it, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    g = mr_calloc(1, sizeof *g);
+    if (g == NULL) {
+        return mr_error_nomem(err);
+    }
+    g->key = key;
+    g->size = size;
+    mr_rows_init(&g->rows, it->base.head.env, it->base.head.ds->inputs[0]->spec);
+    memmove(it->groups + place + 1, it->groups + place, (it->n - place) * sizeof(struct group *));
+    it->groups[place] = g;
+    it->n++;
+    return MR_OK;
+}
+
+static void remove_group(struct group_iter *it, struct group *g)
+{
+    size_t place = place_of(it, g->key);
+
+    it->n--;
+    memmove(it->groups + place, it->groups + place + 1, (it->n - place) * sizeof(struct group *));
+    group_free(g);
+}
+
+static int over_budget(const struct group_iter *it, mr_error *err)
+{
+    size_t rows = 0;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < it->n; i++) {
+        rows += it->groups[i]->rows.n;
+        bytes += mr_rows_bytes(&it->groups[i]->rows);
+    }
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, the memory budget is %zu", rows,
+                        it->n, bytes, it->base.head.env->budget_bytes);
+}
+
+/* ---- elements into groups ---- */
+
+/* At least so many elements are missing, or one. */
+static uint64_t missing(const struct group_iter *it)
+{
+    uint64_t least = it->size.program == NULL ? it->window_size : UINT64_MAX;
+
+    for (size_t i = 0; i < it->n && least > 1; i++) {
+        uint64_t left = it->groups[i]->size - it->groups[i]->rows.n;
+
+        least = left < least ? left : least;
+    }
+    return least < UINT64_MAX ? least : 1;
+}
+
+/* Elements and their keys. */
+static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    struct mr_pull below = mr_pull_rows(pull, missing(it));
+    uint32_t bad = 0;
+    int rc = mr_apply_next(&it->in, it->base.input, &below, &it->rows, err);
+
+    if (rc == MR_END) {
+        it->ended = true;
+        return MR_OK;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->at = 0;
+    it->failed = mr_apply_run(&it->key, it->rows, it->in.index, &it->keys, &bad, &it->failure);
+    if (it->failed == MR_OK && mr_block_rows(it->keys) != mr_block_rows(it->rows)) {
+        return mr_error_set(err, MR_EINTERNAL, "%u keys for %u elements", mr_block_rows(it->keys),
+                            mr_block_rows(it->rows));
+    }
+    return MR_OK;
+}
+
+static void drop_rows(struct group_iter *it)
+{
+    mr_block_unref(it->rows);
+    mr_block_unref(it->keys);
+    it->rows = NULL;
+    it->keys = NULL;
+    it->at = 0;
+    it->failed = MR_OK;
+}
+
+/* One element is an error and no part of a group: those behind it are looked at again. */
+static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failure, mr_error *err)
+{
+    (void)mr_op_fail(&it->base.head, it->in.index + row, rc, failure);
+    int kept = mr_apply_keep(&it->in, it->rows, row, err);
+    if (kept != MR_OK) {
+        return kept;
+    }
+    drop_rows(it);
+    if (err != NULL) {
+        *err = *failure;
+    }
+    return rc;
+}
+
+/* The element at `at`, whose key is known. */
+static int absorb_one(struct group_iter *it, mr_error *err)
+{
+    int64_t key = 0;
+    uint64_t size = 0;
+    int rc = scalar_at(it->keys, it->at, &key, err);
+    size_t place = rc == MR_OK ? place_of(it, key) : 0;
+
+    if (rc == MR_OK && (place == it->n || it->groups[place]->key != key)) {
+        rc = size_of(it, key, &size, err);
+        if (rc == MR_OK) {
+            rc = new_group(it, place, key, size, err);
+        }
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    struct group *g = it->groups[place];
+    rc = mr_rows_add(&g->rows, it->rows, it->at, err);
+    if (rc == MR_EEXHAUSTED) {
+        rc = over_budget(it, err);
+    }
+    if (rc == MR_OK) {
+        it->at++;
+        it->full = g->rows.n >= g->size ? g : NULL;
+    }
+    return rc;
+}
+
+/* Elements into their groups, until one is full or there are no more. */
+static int absorb(struct group_iter *it, mr_error *err)
+{
+    uint32_t good = it->keys != NULL ? mr_block_rows(it->keys) : 0;
+
+    while (it->at < good && it->full == NULL) {
+        mr_error failure;
+        int rc = absorb_one(it, &failure);
+
+        if (rc == MR_EEXHAUSTED) { /* it stays where it is */
+            if (err != NULL) {
+                *err = failure;
+            }
+            return mr_op_fail(&it->base.head, it->in.index + it->at, rc, err);
+        }
+        if (rc != MR_OK) {
+            return give_up(it, it->at, rc, &failure, err);
+        }
+    }
+    if (it->at < good) {
+        return MR_OK;
+    }
+    if (it->failed != MR_OK) {
+        return it->full == NULL ? give_up(it, good, it->failed, &it->failure, err) : MR_OK;
+    }
+    it->in.index += good;
+    drop_rows(it);
+    return MR_OK;
+}
+
+/* ---- groups into datasets ---- */
+
+struct writing {
+    struct mr_buf bytes;
+    mr_origin *origin;
+};
+
+static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
+{
+    struct writing *w = ctx;
+    int rc = mr_nested_append(&w->bytes, rows, err);
+
+    return rc == MR_OK ? mr_origin_add(&w->origin, mr_block_origin(rows), err) : rc;
+}
+
+/* (key, dataset) of a group. */
+static int group_row(const struct group *g, mr_block **ret, mr_error *err)
+{
+    struct writing w = {.bytes = MR_BUF_INIT};
+    uint64_t offsets[2] = {0, 0};
+    int rc = mr_rows_each_block(&g->rows, write_rows, &w, err);
+
+    if (rc == MR_OK) {
+        struct mr_column columns[2] = {
+            {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &g->key},
+            {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = w.bytes.data},
+        };
+
+        offsets[1] = w.bytes.len;
+        rc = mr_block_new(1, columns, 2, ret, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_add_origin(ret, w.origin, err);
+        if (rc != MR_OK) {
+            mr_block_unref(*ret);
+        }
+    }
+    mr_origin_unref(w.origin);
+    mr_buf_free(&w.bytes);
+    return rc;
+}
+
+/* Begin to read the group that is full. */
+static int flush(struct group_iter *it, mr_error *err)
+{
+    mr_block *row = NULL;
+    int rc = group_row(it->full, &row, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    remove_group(it, it->full);
+    it->full = NULL;
+    rc = mr_expander_expand(&it->reduce, row, &it->current, err);
+    mr_block_unref(row);
+    return rc;
+}
+
+/* One step on the way to the next group. MR_END: there is none. */
+static int step(struct group_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    if (it->full != NULL) {
+        return flush(it, err);
+    }
+    if (it->rows != NULL) {
+        return absorb(it, err);
+    }
+    if (!it->ended) {
+        return fetch(it, pull, err);
+    }
+    it->full = it->n > 0 ? it->groups[0] : NULL;
+    return it->full != NULL ? MR_OK : MR_END;
+}
+
+static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct group_iter *it = (struct group_iter *)head;
+    int rc = MR_OK;
+
+    while (rc == MR_OK) {
+        if (it->current != NULL) {
+            rc = mr_op_pull(it->current, pull, ret, err);
+            if (rc != MR_END) {
+                return rc;
+            }
+            mr_op_close(it->current);
+            it->current = NULL;
+        }
+        rc = mr_op_interrupted(head, pull, err);
+        if (rc == MR_OK) {
+            rc = step(it, pull, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- state ---- */
+
+/* The elements that are in no group yet. Their keys are found again. */
+static int save_rows(const struct group_iter *it, struct mr_state_out *out, mr_error *err)
+{
+    struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
+    mr_block *rows = NULL;
+    int rc = MR_OK;
+
+    if (it->rows != NULL) {
+        rc = mr_block_slice(it->rows, it->at, mr_block_rows(it->rows) - it->at, &rows, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_put_block(out, rows, err);
+    }
+    mr_block_unref(rows);
+    return rc == MR_OK ? mr_apply_save(&in, out, err) : rc;
+}
+
+static int group_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct group_iter *it = (struct group_iter *)head;
+    int rc = save_rows(it, out, err);
+
+    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, it->reduce.index);
+    mr_state_put_u64(out, it->n);
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        mr_state_put_u64(out, (uint64_t)it->groups[i]->key);
+        mr_state_put_u64(out, it->groups[i]->size);
+        rc = mr_rows_save(&it->groups[i]->rows, out, err);
+    }
+    mr_state_put_u64(out, it->current != NULL);
+    if (rc == MR_OK && it->current != NULL) {
+        rc = mr_expander_save_inner(it->current, out, err);
+    }
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    const mr_spec *spec = it->base.head.ds->inputs[0]->spec;
+    mr_block *rows = NULL;
+    mr_block *all = NULL;
+    int rc = mr_state_get_block(in, spec, &rows, err);
+
+    if (rc == MR_OK) {
+        rc = mr_apply_restore(&it->in, spec, in, err);
+    }
+    if (rc == MR_OK && rows != NULL && it->in.rest != NULL) {
+        const mr_block *both[2] = {rows, it->in.rest};
+
+        rc = mr_block_concat(both, 2, &all, err);
+        mr_block_unref(rows);
+        rows = all;
+    }
+    if (rc == MR_OK && rows != NULL) {
+        mr_block_unref(it->in.rest);
+        it->in.rest = rows;
+        rows = NULL;
+    }
+    mr_block_unref(rows);
+    return rc;
+}
+
+static int restore_group(struct group_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t key = 0;
+    uint64_t size = 0;
+    int rc = mr_state_get_u64(in, &key, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &size, err);
+    }
+    if (rc == MR_OK && (size == 0 || (it->n > 0 && it->groups[it->n - 1]->key >= (int64_t)key))) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK) {
+        rc = new_group(it, it->n, (int64_t)key, size, err);
+    }
+    if (rc == MR_OK) {
+        struct group *g = it->groups[it->n - 1];
+
+        rc = mr_rows_restore(&g->rows, in, err);
+        if (rc == MR_OK && g->rows.n >= size) {
+            it->full = it->full == NULL ? g : it->full;
+        }
+    }
+    return rc;
+}
+
+static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct group_iter *it = (struct group_iter *)head;
+    uint64_t ended = 0;
+    uint64_t groups = 0;
+    uint64_t reading = 0;
+    int rc = restore_rows(it, in, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &ended, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &it->reduce.index, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, in->left, &groups, err);
+    }
+    it->ended = ended != 0;
+    for (uint64_t i = 0; i < groups && rc == MR_OK; i++) {
+        rc = restore_group(it, in, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_state_get_bounded(in, 1, &reading, err);
+    }
+    if (rc == MR_OK && reading != 0) {
+        rc = mr_expander_restore_inner(&it->reduce, in, &it->current, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void group_close(struct mr_op_iter *head)
+{
+    struct group_iter *it = (struct group_iter *)head;
+
+    mr_op_close(it->current);
+    for (size_t i = 0; i < it->n; i++) {
+        group_free(it->groups[i]);
+    }
+    mr_free(it->groups);
+    drop_rows(it);
+    mr_block_unref(it->in.rest);
+    mr_apply_free(&it->key);
+    mr_apply_free(&it->size);
+    mr_expander_free(&it->reduce);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run group_run = {
+    .size = sizeof(struct group_iter),
+    .open = group_open,
+    .pull = group_pull,
+    .save = group_save,
+    .restore = group_restore,
+    .close = group_close,
+};
+
+static const struct mr_arg group_args[] = {
+    {.name = "window_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_group_by_window = {
+    .name = "group_by_window",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_KEY,
+    .min_more_functions = 1,
+    .max_more_functions = 2,
+    .args = group_args,
+    .infer = group_infer,
+    .run = &group_run,
+};
