@@ -80,6 +80,11 @@ is_inf = _unary("is_inf", "Whether x is infinite, element-wise.")
 is_finite = _unary("is_finite", "Whether x is finite, element-wise.")
 
 
+def assert_(x, condition, message):
+    """@x, where the scalar @condition holds; InvalidArgumentError with @message where it does not."""
+    return apply1("assert", [x, condition], AttrTable().bytes("message", message), same_dtype=False)
+
+
 def abs_(x, name=None):
     """The absolute value, element-wise."""
     dtype = dtype_of(x)

@@ -185,6 +185,17 @@ def _spec_from_json(args):
                                     TensorSpec(None if leaf[1:] == [None] else leaf[1:], leaf[0]) for leaf in table])
 
 
+def to_json(ptr):
+    """What stands behind "!dataset" in a structure, for elements of this mr_spec (<millrace/spec.h>)."""
+    structure = structure_of(ptr)
+    table = []
+    for leaf, node in zip(leaves_of(ptr), _structure.leaf_nodes(structure), strict=True):
+        dims = leaf.shape.dims
+        entry = [leaf.dtype.name, *([None] if dims is None else [-1 if d is None else d for d in dims])]
+        table.append(None if _structure.dataset_of(node) else entry)
+    return [table, structure]
+
+
 def flatten_spec(element_spec):
     """(TensorSpecs, structure) of nested TensorSpecs. TypeError names what is none."""
     leaves, structure = _structure.flatten(element_spec)

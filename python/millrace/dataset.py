@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from . import _ffi, _padding, _spec, _structure, errors
+from . import _ffi, _grouping, _padding, _spec, _structure, errors
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
 from ._iterator import NumpyIterator
@@ -251,7 +251,13 @@ class Dataset:
         @padding_values are for all components, or in the structure of the elements; None or -1 in a shape is the longest
         of the batch. By default shapes are those of element_spec, and values 0 or an empty string.
         """
+        return self._padded_batch(batch_size, padded_shapes, padding_values, drop_remainder)
+
+    def _padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder, unknown_size=None):
+        """padded_batch(), where unknown dimensions may be given, also as a tensor: @unknown_size."""
         attrs = _number(AttrTable(), "batch_size", batch_size)
+        if unknown_size is not None:
+            _number(attrs, "unknown_size", unknown_size)
         if padded_shapes is not None:
             attrs.ints("padded_shapes", _padding.shapes_argument(self._structure, padded_shapes))
         if padding_values is not None:
@@ -269,6 +275,29 @@ class Dataset:
         if shift is not None:
             _number(attrs, "shift", shift)
         return _apply("window", [self], _flag(_number(attrs, "stride", stride), "drop_remainder", drop_remainder))
+
+    def group_by_window(self, key_func, reduce_func, window_size=None, window_size_func=None, name=None):
+        """
+        Elements put together by the int64 that @key_func gives for them. A group of @window_size elements (or of what
+        @window_size_func says for its key), and at the end what is left of each group in the order of the keys, becomes the
+        dataset reduce_func(key, dataset of its elements).
+        """
+        if (window_size is None) == (window_size_func is None):
+            raise ValueError("group_by_window takes either window_size or window_size_func")
+        functions = _grouping.functions_of(self, key_func, reduce_func, window_size_func)
+        attrs = AttrTable() if window_size is None else _number(AttrTable(), "window_size", window_size)
+        return _apply("group_by_window", [self], attrs, functions)
+
+    def bucket_by_sequence_length(self, element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes=None,
+                                  padding_values=None, pad_to_bucket_boundary=False, no_padding=False,
+                                  drop_remainder=False, name=None):
+        """
+        Batches of elements of about one length, padded to the longest of each batch. Bucket k takes lengths below
+        bucket_boundaries[k], the last one all others; its batches have bucket_batch_sizes[k] elements.
+        @pad_to_bucket_boundary pads unknown dimensions to the boundary - 1; a longer element is then an error.
+        """
+        return _grouping.bucket(self, element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes,
+                                padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)
 
     def take(self, count, name=None):
         """The first @count elements (-1: all)."""
@@ -377,10 +406,8 @@ class Dataset:
 
     # ---- not built ----
 
-    bucket_by_sequence_length = _absent("bucket_by_sequence_length", "sort or batch outside of the pipeline")
     cache = _absent("cache", "datasets are read again in each pass")
     enumerate = _absent("enumerate", "zip with Dataset.range: Dataset.zip(Dataset.range(n), ds)")
-    group_by_window = _absent("group_by_window", "there is no replacement yet")
     ragged_batch = _absent("ragged_batch", "use padded_batch")
     rebatch = _absent("rebatch", "batch after everything else")
     reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")

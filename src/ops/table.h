@@ -11,6 +11,7 @@
     X(argmax) \
     X(argmin) \
     X(as_string) \
+    X(assert) \
     X(bitwise_and) \
     X(bitwise_or) \
     X(bitwise_xor) \

@@ -235,3 +235,89 @@ def test_a_window_beyond_the_memory_budget_says_so():
     options.autotune.ram_budget = 1 << 16
     with pytest.raises(mr.errors.ResourceExhaustedError, match=r"window.*elements.*bytes.*budget"):
         list(Dataset.range(1 << 20).window(1 << 20).with_options(options))
+
+
+# ---- group_by_window, bucket_by_sequence_length ----
+
+
+def test_group_by_window_gives_full_groups_then_what_is_left():
+    ds = Dataset.range(11).group_by_window(lambda x: x % 3, lambda key, group: group.batch(10), window_size=2)
+    assert values(ds) == [[0, 3], [1, 4], [2, 5], [6, 9], [7, 10], [8]]
+    assert ds.element_spec == mr.TensorSpec([None], mr.int64) and ds.cardinality() == mr.UNKNOWN_CARDINALITY
+    keyed = Dataset.range(10).group_by_window(
+        lambda x: x % 2, lambda key, group: group.map(lambda x: (key, x)).batch(2),
+        window_size_func=lambda key: mr.cast(key + 3, mr.int64))
+    assert [(k.tolist(), x.tolist()) for k, x in keyed] == [
+        ([0, 0], [0, 2]), ([0], [4]), ([1, 1], [1, 3]), ([1, 1], [5, 7]), ([0, 0], [6, 8]), ([1], [9])]
+    structured = Dataset.zip({"n": Dataset.range(6), "s": Dataset.range(6).map(mr.strings.as_string)}).group_by_window(
+        lambda d: d["n"] // 4, lambda key, group: group.batch(3), 3)
+    assert [(d["n"].tolist(), list(d["s"])) for d in structured] == [
+        ([0, 1, 2], [b"0", b"1", b"2"]), ([3], [b"3"]), ([4, 5], [b"4", b"5"])]
+
+
+def test_group_by_window_refuses_wrong_arguments():
+    ds = Dataset.range(4)
+    for sizes in ({}, {"window_size": 2, "window_size_func": lambda k: k}):
+        with pytest.raises(ValueError, match="window_size"):
+            ds.group_by_window(lambda x: x, lambda k, g: g, **sizes)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="scalar int64.*float32"):
+        ds.group_by_window(lambda x: mr.cast(x, mr.float32), lambda k, g: g, 2)
+    with pytest.raises(TypeError, match="returns a Dataset"):
+        ds.group_by_window(lambda x: x, lambda k, g: k, 2)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="window_size"):
+        ds.group_by_window(lambda x: x, lambda k, g: g, 0)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="window size of key 0 is 0"):
+        list(ds.group_by_window(lambda x: x, lambda k, g: g, window_size_func=lambda k: k))
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 16
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"group_by_window.*elements in 7 groups hold.*bytes.*budget"):
+        list(Dataset.range(1 << 20).group_by_window(lambda x: x % 7, lambda k, g: g, 1 << 20).with_options(options))
+
+
+def reference_buckets(lengths, boundaries, sizes, drop):
+    groups, out = {}, []
+    for n in lengths:
+        k = sum(b <= n for b in boundaries)
+        groups.setdefault(k, []).append(n)
+        if len(groups[k]) == sizes[k]:
+            out.append((k, groups.pop(k)))
+    return out + [(k, g) for k, g in sorted(groups.items()) if not drop]
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("mode", ["longest", "boundary", "none"])
+def test_bucket_by_sequence_length(mode, drop):
+    random = np.random.default_rng(7)
+    boundaries, sizes = [3, 6, 9], [4, 3, 2, 2]
+    lengths = random.integers(1, 9 if mode == "boundary" else 14, 60).tolist()
+    ds = vectors(*lengths)
+    if mode == "none":
+        ds = ds.map(lambda x: mr.size(x))  # no padding wants one shape
+    got = ds.bucket_by_sequence_length(mr.size if mode != "none" else lambda n: n, boundaries, sizes, padding_values=None,
+                                       pad_to_bucket_boundary=mode == "boundary", no_padding=mode == "none",
+                                       drop_remainder=drop)
+    want = reference_buckets(lengths, boundaries, sizes, drop)
+    rows = list(got)
+    assert len(rows) == len(want)
+    for x, (k, group) in zip(rows, want):
+        if mode == "none":
+            assert x.tolist() == group
+            continue
+        width = boundaries[k] - 1 if mode == "boundary" else max(group)
+        assert x.tolist() == [list(range(1, n + 1)) + [0] * (width - n) for n in group]
+
+
+def test_bucket_by_sequence_length_takes_shapes_and_refuses():
+    pairs = Dataset.zip((vectors(1, 2, 5), vectors(2, 1, 1, dtype=np.float32)))
+    got = list(pairs.bucket_by_sequence_length(lambda a, b: mr.shape(a)[0], [4], [2, 1], padded_shapes=([None], [3]),
+                                               padding_values=(-1, 9.0)))
+    assert [(a.tolist(), b.tolist()) for a, b in got] == [([[1, -1], [1, 2]], [[1, 2, 9], [1, 9, 9]]),
+                                                          ([[1, 2, 3, 4, 5]], [[1, 9, 9]])]
+    with pytest.raises(ValueError, match="bucket_batch_sizes"):
+        vectors(1).bucket_by_sequence_length(mr.size, [3], [2])
+    long = vectors(1, 2, 7, 1).bucket_by_sequence_length(mr.size, [4], [1, 1], pad_to_bucket_boundary=True)
+    it = iter(long)
+    assert next(it).tolist() == [[1, 0, 0]] and next(it).tolist() == [[1, 2, 0]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="not shorter than the last of bucket_boundaries, 4"):
+        next(it)
+    assert next(it).tolist() == [[1, 0, 0]]

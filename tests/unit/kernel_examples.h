@@ -122,6 +122,8 @@ static const struct kernel_example kernel_examples[] = {
     {"zeros_like", "float32[n]", "", "string[]"},
     {"ones_like", "bool[2]", "", "string[]"},
     {"ones_like", "float16[n]", "", NULL},
+    {"assert", "string[n] bool[]{1,1}", "message=\"it is not so\"", "int32[] int32[]"},
+    {"assert", "float32[2] bool[]{1,1}", "message=\"it is not so\"", "int32[] bool[2]"},
     {"identity", "string[n]", "", NULL},
     {"identity", "float32[2]", "", NULL},
     {"reshape", "int32[6]", "shape=<2,-1>", "int32[5]"},

@@ -174,9 +174,18 @@ static int padded_batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ct
     struct batch_iter *it = (struct batch_iter *)head;
     const struct mr_attr *shapes = mr_attr_find(head->ds->attrs, head->ds->nattrs, "padded_shapes");
     const struct mr_attr *padding = mr_attr_find(head->ds->attrs, head->ds->nattrs, "padding_values");
+    int64_t unknown = MR_DIM_UNKNOWN;
     int rc = padded_leaves(head->ds->inputs[0]->spec, shapes, &it->shapes, err);
 
     it->padding = padding != NULL ? padding->block : NULL;
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "unknown_size", MR_DIM_UNKNOWN, &unknown, err);
+    }
+    for (size_t i = 0; rc == MR_OK && i < mr_spec_leaves(head->ds->spec); i++) {
+        for (int d = 0; d < it->shapes[i].rank; d++) {
+            it->shapes[i].dims[d] = it->shapes[i].dims[d] == MR_DIM_UNKNOWN ? unknown : it->shapes[i].dims[d];
+        }
+    }
     return rc == MR_OK ? batch_open(head, ctx, err) : rc;
 }
 
@@ -411,6 +420,7 @@ static const struct mr_arg padded_batch_args[] = {
     {.name = "batch_size", .kind = MR_ATTR_INT, .min = 1, .max = MR_BLOCK_ROWS_MAX},
     {.name = "padded_shapes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL},
     {.name = "padding_values", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL},
+    {.name = "unknown_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT64_MAX},
     {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };
