@@ -407,8 +407,10 @@ void mr_iteration_put(mr_core *core, struct mr_iteration *it);
 /* A task's state changed: look at it when there is room. */
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 /* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
- * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come. */
+ * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come; two at most
+ * once. */
 #define MR_SETTLE_CHANGES (3 + 2 * MR_RECOVERIES_MAX)
+size_t mr_iteration_settle_changes(const struct mr_iteration *it);
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
  * unwritten. */

@@ -195,6 +195,9 @@ static bool is_first_loss(const struct mr_task *task)
 {
     const struct mr_task *other;
 
+    if (!mr_task_is_recovery(task)) {
+        return true; /* it stands before those that came on top of it */
+    }
     TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
     {
         if (other == task || (other->worker == task->worker && other->state == MR_TASK_LOST)) {
@@ -362,6 +365,11 @@ static bool is_over(const struct mr_iteration *it)
     mr_pool_count(it, &pool);
     return it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
            pool.suspects == 0;
+}
+
+size_t mr_iteration_settle_changes(const struct mr_iteration *it)
+{
+    return mr_iteration_repeats(it) ? MR_SETTLE_CHANGES : 2;
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)

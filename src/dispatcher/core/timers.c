@@ -252,7 +252,7 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
         return true; /* the next heartbeat reports it again */
     }
     while ((task = find_unreachable(core, it)) != NULL) { /* none in a finished one, whose tasks are gone */
-        if (!mr_core_has_room(core, 1 + MR_SETTLE_CHANGES)) {
+        if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }
         mr_core_trace(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
@@ -328,7 +328,7 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
     int64_t report = next_report(core, it, &reports);
     int64_t left;
 
-    if (!mr_core_has_room(core, 1 + MR_SETTLE_CHANGES) || (reports && !close_unreachable(core, it))) {
+    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) || (reports && !close_unreachable(core, it))) {
         return false;
     }
     left = iteration_left(core, it);
@@ -420,8 +420,11 @@ static bool ring(mr_core *core, struct mr_alarm *alarm)
 
 static void settle(mr_core *core)
 {
-    while (!core->full && !TAILQ_EMPTY(&core->unsettled) && mr_core_has_room(core, MR_SETTLE_CHANGES)) {
-        mr_iteration_settle(core, TAILQ_FIRST(&core->unsettled));
+    struct mr_iteration *it;
+
+    while (!core->full && (it = TAILQ_FIRST(&core->unsettled)) != NULL &&
+           mr_core_has_room(core, mr_iteration_settle_changes(it))) {
+        mr_iteration_settle(core, it);
     }
 }
 
