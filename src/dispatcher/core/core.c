@@ -279,7 +279,7 @@ static inline bool is_check_due(mr_core *core)
 {
     size_t objects = core->tasks + core->lives + core->iterations.count + core->jobs.count + core->clients.count;
 
-    if (++core->unchecked * 64 < objects) {
+    if (objects > 64 && ++core->unchecked * 16 < objects) {
         return false;
     }
     core->unchecked = 0;
