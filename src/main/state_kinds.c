@@ -179,7 +179,8 @@ static void put_owed(struct mr_buf *out, Millrace__OwedRange *const *ranges, siz
         mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "" : ", ", ranges[i]->first,
                       ranges[i]->first + ranges[i]->count - (ranges[i]->count > 0));
         if (ranges[i]->losses != 0) {
-            mr_buf_printf(out, " (in %u crashes)", ranges[i]->losses);
+            mr_buf_puts(out, " (in ");
+            put_count(out, ranges[i]->losses, "crash)", "crashes)");
         }
     }
 }

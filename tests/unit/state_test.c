@@ -123,7 +123,9 @@ static void check_finds(const struct entry *changes, size_t n, const char *key, 
     }
     if (key != NULL) {
         assert_true(found(report.problems, report.nproblems, key, text));
-        assert_int_equal(report.nproblems, 1);
+        if (report.nproblems != 1) {
+            fail_msg("'%s': %s, and more", report.problems[1].key, report.problems[1].text);
+        }
     }
     state_report_free(&report);
     state_free(&s);
@@ -186,6 +188,50 @@ static void what_must_hold_between_records_is_checked(void **state)
     CHECK_FINDS("", "same repetition",
                 {"iterations/5.6", "{\"id\":\"5.6\",\"jobId\":\"5.3\",\"providers\":[{\"splits\":\"64\"}]}"});
     CHECK_FINDS(NULL, "", {"cursors/5.4/0", "{\"next\":\"9\"}"});
+}
+
+#define SCHEMA_2                                                                                                       \
+    {                                                                                                                  \
+        "schema", "{\"version\":1,\"minReader\":1,\"features\":[\"at_least_once\"]}"                                   \
+    }
+#define JOB_2                                                                                                          \
+    {                                                                                                                  \
+        "jobs/train", "{\"id\":\"5.3\",\"name\":\"train\",\"datasetId\":\"digits\",\"mode\":\"PROCESSING_DYNAMIC\","   \
+                      "\"guarantee\":\"AT_LEAST_ONCE\",\"targetWorkers\":\"AUTO\"}"                                    \
+    }
+#define ITERATION_2                                                                                                    \
+    {                                                                                                                  \
+        "iterations/5.4", "{\"id\":\"5.4\",\"jobId\":\"5.3\",\"providers\":[{\"splits\":\"64\"}],\"recoveries\":1}"    \
+    }
+#define CURSOR_2                                                                                                       \
+    {                                                                                                                  \
+        "cursors/5.4/0", "{\"next\":\"24\",\"pool\":[{\"first\":\"8\",\"count\":\"8\",\"losses\":1}],"                 \
+                         "\"repeatedSplits\":\"4\"}"                                                                   \
+    }
+#define GRANT_2(first)                                                                                                 \
+    {                                                                                                                  \
+        "grants/5.4/0/" WORKER ".1",                                                                                   \
+            "{\"seq\":\"2\",\"ranges\":[{\"first\":\"16\",\"count\":\"8\"}],\"open\":[{\"seq\":\"2\","                 \
+            "\"ranges\":[{\"first\":\"" first "\",\"count\":\"8\"}]}]}"                                                \
+    }
+#define RECOVERY_2                                                                                                     \
+    {                                                                                                                  \
+        "tasks/5.4/" WORKER ".1/1", "{\"recovery\":1}"                                                                 \
+    }
+
+static void at_least_once_has_more_to_be_checked(void **state)
+{
+    CHECK_FINDS(NULL, "", SCHEMA_2, JOB_2, ITERATION_2, CURSOR_2, GRANT_2("16"), RECOVERY_2);
+    CHECK_FINDS("jobs/train", "features of the schema", JOB_2);
+    CHECK_FINDS("schema", "'parity', which this version does not know",
+                {"schema", "{\"version\":1,\"features\":[\"parity\"]}"});
+    CHECK_FINDS("cursors/5.4/0", "cannot have been handed out", CURSOR_2, /* at most once */
+                {"grants/5.4/0/" WORKER ".1", NULL});
+    CHECK_FINDS("cursors/5.4/0", "cannot have been handed out", SCHEMA_2, JOB_2,
+                {"cursors/5.4/0", "{\"next\":\"8\",\"pool\":[{\"first\":\"7\",\"count\":\"2\"}]}"},
+                {"grants/5.4/0/" WORKER ".1", NULL});
+    CHECK_FINDS("grants/5.4/0/" WORKER ".1", "does not fit", SCHEMA_2, JOB_2, CURSOR_2, GRANT_2("17"));
+    CHECK_FINDS("tasks/5.4/" WORKER ".1/1", "cannot have", SCHEMA_2, JOB_2, RECOVERY_2); /* the iteration has none */
 }
 
 static void a_lease_is_where_it_belongs(void **state)
@@ -281,6 +327,25 @@ static void a_tree_has_a_line_for_each_key(void **state)
     mr_buf_free(&out);
     assert_int_equal(state_print_json(&s, &out, NULL), MR_OK);
     assert_non_null(strstr((const char *)out.data, "\"value\":{\"next\":\"8\"}"));
+    mr_buf_free(&out);
+    state_free(&s);
+}
+
+static void what_came_back_is_shown(void **state)
+{
+    static const struct entry changes[] = {SCHEMA_2, JOB_2, ITERATION_2, CURSOR_2, GRANT_2("16"), RECOVERY_2};
+    struct state s = changed(changes, sizeof changes / sizeof changes[0]);
+    struct mr_buf out = MR_BUF_INIT;
+
+    state_print_tree(&s, &out);
+    const char *text = (const char *)out.data;
+
+    assert_non_null(strstr(text, "uses at_least_once"));
+    assert_non_null(strstr(text, "DYNAMIC, AT_LEAST_ONCE"));
+    assert_non_null(strstr(text, "1 recovery task so far"));
+    assert_non_null(strstr(text, "next split 24 of repetition 0, came back: 8..15 (in 1 crash), 4 handed out again\n"));
+    assert_non_null(strstr(text, "open: 16..23\n"));
+    assert_non_null(strstr(text, "recovery task 1, open\n"));
     mr_buf_free(&out);
     state_free(&s);
 }
@@ -401,11 +466,13 @@ int main(void)
         cmocka_unit_test(a_sound_state_is_found_sound),
         cmocka_unit_test(one_wrong_record_is_named),
         cmocka_unit_test(what_must_hold_between_records_is_checked),
+        cmocka_unit_test(at_least_once_has_more_to_be_checked),
         cmocka_unit_test(a_lease_is_where_it_belongs),
         cmocka_unit_test(left_overs_are_not_wrong),
         cmocka_unit_test(all_that_is_wrong_is_told),
         cmocka_unit_test(every_kind_of_key_is_known),
         cmocka_unit_test(a_tree_has_a_line_for_each_key),
+        cmocka_unit_test(what_came_back_is_shown),
         cmocka_unit_test(all_pages_are_of_one_revision),
         cmocka_unit_test(a_compacted_revision_is_begun_again),
         cmocka_unit_test(a_store_that_is_away_is_asked_again),

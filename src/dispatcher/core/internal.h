@@ -315,6 +315,7 @@ struct mr_alarm *mr_alarm_first(const mr_core *core);
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
 void mr_schema_begin(mr_core *core);
+bool mr_schema_has(const mr_core *core, const char *feature);
 /* Note @feature with this step, if it is not noted already. At most one change. */
 void mr_schema_use(mr_core *core, const char *feature);
 

@@ -192,14 +192,29 @@ static int adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *er
     return MR_OK;
 }
 
+/* An older version would have taken over what it cannot serve. */
+static bool may_have(const mr_core *core, Millrace__Guarantee guarantee)
+{
+    return guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE ||
+           (guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && mr_schema_has(core, MR_FEATURE_AT_LEAST_ONCE));
+}
+
 static int adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
 {
+    const Millrace__JobRecord *job = rec;
     char slot[MR_KEY_SIZE];
 
     mr_job_slot(rec, slot, sizeof slot);
     if (strcmp(key + strlen("jobs/"), slot) != 0) {
         mr_record_free(rec);
         return contradiction(err);
+    }
+    if (!may_have(core, job->guarantee)) {
+        int guarantee = (int)job->guarantee;
+
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features of the schema do not tell of",
+                            guarantee);
     }
     return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }

@@ -53,16 +53,26 @@ int mr_core_schema(const mr_core *core, char **ret, size_t *size, mr_error *err)
     return mr_pbjson_write(&core->schema->base, ret, size, err);
 }
 
+bool mr_schema_has(const mr_core *core, const char *feature)
+{
+    const Millrace__SchemaRecord *schema = core->schema;
+
+    for (size_t i = 0; schema != NULL && i < schema->n_features; i++) {
+        if (strcmp(schema->features[i], feature) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void mr_schema_use(mr_core *core, const char *feature)
 {
     Millrace__SchemaRecord *schema = core->schema;
     char **bigger;
 
     MR_ASSERT(is_known(feature));
-    for (size_t i = 0; i < schema->n_features; i++) {
-        if (strcmp(schema->features[i], feature) == 0) {
-            return;
-        }
+    if (mr_schema_has(core, feature)) {
+        return;
     }
     bigger = mr_reallocarray(schema->features, schema->n_features + 1, sizeof *bigger);
     if (bigger == NULL) {
