@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "engine/crc32c.h"
-#include "engine/tfrecord_file.h"
+#include "engine/record_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 struct mr_tfrecord_writer {
     char *path;
     int fd;
-    enum mr_tfrecord_compression compression;
+    enum mr_file_compression compression;
     z_stream z;
     bool deflating;
     unsigned char *buffer;
@@ -121,7 +121,7 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfreco
         return mr_error_nomem(err);
     }
     w->fd = -1;
-    rc = mr_tfrecord_compression_parse(name, strlen(name), &w->compression, err);
+    rc = mr_file_compression_parse(name, strlen(name), &w->compression, err);
     if (rc != MR_OK) {
         goto out;
     }
@@ -131,8 +131,8 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfreco
         rc = mr_error_nomem(err);
         goto out;
     }
-    if (w->compression != MR_TFRECORD_PLAIN) {
-        int bits = w->compression == MR_TFRECORD_GZIP ? 15 + 16 : 15;
+    if (w->compression != MR_FILE_PLAIN) {
+        int bits = w->compression == MR_FILE_GZIP ? 15 + 16 : 15;
 
         if (deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
             rc = mr_error_nomem(err);

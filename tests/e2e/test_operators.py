@@ -1,6 +1,8 @@
 """Dataset operators beyond the basic ones: each with tf.data's arguments, defaults and refusals."""
 
+import gzip
 import pickle
+import zlib
 
 import numpy as np
 import pytest
@@ -321,3 +323,56 @@ def test_bucket_by_sequence_length_takes_shapes_and_refuses():
     with pytest.raises(mr.errors.InvalidArgumentError, match="not shorter than the last of bucket_boundaries, 4"):
         next(it)
     assert next(it).tolist() == [[1, 0, 0]]
+
+
+# ---- TextLineDataset ----
+
+
+LINES = b"one\r\ntwo words\n\nlast\rmid \xc3\xa9\n\xff\x00raw\nno end"
+WANT = [b"one", b"two words", b"", b"last\rmid \xc3\xa9", b"\xff\x00raw", b"no end"]
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+@pytest.mark.parametrize("buffer_size", [None, 4096])
+def test_text_lines(tmp_path, kind, buffer_size):
+    pack = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}[kind]
+    path, long = str(tmp_path / "lines"), str(tmp_path / "long")
+    open(path, "wb").write(pack(LINES))
+    big = [b"%d " % i * (i % 700) for i in range(2000)]
+    open(long, "wb").write(pack(b"\n".join(big) + b"\n"))
+    assert values(mr.TextLineDataset(path, kind, buffer_size)) == WANT
+    assert values(mr.TextLineDataset([path, long, path], kind, buffer_size)) == WANT + big + WANT
+    assert sorted(values(mr.TextLineDataset([path, path], kind, buffer_size, num_parallel_reads=2))) == sorted(WANT * 2)
+    files = Dataset.from_tensor_slices([path, path]).interleave(lambda f: mr.TextLineDataset(f, kind), cycle_length=2)
+    assert values(files) == [line for line in WANT for _ in range(2)]
+    it = iter(mr.TextLineDataset(long, kind, buffer_size))
+    first = [next(it) for _ in range(700)]
+    other = iter(mr.TextLineDataset(long, kind, buffer_size))
+    other.set_state(it.get_state())
+    assert first + list(other) == big
+
+
+def test_text_lines_of_nothing_and_of_what_is_no_file(tmp_path):
+    path = str(tmp_path / "lines")
+    for text, want in ((b"", []), (b"\n", [b""]), (b"\r\n\r\n", [b"", b""]), (b"a", [b"a"]), (b"a\r", [b"a"])):
+        open(path, "wb").write(text)
+        assert values(mr.TextLineDataset(path)) == want
+    assert mr.TextLineDataset(path).element_spec == mr.TensorSpec([], mr.string)
+    with pytest.raises(mr.errors.NotFoundError, match="missing"):
+        list(mr.TextLineDataset(str(tmp_path / "missing")))
+    packed = gzip.compress(b"".join(b"line %d\n" % i for i in range(20000)))
+    open(path, "wb").write(packed[:len(packed) // 2])
+    got = []
+    with pytest.raises(mr.errors.DataLossError, match=f"line [0-9]+: file '{path}', offset"):
+        for line in mr.TextLineDataset(path, "GZIP"):
+            got.append(line)
+    assert got == [b"line %d" % i for i in range(len(got))] and len(got) > 1000
+    with pytest.raises(ValueError, match="BZIP"):
+        mr.TextLineDataset(path, "BZIP")
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 16
+    open(path, "wb").write(b"short\n" + b"x" * (1 << 17) + b"\n")
+    it = iter(mr.TextLineDataset(path).with_options(options))
+    assert next(it) == b"short"
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="line 2"):
+        next(it)

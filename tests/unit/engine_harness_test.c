@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 static char record_path[3][128];
+static char text_path[2][128];
 
 struct pipeline {
     const char *name;
@@ -516,6 +517,16 @@ static mr_dataset *p_tfrecord(void)
     return records_of("GZIP");
 }
 
+static mr_dataset *p_text_line(void)
+{
+    const char *const names[2] = {text_path[0], text_path[1]};
+    mr_dataset *ds = make_strings(names, 2);
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner = make("text_line", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0)), b);
+
+    return make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
+}
+
 static mr_dataset *p_everything(void)
 {
     mr_dataset *ds = make_one("repeat", p_interleave_parallel(), "count", 2);
@@ -578,6 +589,7 @@ static const struct pipeline pipelines[] = {
     {.name = "groups whose keys fail", .make = p_group_fails, .by_value = true},
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
+    {.name = "text_line", .make = p_text_line},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
 #define PIPELINES (sizeof pipelines / sizeof pipelines[0])
@@ -953,6 +965,15 @@ static int write_records(void **state)
         }
         CHECK_OK(mr_tfrecord_writer_close(w, e));
     }
+    for (int f = 0; f < 2; f++) {
+        static const char *const texts[2] = {"one\r\n\ntwo words\nthree", "a\nb\n\r\n\rlast\n"};
+
+        (void)snprintf(text_path[f], sizeof text_path[f], "%s/%d.txt", dir, f);
+        FILE *out = fopen(text_path[f], "w");
+        if (out == NULL || fputs(texts[f], out) < 0 || fclose(out) != 0) {
+            return -1;
+        }
+    }
     return 0;
 }
 
@@ -962,6 +983,8 @@ static int remove_records(void **state)
     for (int f = 0; f < 3; f++) {
         (void)unlink(record_path[f]);
     }
+    (void)unlink(text_path[0]);
+    (void)unlink(text_path[1]);
     *strrchr(record_path[0], '/') = '\0';
     return rmdir(record_path[0]);
 }

@@ -33,6 +33,7 @@ extern const struct mr_operator mr_operator_repeat;
 extern const struct mr_operator mr_operator_shuffle;
 extern const struct mr_operator mr_operator_skip;
 extern const struct mr_operator mr_operator_take;
+extern const struct mr_operator mr_operator_text_line;
 extern const struct mr_operator mr_operator_tfrecord;
 extern const struct mr_operator mr_operator_window;
 extern const struct mr_operator mr_operator_zip;

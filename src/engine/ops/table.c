@@ -22,6 +22,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_shuffle,
     &mr_operator_skip,
     &mr_operator_take,
+    &mr_operator_text_line,
     &mr_operator_tfrecord,
     &mr_operator_window,
     &mr_operator_zip,

@@ -1,9 +1,9 @@
 /*
- * tfrecord: the records of one file, as strings. The file is opened by the first pull, so that opening a pipeline does
- * no I/O. An error of the file is given once; then it has ended.
+ * tfrecord and text_line: the records of one file, as strings. The file is opened by the first pull, so that opening a
+ * pipeline does no I/O. An error of the file is given once; then it has ended.
  */
 #include "engine/ops/ops.h"
-#include "engine/tfrecord_file.h"
+#include "engine/record_file.h"
 
 #include <stdio.h>
 
@@ -11,29 +11,30 @@
 #define BUFFER_MIN (4u << 10)
 #define BUFFER_MAX (16u << 20)
 
-struct tfrecord_iter {
+struct records_iter {
     struct mr_op_iter head;
     char *path;
-    enum mr_tfrecord_compression compression;
+    enum mr_file_compression compression;
     size_t buffer_bytes;
-    struct mr_tfrecord_file *file;
+    mr_record_next *next; /* the format */
+    struct mr_record_file *file;
     struct mr_buf data;
     uint64_t *offsets;
     size_t offsets_cap;
     bool ended;
 };
 
-static int tfrecord_infer(struct mr_infer *in, mr_error *err)
+static int records_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *compression = mr_infer_attr(in, "compression_type");
     struct mr_leaf_spec leaf = {.dtype = MR_STRING};
-    enum mr_tfrecord_compression parsed;
+    enum mr_file_compression parsed;
     char *path = NULL;
     int rc = mr_infer_string(in, "filename", &path, err);
 
     mr_free(path);
     if (rc == MR_OK && compression != NULL && compression->kind == MR_ATTR_BYTES) {
-        rc = mr_tfrecord_compression_parse(compression->bytes, compression->size, &parsed, err);
+        rc = mr_file_compression_parse(compression->bytes, compression->size, &parsed, err);
         if (rc != MR_OK) {
             mr_error_wrap(err, "argument 'compression_type'");
         }
@@ -41,15 +42,15 @@ static int tfrecord_infer(struct mr_infer *in, mr_error *err)
     return rc == MR_OK ? mr_spec_new(&leaf, 1, NULL, &in->spec, err) : rc;
 }
 
-static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error *err)
 {
-    struct tfrecord_iter *it = (struct tfrecord_iter *)head;
+    struct records_iter *it = (struct records_iter *)head;
     const void *text = NULL;
     size_t size = 0;
     int64_t buffer = 0;
     int rc = mr_op_bytes(head, "filename", &text, &size, err);
 
-    (void)ctx;
+    it->next = next;
     if (rc != MR_OK) {
         return rc;
     }
@@ -62,7 +63,7 @@ static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     }
     rc = mr_op_bytes(head, "compression_type", &text, &size, err);
     if (rc == MR_OK && text != NULL) {
-        rc = mr_tfrecord_compression_parse(text, size, &it->compression, err);
+        rc = mr_file_compression_parse(text, size, &it->compression, err);
         if (rc != MR_OK) {
             return mr_op_fail_at_open(head, rc, err);
         }
@@ -77,15 +78,27 @@ static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     return rc;
 }
 
-static int open_file(struct tfrecord_iter *it, mr_error *err)
+static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    (void)ctx;
+    return records_open(head, mr_tfrecord_next, err);
+}
+
+static int text_line_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    (void)ctx;
+    return records_open(head, mr_text_line_next, err);
+}
+
+static int open_file(struct records_iter *it, mr_error *err)
 {
     if (it->file != NULL) {
         return MR_OK;
     }
-    return mr_tfrecord_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
+    return mr_record_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
 }
 
-static int note_end(struct tfrecord_iter *it, uint32_t rows, mr_error *err)
+static int note_end(struct records_iter *it, uint32_t rows, mr_error *err)
 {
     if (rows + 1 >= it->offsets_cap) {
         size_t cap = it->offsets_cap * 2 + 64;
@@ -102,7 +115,7 @@ static int note_end(struct tfrecord_iter *it, uint32_t rows, mr_error *err)
     return MR_OK;
 }
 
-static int make_block(struct tfrecord_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
+static int make_block(struct records_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
 {
     struct mr_column column = {
         .kind = MR_COLUMN_FIXED,
@@ -114,9 +127,9 @@ static int make_block(struct tfrecord_iter *it, uint32_t rows, mr_block **ret, m
     return mr_block_new(rows, &column, 1, ret, err);
 }
 
-static int tfrecord_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
-    struct tfrecord_iter *it = (struct tfrecord_iter *)head;
+    struct records_iter *it = (struct records_iter *)head;
     size_t most = head->env->budget_bytes < MR_ELEMENT_BYTES_MAX ? head->env->budget_bytes : MR_ELEMENT_BYTES_MAX;
     uint32_t rows = 0;
     mr_error failure;
@@ -133,13 +146,13 @@ static int tfrecord_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     mr_buf_clear(&it->data);
     it->data.failed = false;
     while (rc == MR_OK && rows < pull->rows && it->data.len < pull->bytes && !mr_env_cancelled(head->env)) {
-        rc = mr_tfrecord_file_next(it->file, most, &it->data, &failure);
+        rc = it->next(it->file, most, &it->data, &failure);
         if (rc == MR_OK) {
             rc = note_end(it, rows, &failure);
             rows += rc == MR_OK;
         }
     }
-    it->ended = mr_tfrecord_file_ended(it->file) || rc == MR_END;
+    it->ended = it->file->ended || rc == MR_END;
     if (rc < 0) {
         (void)mr_op_fail(head, head->delivered + rows, rc, &failure);
     }
@@ -159,20 +172,20 @@ static int tfrecord_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     return rc;
 }
 
-static int tfrecord_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
-    struct tfrecord_iter *it = (struct tfrecord_iter *)head;
+    struct records_iter *it = (struct records_iter *)head;
 
     (void)err;
     mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->file != NULL ? mr_tfrecord_file_offset(it->file) : 0);
-    mr_state_put_u64(out, it->file != NULL ? mr_tfrecord_file_record(it->file) : 0);
+    mr_state_put_u64(out, it->file != NULL ? it->file->offset : 0);
+    mr_state_put_u64(out, it->file != NULL ? it->file->record : 0);
     return MR_OK;
 }
 
-static int tfrecord_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
-    struct tfrecord_iter *it = (struct tfrecord_iter *)head;
+    struct records_iter *it = (struct records_iter *)head;
     uint64_t ended = 0;
     uint64_t offset = 0;
     uint64_t record = 0;
@@ -190,32 +203,31 @@ static int tfrecord_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_
     }
     rc = open_file(it, err);
     if (rc == MR_OK) {
-        rc = mr_tfrecord_file_seek(it->file, offset, record, err);
+        rc = mr_record_file_seek(it->file, offset, record, err);
     }
     return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
 }
 
-static void tfrecord_close(struct mr_op_iter *head)
+static void records_close(struct mr_op_iter *head)
 {
-    struct tfrecord_iter *it = (struct tfrecord_iter *)head;
+    struct records_iter *it = (struct records_iter *)head;
 
-    mr_tfrecord_file_close(it->file);
+    mr_record_file_close(it->file);
     mr_buf_free(&it->data);
     mr_free(it->offsets);
     mr_free(it->path);
 }
 
-static const struct mr_op_run tfrecord_run = {
-    .size = sizeof(struct tfrecord_iter),
-    .open = tfrecord_open,
-    .pull = tfrecord_pull,
-    .save = tfrecord_save,
-    .restore = tfrecord_restore,
-    .close = tfrecord_close,
-    .whole_split = true,
-};
+#define RECORDS_RUN(open_fn)                                                                                           \
+    {                                                                                                                  \
+        .size = sizeof(struct records_iter), .open = open_fn, .pull = records_pull, .save = records_save,              \
+        .restore = records_restore, .close = records_close, .whole_split = true,                                       \
+    }
 
-static const struct mr_arg tfrecord_args[] = {
+static const struct mr_op_run tfrecord_run = RECORDS_RUN(tfrecord_open);
+static const struct mr_op_run text_line_run = RECORDS_RUN(text_line_open);
+
+static const struct mr_arg records_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
     {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
@@ -225,7 +237,15 @@ static const struct mr_arg tfrecord_args[] = {
 const struct mr_operator mr_operator_tfrecord = {
     .name = "tfrecord",
     .version = 1,
-    .args = tfrecord_args,
-    .infer = tfrecord_infer,
+    .args = records_args,
+    .infer = records_infer,
     .run = &tfrecord_run,
+};
+
+const struct mr_operator mr_operator_text_line = {
+    .name = "text_line",
+    .version = 1,
+    .args = records_args,
+    .infer = records_infer,
+    .run = &text_line_run,
 };

@@ -1,0 +1,250 @@
+#include "engine/record_file.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret, mr_error *err)
+{
+    static const char *const names[] = {[MR_FILE_PLAIN] = "", [MR_FILE_GZIP] = "GZIP", [MR_FILE_ZLIB] = "ZLIB"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strlen(names[i]) == size && memcmp(names[i], s, size) == 0) {
+            *ret = (enum mr_file_compression)i;
+            return MR_OK;
+        }
+    }
+    return mr_error_set(err, MR_EINVAL, "'%.*s' is no compression: \"\", \"GZIP\" and \"ZLIB\" are",
+                        (int)(size < 32 ? size : 32), s);
+}
+
+static int start_inflate(struct mr_record_file *f, mr_error *err)
+{
+    if (f->compression == MR_FILE_PLAIN) {
+        return MR_OK;
+    }
+    memset(&f->z, 0, sizeof f->z);
+    int bits = f->compression == MR_FILE_GZIP ? 15 + 16 : 15;
+    if (inflateInit2(&f->z, bits) != Z_OK) {
+        return mr_error_nomem(err);
+    }
+    f->inflating = true;
+    return MR_OK;
+}
+
+int mr_record_file_open(const char *path, enum mr_file_compression compression, size_t buffer_bytes,
+                        struct mr_record_file **ret, mr_error *err)
+{
+    struct mr_record_file *f = mr_calloc(1, sizeof *f);
+    int rc = MR_OK;
+
+    if (f == NULL) {
+        return mr_error_nomem(err);
+    }
+    f->fd = -1;
+    f->compression = compression;
+    f->size = buffer_bytes;
+    f->path = mr_strdup(path);
+    f->buffer = mr_malloc(buffer_bytes);
+    if (f->path == NULL || f->buffer == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    f->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (f->fd < 0) {
+        rc = mr_error_errno(err, errno, "file '%s'", path);
+        goto out;
+    }
+    (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL); /* advice only */
+    rc = start_inflate(f, err);
+    if (rc == MR_OK) {
+        *ret = f;
+        f = NULL;
+    }
+
+out:
+    mr_record_file_close(f);
+    return rc;
+}
+
+void mr_record_file_close(struct mr_record_file *f)
+{
+    if (f == NULL) {
+        return;
+    }
+    if (f->inflating) {
+        (void)inflateEnd(&f->z);
+    }
+    if (f->fd >= 0) {
+        (void)close(f->fd);
+    }
+    mr_free(f->path);
+    mr_free(f->buffer);
+    mr_free(f->plain);
+    mr_free(f);
+}
+
+/* More of the file into the buffer, which is empty. MR_END at its end. */
+static int refill(struct mr_record_file *f, mr_error *err)
+{
+    ssize_t n;
+
+    do {
+        n = read(f->fd, f->buffer, f->size);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, f->path, f->offset);
+    }
+    f->at = 0;
+    f->end = (size_t)n;
+    return n > 0 ? MR_OK : MR_END;
+}
+
+int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what, mr_error *err)
+{
+    return mr_error_set(err, MR_EDATALOSS, "file '%s', offset %" PRIu64 "%s, record %" PRIu64 ": %s", f->path, offset,
+                        f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
+}
+
+/* One call of inflate(). MR_END when the compressed data is over. */
+static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err)
+{
+    if (f->at == f->end) {
+        int rc = refill(f, err);
+
+        if (rc == MR_END && !f->member_ended) {
+            return mr_record_file_damaged(f, f->offset, "the compressed data is cut short", err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    if (f->member_ended) {
+        if (f->compression == MR_FILE_ZLIB || inflateReset(&f->z) != Z_OK) {
+            return mr_record_file_damaged(f, f->offset, "data behind the end of the compressed stream", err);
+        }
+        f->member_ended = false;
+    }
+    f->z.next_in = f->buffer + f->at;
+    f->z.avail_in = (unsigned)(f->end - f->at);
+    f->z.next_out = to;
+    f->z.avail_out = (unsigned)n;
+    int zrc = inflate(&f->z, Z_NO_FLUSH);
+    f->at = f->end - f->z.avail_in;
+    *got = n - f->z.avail_out;
+    if (zrc == Z_STREAM_END) {
+        f->member_ended = true;
+    } else if (zrc == Z_MEM_ERROR) {
+        return mr_error_nomem(err);
+    } else if (zrc != Z_OK && zrc != Z_BUF_ERROR) {
+        return mr_record_file_damaged(f, f->offset, "the compressed data is damaged", err);
+    }
+    return MR_OK;
+}
+
+int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err)
+{
+    int rc = MR_OK;
+
+    *got = 0;
+    while (*got < n && rc == MR_OK) {
+        size_t some = n - *got < (1u << 30) ? n - *got : 1u << 30;
+
+        if (f->compression != MR_FILE_PLAIN) {
+            rc = inflate_some(f, to + *got, some, &some, err);
+        } else {
+            rc = f->at == f->end ? refill(f, err) : MR_OK;
+            if (rc == MR_OK) {
+                some = some < f->end - f->at ? some : f->end - f->at;
+                memcpy(to + *got, f->buffer + f->at, some);
+                f->at += some;
+            }
+        }
+        if (rc == MR_OK) {
+            *got += some;
+            f->offset += some;
+        }
+    }
+    return rc == MR_END ? MR_OK : rc;
+}
+
+int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (f->compression == MR_FILE_PLAIN) {
+        rc = f->at == f->end ? refill(f, err) : MR_OK;
+        *ret = f->buffer + f->at;
+        *n = f->end - f->at;
+        return rc;
+    }
+    if (f->plain == NULL) {
+        f->plain = mr_malloc(f->size);
+        if (f->plain == NULL) {
+            return mr_error_nomem(err);
+        }
+    }
+    while (rc == MR_OK && f->plain_at == f->plain_end) {
+        f->plain_at = 0;
+        f->plain_end = 0;
+        rc = inflate_some(f, f->plain, f->size, &f->plain_end, err);
+    }
+    *ret = f->plain + f->plain_at;
+    *n = f->plain_end - f->plain_at;
+    return rc;
+}
+
+void mr_record_file_pass(struct mr_record_file *f, size_t n)
+{
+    if (f->compression == MR_FILE_PLAIN) {
+        f->at += n;
+    } else {
+        f->plain_at += n;
+    }
+    f->offset += n;
+}
+
+/* Compressed data has no other way than reading through it. */
+static int skip_to(struct mr_record_file *f, uint64_t offset, mr_error *err)
+{
+    unsigned char scratch[16 << 10];
+    int rc = MR_OK;
+
+    while (f->offset < offset && rc == MR_OK) {
+        size_t left = offset - f->offset < sizeof scratch ? (size_t)(offset - f->offset) : sizeof scratch;
+        size_t got = 0;
+
+        rc = mr_record_file_read(f, scratch, left, &got, err);
+        if (rc == MR_OK && got < left) {
+            rc = mr_record_file_damaged(f, f->offset, "the file is shorter than when its position was saved", err);
+        }
+    }
+    return rc;
+}
+
+int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err)
+{
+    if (f->compression == MR_FILE_PLAIN) {
+        if (offset > INT64_MAX || lseek(f->fd, (off_t)offset, SEEK_SET) < 0) {
+            return mr_error_errno(err, errno, "file '%s', offset %" PRIu64, f->path, offset);
+        }
+        f->at = 0;
+        f->end = 0;
+        f->offset = offset;
+    } else {
+        int rc = skip_to(f, offset, err);
+
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+    f->record = record;
+    return MR_OK;
+}

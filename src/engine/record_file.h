@@ -1,0 +1,69 @@
+/*
+ * Reading files of records one after the other, compressed or not. Compressed files are compressed as a whole: offsets
+ * are of the uncompressed bytes.
+ *
+ * TFRecord framing: length u64, masked CRC32C of it u32, data, masked CRC32C of the data u32; all little-endian.
+ *
+ * Threads: a reader belongs to one thread at a time.
+ */
+#ifndef MR_ENGINE_RECORD_FILE_H
+#define MR_ENGINE_RECORD_FILE_H
+
+#include "base/buf.h"
+
+#include <zlib.h>
+
+enum mr_file_compression { MR_FILE_PLAIN, MR_FILE_GZIP, MR_FILE_ZLIB };
+
+/* "", "GZIP", "ZLIB"; MR_EINVAL names what else it is. */
+int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret, mr_error *err);
+
+/* The fields are the business of record_file.c and of the formats built on it. */
+struct mr_record_file {
+    char *path;
+    int fd;
+    enum mr_file_compression compression;
+    unsigned char *buffer; /* as read */
+    size_t size;
+    size_t at;
+    size_t end;
+    unsigned char *plain; /* uncompressed, for formats that look ahead; NULL: not needed so far */
+    size_t plain_at;
+    size_t plain_end;
+    z_stream z;
+    bool inflating;
+    bool member_ended; /* of a GZIP file: there may be another */
+    uint64_t offset;   /* of the next byte, uncompressed */
+    uint64_t record;   /* number of the next, from 0 */
+    bool ended;
+};
+
+int mr_record_file_open(const char *path, enum mr_file_compression compression, size_t buffer_bytes,
+                        struct mr_record_file **ret, mr_error *err);
+void mr_record_file_close(struct mr_record_file *f); /* NULL is fine */
+/* Go to where record @record begins, before anything was read. */
+int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err);
+
+/*
+ * A format: append the next record's data to @to. MR_END after the last. Errors name file, offset and record. After one
+ * behind which the next record cannot be found, `ended` is set and it is MR_END from then on.
+ */
+typedef int mr_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to, mr_error *err);
+
+/* A record whose data is damaged is passed over: reading goes on behind it. A damaged length ends the file. */
+mr_record_next mr_tfrecord_next;
+/* A line without its end, "\n" or "\r\n". Behind the last end of line there is no line. */
+mr_record_next mr_text_line_next;
+
+/* ---- for formats ---- */
+
+/* Up to @n uncompressed bytes; fewer only at the end of the file. */
+int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err);
+/* What is there of the next bytes, at least one; MR_END at the end. They count as read when mr_record_file_pass() says
+ * so. Not together with mr_record_file_read(). */
+int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n, mr_error *err);
+void mr_record_file_pass(struct mr_record_file *f, size_t n);
+/* MR_EDATALOSS about the record at @offset. */
+int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what, mr_error *err);
+
+#endif

@@ -1,0 +1,56 @@
+/* Lines of text. */
+#include "base/error.h"
+#include "engine/record_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int too_long(struct mr_record_file *f, size_t most, mr_error *err)
+{
+    f->ended = true;
+    return mr_error_set(err, MR_EEXHAUSTED, "file '%s', line %" PRIu64 ": more than %zu bytes, which is the limit",
+                        f->path, f->record + 1, most);
+}
+
+int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to, mr_error *err)
+{
+    size_t kept = to->len;
+    bool found = false;
+    bool any = false;
+    int rc = f->ended ? MR_END : MR_OK;
+
+    while (rc == MR_OK && !found) {
+        const unsigned char *p = NULL;
+        size_t n = 0;
+
+        rc = mr_record_file_peek(f, &p, &n, err);
+        if (rc != MR_OK) {
+            break;
+        }
+        const unsigned char *end = memchr(p, '\n', n);
+        size_t line = end != NULL ? (size_t)(end - p) : n;
+        found = end != NULL;
+        any = true;
+        if (line > line_bytes_max - (to->len - kept)) {
+            rc = too_long(f, line_bytes_max, err);
+        } else {
+            mr_buf_append(to, p, line);
+            mr_record_file_pass(f, line + (found ? 1 : 0));
+            rc = to->failed ? mr_error_nomem(err) : MR_OK;
+        }
+    }
+    if (rc == MR_END && any) {
+        rc = MR_OK; /* the last line has no end */
+    }
+    if (rc == MR_OK) {
+        to->len -= to->len > kept && to->data[to->len - 1] == '\r';
+        f->record++;
+        return MR_OK;
+    }
+    to->len = kept;
+    if (rc < 0) {
+        f->ended = true;
+        mr_error_wrap(err, "line %" PRIu64, f->record + 1);
+    }
+    return rc;
+}
