@@ -132,18 +132,23 @@ static void end_term(mr_election *e, const struct mr_election_event *in, struct 
 
 /* ---- forcing ---- */
 
-/* How long every term must be left alone, given who was wrongly deposed lately. */
-static int64_t min_tenure_ms(const mr_election *e, const struct mr_election_event *in)
+/* Somebody was deposed alive so often. Leaders carry it on: who has said so may be gone by now. */
+static void hear_of_wrong(mr_election *e, uint32_t times, uint64_t when_ms, uint64_t wall_ms)
 {
-    uint32_t wrong = 0;
-
-    for (size_t i = 0; i < in->ndispatchers; i++) {
-        const struct mr_dispatcher_record *d = &in->dispatchers[i];
-
-        if (d->deposed_alive > wrong && in->wall_ms < d->deposed_ms + DEPOSED_FORGET_MS) {
-            wrong = d->deposed_alive;
-        }
+    if (wall_ms >= e->wrong_wall_ms + DEPOSED_FORGET_MS) {
+        e->wrong = 0;
     }
+    if (times > e->wrong && wall_ms < when_ms + DEPOSED_FORGET_MS) {
+        e->wrong = times;
+        e->wrong_wall_ms = when_ms;
+    }
+}
+
+/* How long every term must be left alone, given who was wrongly deposed lately. */
+static int64_t min_tenure_ms(const mr_election *e)
+{
+    uint32_t wrong = e->wrong;
+
     if (e->certain && wrong == 0) {
         return 0; /* The tenure is for guesses. */
     }
@@ -175,7 +180,7 @@ static void start_forcing(mr_election *e)
 
 static void force_or_wait(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
-    int64_t tenure = min_tenure_ms(e, in);
+    int64_t tenure = min_tenure_ms(e);
 
     if (in->now_ms < e->leader_since_ms + tenure) {
         probe_again(e, e->leader_since_ms + tenure);
@@ -258,10 +263,15 @@ static void on_listed(mr_election *e, const struct mr_election_event *in, struct
 
     e->listing = false;
     e->list_to_force = false;
+    if (e->state == MR_ELECTION_RESIGNING && !e->fresh) {
+        e->fresh = true; /* Or as fresh as it gets. */
+        e->busy = false;
+    }
     if (in->rc >= 0) {
         e->npeers = 0;
         for (size_t i = 0; i < in->ndispatchers && i < sizeof e->peers / sizeof e->peers[0]; i++) {
             e->peers[e->npeers++] = in->dispatchers[i];
+            hear_of_wrong(e, in->dispatchers[i].deposed_alive, in->dispatchers[i].deposed_ms, in->wall_ms);
         }
     }
     if (!to_force || !e->forcing || e->state != MR_ELECTION_FOLLOWING || !e->leader.known) {
@@ -497,7 +507,7 @@ static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
 
     for (size_t i = 0; i < e->npeers; i++) {
         const struct mr_dispatcher_record *p = &e->peers[i];
-        int newer = best != NULL ? strcmp(p->version, best->version) : 1;
+        int newer = best != NULL ? strverscmp(p->version, best->version) : 1;
 
         if (strcmp(p->instance, e->config.instance) != 0 &&
             (newer > 0 || (newer == 0 && p->started_ms < best->started_ms))) {
@@ -541,6 +551,7 @@ static void on_stop(mr_election *e, const struct mr_election_event *in)
     e->stopping = true;
     if (e->state == MR_ELECTION_LEADING) {
         enter(e, MR_ELECTION_RESIGNING, in->now_ms);
+        e->fresh = false;
     } else if (e->state != MR_ELECTION_JOINING || !e->busy) {
         /* An answer that is under way finds another state and is ignored; the lease takes its key along. */
         enter(e, MR_ELECTION_LEAVING, in->now_ms);
@@ -559,6 +570,8 @@ static void campaign(mr_election *e, const struct mr_election_event *in, struct 
     memcpy(a->record.version, e->config.version, sizeof a->record.version);
     memcpy(a->record.socket, e->config.socket, sizeof a->record.socket);
     a->record.since_ms = in->wall_ms;
+    a->record.deposed_alive = e->wrong;
+    a->record.deposed_ms = e->wrong_wall_ms;
 }
 
 static void register_self(mr_election *e, struct mr_election_actions *out)
@@ -605,7 +618,15 @@ static void state_tick(mr_election *e, const struct mr_election_event *in, struc
         emit(e, out, MR_ELECTION_DELETE)->epoch = e->leader.epoch;
         break;
     case MR_ELECTION_RESIGNING:
-        resign(e, out);
+        if (e->fresh) {
+            resign(e, out);
+            break;
+        }
+        e->busy = true; /* until it is known who there is */
+        if (!e->listing) {
+            e->listing = true;
+            (void)emit(e, out, MR_ELECTION_LIST);
+        }
         break;
     case MR_ELECTION_LEAVING:
         e->busy = true;
@@ -725,6 +746,7 @@ static bool is_state_answer(enum mr_election_event_kind kind)
 
 void mr_election_step(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
+    hear_of_wrong(e, e->leader.record.deposed_alive, e->leader.record.deposed_ms, in->wall_ms);
     if (is_state_answer(in->kind) && in->serial != e->serial) {
         return;
     }

@@ -155,10 +155,13 @@ typedef struct mr_election {
     bool deposed;  /* LEAVING after a term that was not given up by itself */
     uint32_t deposed_alive;
     uint64_t deposed_wall_ms;
+    uint32_t wrong; /* what is known of all members' deposed_alive */
+    uint64_t wrong_wall_ms;
     int64_t no_force_ms; /* until then, having been deposed alive */
     bool listing;
     bool list_to_force;
     int64_t list_ms;
+    bool fresh; /* RESIGNING: `peers` were read since */
     struct mr_dispatcher_record peers[16];
     size_t npeers;
     /* suspicion of the leader, per term */

@@ -47,7 +47,8 @@ struct mr_member {
     char incarnation_seen[MR_INSTANCE_SIZE]; /* at the last campaign; `newest_revision` counts within it */
     uint64_t made_in;                        /* id of the store that it was made in; 0: not told */
     bool new_incarnation;
-    int64_t batch_revision;
+    int64_t batch_revision;    /* mod revision of meta/batch, for the next load's commits */
+    int64_t answered_revision; /* of the last answer to a batch of this term */
     int64_t campaign_sent_ms;
     mr_error refusal;
     int64_t newest_revision; /* seen of the store; a campaign that is won at an older one shows that it went back */
@@ -229,6 +230,7 @@ static void start_load(mr_member *m)
 static void begin_term(mr_member *m, int64_t epoch)
 {
     m->epoch = epoch;
+    m->answered_revision = epoch;
     mr_log(MR_LOG_INFO, "won the election", "epoch", "%lld", (long long)epoch, NULL);
     start_load(m);
 }
@@ -343,7 +345,7 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
  */
 static int64_t load_floor(const mr_member *m)
 {
-    return m->epoch > m->batch_revision ? m->epoch : m->batch_revision;
+    return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
 }
 
 static void on_page(mr_member *m, const struct mr_member_event *ev)
@@ -457,6 +459,9 @@ static void on_committed(mr_member *m, const struct mr_member_event *ev)
         return;
     }
     m->commit_out = false;
+    if (ev->rc >= 0 && ev->revision > m->answered_revision) {
+        m->answered_revision = ev->revision;
+    }
     verdict = mr_commit_answer(m->commit, m->now_ms, ev->rc, &r, &ev->err, &maybe_applied, &m->refusal);
     note_room(m);
     on_verdict(m, verdict, maybe_applied);

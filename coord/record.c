@@ -46,6 +46,8 @@ char *mr_leader_record_write(const struct mr_leader_record *r)
     m.successor = text(r->successor);
     m.socket = text(r->socket);
     m.since_ms = r->since_ms;
+    m.deposed_alive = r->deposed_alive;
+    m.deposed_ms = r->deposed_ms;
     return write_message(&m.base);
 }
 
@@ -128,6 +130,8 @@ int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, 
     rc = rc < 0 ? rc : copy(r.successor, sizeof r.successor, m->successor, MR_KEY_LEADER, err);
     rc = rc < 0 ? rc : copy(r.socket, sizeof r.socket, m->socket, MR_KEY_LEADER, err);
     r.since_ms = m->since_ms;
+    r.deposed_alive = m->deposed_alive;
+    r.deposed_ms = m->deposed_ms;
     protobuf_c_message_free_unpacked(msg, NULL);
     if (rc >= 0) {
         *ret = r;

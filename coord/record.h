@@ -25,6 +25,8 @@ struct mr_leader_record {
     char successor[MR_INSTANCE_SIZE];
     char socket[MR_INSTANCE_SIZE];
     uint64_t since_ms;
+    uint32_t deposed_alive;
+    uint64_t deposed_ms;
 };
 
 struct mr_dispatcher_record {

@@ -3,10 +3,13 @@ An etcd of several members, with TLS, a user and a quota on demand, whose member
 programs of a cluster on it, with what they log.
 """
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 from conftest import _die_with_parent, free_port, wait_until
@@ -158,6 +161,53 @@ class Members:
         self.ctl("user", "grant-role", USER, "millrace")
         self.ctl("auth", "enable")
         self._authenticating = True
+
+
+class Door:
+    """A port that leads to another one, and that can be shut: connects are refused then, and what was open breaks."""
+
+    def __init__(self):
+        self.port = free_port()
+        self.target = None
+        self._listening = None
+        self._open = set()
+        self.open()
+
+    def open(self):
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def shut(self):
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        for s in list(self._open):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def connections(self):
+        return len(self._open) // 2
+
+    def _accept(self, listening):
+        while True:
+            try:
+                inside, _ = listening.accept()
+                outside = socket.create_connection(("127.0.0.1", self.target))
+            except OSError:
+                return
+            for a, b in ((inside, outside), (outside, inside)):
+                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+
+    def _copy(self, source, sink):
+        self._open.add(source)
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for s in (source, sink):
+            with contextlib.suppress(OSError):
+                s.shutdown(socket.SHUT_RDWR)
+        self._open.discard(source)
+        source.close()
 
 
 class Program:

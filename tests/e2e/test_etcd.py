@@ -10,12 +10,13 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
 import millrace as mr
-from conftest import wait_until
-from members import PROGRAM, Installation, Members
+from conftest import free_port, wait_until
+from members import PROGRAM, Door, Installation, Members
 from millrace import Dataset
 
 pytestmark = pytest.mark.skipif(shutil.which("etcd") is None, reason="SKIPPED ALOUD: there is no etcd here")
@@ -237,6 +238,62 @@ def test_files_are_looked_at_before_anything_starts(tmp_path):
                               capture_output=True, text=True, timeout=30)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
+
+
+def test_what_etcd_refuses_for_good_is_told_to_whom_it_concerns(make):
+    etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
+    etcd.ctl("role", "grant-permission", "millrace", "readwrite", "/millrace/prod/", "/millrace/prod/jobs/")
+    etcd.ctl("role", "grant-permission", "millrace", "readwrite", "/millrace/prod/jobs0", "/millrace/prod0")
+    etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "read", "/millrace/prod/jobs/")
+    d = there.start_dispatcher()
+    with pytest.raises(mr.errors.InternalError, match="etcd refuses.*permission denied"):
+        read(there)
+    mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="other")  # others are served
+    assert not d.lines("no longer leader")
+    assert there.state("check").returncode == 0
+
+
+# ---- dispatchers that do not see each other ----
+
+
+def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(make):
+    etcd, there = make(n=1, installation={"dispatchers": 0, "workers": 0, "lease": "5s"})
+    doors = [Door(), Door()]
+    for door in doors:
+        door.target = free_port()
+        there.start_dispatcher(*etcd.arguments, f"--advertise-address=127.0.0.1:{door.port}", port=door.target)
+    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
+    leader.wait_for("leading")
+    standby.wait_for("following")
+    while not standby.lines("leading"):  # in vain before it has a stream that can break
+        wait_until(lambda: all(door.connections for door in doors[:1]), "they see each other")
+        for door in doors:
+            door.shut()
+        time.sleep(1)
+        for door in doors:
+            door.open()
+    for door in doors:
+        door.shut()
+    # The one that was deposed alive has no evidence against the other one: it never had a stream to that term.
+    began = time.monotonic()
+    wait_until(lambda: time.monotonic() > began + 7, "a lease would have run out")
+    assert len(leader.lines("won the election")) == 1
+    assert len(standby.lines("won the election")) == 1
+    said = [json.loads(line) for line in etcd.ctl("get", "--prefix", "--print-value-only",
+                                                  "/millrace/prod/dispatchers/").stdout.splitlines()]
+    assert sorted(d.get("deposedAlive", 0) for d in said) == [0, 1]
+    assert there.state("check").returncode == 0
+
+
+def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
+    etcd, there = make(n=1, installation={"dispatchers": 4, "workers": 1})
+    for i in range(3):
+        there.dispatchers[i].wait_for("leading")
+        assert read(there) == list(range(100))
+        there.dispatchers[i].stop()
+    there.dispatchers[3].wait_for("leading")
+    for i, d in enumerate(there.dispatchers):
+        assert len(d.lines("won the election")) == 1
 
 
 # ---- a full database ----

@@ -6,8 +6,9 @@
  * own list: a number that was believed in belongs to one member for good and is in the store, whatever happened to the
  * leaders.
  *
- * Scenarios first, then walks from a seed (MR_SEED replays one) through crashes, pauses, cuts, lost leases and all the
- * ways in which the store can fail to answer. At the end the rare branches must have been taken.
+ * Scenarios first, then walks from a seed (MR_SEED replays one, MR_SEEDS is how many) through crashes, pauses, cuts,
+ * lost leases and all the ways in which the store can fail to answer. At the end the rare branches must have been
+ * taken.
  */
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -41,13 +42,20 @@ struct node {
     size_t queued;
     bool leads;
     bool stopped;
-    int64_t next; /* number to hand out */
+    char life[33]; /* the store's, as it was told at the last load */
+    int64_t next;  /* number to hand out */
     struct {
         int64_t number;
         uint64_t batch;
     } pending[QUEUE_MAX];
     size_t npending;
-    int64_t work_ms;        /* when it hands out next */
+    int64_t work_ms;          /* when it hands out next */
+    bool litter[NUMBERS_MAX]; /* numbers whose second key is still there */
+    struct {
+        int64_t number;
+        uint64_t batch;
+    } swept[QUEUE_MAX]; /* whose second key goes with that batch */
+    size_t nswept;
     int64_t followed_epoch; /* whose live stream it has */
 };
 
@@ -56,6 +64,9 @@ struct sim {
     struct mr_rng rng;
     struct node nodes[NODES];
     uint64_t owners[NUMBERS_MAX]; /* the checker's: who believes in this number; 0: nobody */
+    bool gone[NUMBERS_MAX];       /* the checker's: somebody believes that the second key of this number is deleted */
+    int64_t sweeps;
+    bool full;
     int64_t believed;
     int64_t first_believed_ms; /* after `mark` */
     int64_t mark_ms;
@@ -63,7 +74,7 @@ struct sim {
     bool work;
 };
 
-static unsigned all_terms, all_lost, all_refused, all_deposed_alive;
+static unsigned all_terms, all_lost, all_refused, all_deposed_alive, all_swept_while_full;
 
 /* ---- what a member tells its node ---- */
 
@@ -80,9 +91,12 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 
     assert_true(epoch > 0);
     assert_int_equal(strlen(incarnation), 32);
+    memcpy(n->life, incarnation, sizeof n->life);
     n->leads = false;
     n->next = 0;
     n->npending = 0;
+    n->nswept = 0;
+    memset(n->litter, 0, sizeof n->litter);
 }
 
 static int on_load_key(void *ctx, const char *key, const void *value, size_t size, mr_error *err)
@@ -92,6 +106,8 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
     (void)err, (void)size;
     if (strcmp(key, "counter") == 0) {
         n->next = strtoll(value, NULL, 10);
+    } else if (strncmp(key, "litter/", 7) == 0) {
+        n->litter[strtoll(key + 7, NULL, 10)] = true;
     }
     return MR_OK;
 }
@@ -137,6 +153,17 @@ static void on_committed(void *ctx, uint64_t batch)
         }
     }
     n->npending = kept;
+    kept = 0;
+    for (size_t i = 0; i < n->nswept; i++) {
+        if (n->swept[i].batch <= batch) {
+            n->sim->gone[n->swept[i].number] = true;
+            n->sim->sweeps++;
+            all_swept_while_full += n->sim->full;
+        } else {
+            n->swept[kept++] = n->swept[i];
+        }
+    }
+    n->nswept = kept;
 }
 
 static void on_lost(void *ctx, const mr_error *err)
@@ -146,6 +173,7 @@ static void on_lost(void *ctx, const mr_error *err)
     assert_true(err->code < 0);
     n->leads = false;
     n->npending = 0;
+    n->nswept = 0;
     n->sim->lost++;
 }
 
@@ -156,6 +184,7 @@ static void on_refused(void *ctx, uint64_t batch, const mr_error *err)
     (void)batch, (void)err;
     n->leads = false;
     n->npending = 0;
+    n->nswept = 0;
     n->sim->refused++;
 }
 
@@ -216,7 +245,7 @@ static void post(void *ctx, struct mr_member_event *event)
 
 static void start_node(struct sim *s, int id)
 {
-    static const struct mr_member_prefix prefixes[] = {{"counter", false}, {"numbers/", true}};
+    static const struct mr_member_prefix prefixes[] = {{"counter", false}, {"litter/", true}};
     struct node *n = &s->nodes[id];
     char instance[33];
     char address[2] = {(char)('0' + id), '\0'};
@@ -240,6 +269,7 @@ static void start_node(struct sim *s, int id)
     n->leads = false;
     n->stopped = false;
     n->npending = 0;
+    n->nswept = 0;
     n->followed_epoch = 0;
     n->incarnation = mr_rng_next(&s->rng) | 1;
     (void)snprintf(instance, sizeof instance, "%032llx", (unsigned long long)n->incarnation);
@@ -272,10 +302,33 @@ static void kill_node(struct sim *s, int id)
     }
 }
 
-/* A leader hands out what it likes, now and then. */
+/* Delete the oldest second key that there is. */
+static void sweep(struct node *n)
+{
+    char key[48];
+    int64_t number = 0;
+    uint64_t batch;
+    mr_error err;
+
+    while (number < n->next && !n->litter[number]) {
+        number++;
+    }
+    if (number >= n->next || n->nswept == QUEUE_MAX) {
+        return;
+    }
+    (void)snprintf(key, sizeof key, "litter/%lld", (long long)number);
+    struct mr_write w = {key, NULL, 0};
+
+    assert_int_equal(mr_member_add(n->member, &w, 1, false, &batch, &err), MR_OK);
+    n->litter[number] = false;
+    n->swept[n->nswept].number = number;
+    n->swept[n->nswept++].batch = batch;
+}
+
+/* A leader hands out what it likes, now and then, and sweeps; a store that is full is spared, as a rule. */
 static void work(struct node *n, int64_t now)
 {
-    char value[32], key[48], owner[32];
+    char value[32], key[48], litter[48], owner[32];
     uint64_t batch;
     mr_error err;
 
@@ -283,12 +336,21 @@ static void work(struct node *n, int64_t now)
         return;
     }
     n->work_ms = now + 20 + (int64_t)mr_rng_below(&n->sim->rng, 60);
+    if (mr_rng_below(&n->sim->rng, 3) == 0) {
+        sweep(n);
+    }
+    if (mr_member_full(n->member) && mr_rng_below(&n->sim->rng, 8) != 0) {
+        return;
+    }
     (void)snprintf(value, sizeof value, "%lld", (long long)(n->next + 1));
     (void)snprintf(key, sizeof key, "numbers/%lld", (long long)n->next);
     (void)snprintf(owner, sizeof owner, "%llu", (unsigned long long)n->incarnation);
-    struct mr_write writes[] = {{"counter", value, strlen(value)}, {key, owner, strlen(owner)}};
+    (void)snprintf(litter, sizeof litter, "litter/%lld", (long long)n->next);
+    struct mr_write writes[] = {
+        {"counter", value, strlen(value)}, {key, owner, strlen(owner)}, {litter, owner, strlen(owner)}};
 
-    assert_int_equal(mr_member_add(n->member, writes, 2, false, &batch, &err), MR_OK);
+    assert_int_equal(mr_member_add(n->member, writes, 3, false, &batch, &err), MR_OK);
+    n->litter[n->next] = true;
     n->pending[n->npending].number = n->next++;
     n->pending[n->npending++].batch = batch;
 }
@@ -408,6 +470,10 @@ static void check_store(struct sim *s)
         if (kv.key.size == 0 || !mr_bytes_equal(kv.value, mr_bytes_str(owner))) {
             fail_msg("number %lld was acknowledged by %s; the store has '%.*s'", (long long)i, owner,
                      (int)kv.value.size, kv.key.size != 0 ? (const char *)kv.value.data : "");
+        }
+        (void)snprintf(key, sizeof key, "/millrace/t/litter/%lld", (long long)i);
+        if (s->gone[i] && mr_fake_get(s->fake, key).key.size != 0) {
+            fail_msg("%s was deleted, and is there", key);
         }
     }
 }
@@ -739,6 +805,125 @@ static void a_leader_key_of_an_earlier_attempt_is_cleared(void **state)
     sim_free(s);
 }
 
+static void fill_store(struct sim *s, bool full)
+{
+    s->full = full;
+    mr_fake_full(s->fake, full);
+}
+
+static void a_full_store_is_led_on_and_swept(void **state)
+{
+    struct sim *s = sim_new(30);
+    int leader = await_leader(s);
+
+    (void)state;
+    run_ms(s, 3000);
+    fill_store(s, true);
+    run_ms(s, 1000);
+    int64_t believed = s->believed;
+    int64_t sweeps = s->sweeps;
+
+    run_ms(s, 3000);
+    assert_true(s->believed <= believed + 1);
+    assert_true(s->sweeps > sweeps);
+    assert_true(mr_member_full(s->nodes[leader].member));
+    for (int i = 0; i < 20 && !mr_member_leads(s->nodes[leader].member); i++) {
+        run_ms(s, 10); /* It may be loading, having tried to put something. */
+    }
+    assert_true(mr_member_may_answer(s->nodes[leader].member, mr_fake_now_ms(s->fake)));
+    s->work = false; /* An idle leader finds out by itself that there is room. */
+    fill_store(s, false);
+    run_ms(s, TTL_MS);
+    assert_false(mr_member_full(s->nodes[leader].member));
+    s->work = true;
+    run_ms(s, 1000);
+    assert_true(s->believed > believed + 5);
+    assert_int_equal(s->terms, 1 + s->refused); /* loads; the term is the same */
+    assert_int_equal(s->lost, 0);
+    check_store(s);
+    sim_free(s);
+}
+
+/* Two dispatchers that do not see each other, and both see the store. */
+static void partitioned_pairs_leave_each_other_alone(void **state)
+{
+    struct sim *s = sim_new(31);
+
+    (void)state;
+    (void)await_leader(s);
+    run_ms(s, 2000);
+    for (int t = 0; t < 600; t++) {
+        int leader = leader_of(s);
+
+        assert_true(leader >= 0);
+        for (int i = 0; i < NODES; i++) {
+            int64_t epoch = mr_member_epoch(s->nodes[leader].member);
+            int64_t now = mr_fake_now_ms(s->fake);
+
+            if (i != leader && t % 7 == 0) {
+                mr_member_peer(s->nodes[i].member, epoch, MR_PEER_LOST, now, 1);
+            }
+            if (i != leader) {
+                mr_member_probed(s->nodes[i].member, epoch, false /* not refused: unanswered */, now, 1);
+            }
+        }
+        run_ms(s, 100);
+    }
+    assert_int_equal(s->terms, 1);
+    check_store(s);
+    sim_free(s);
+}
+
+static int64_t incarnations(struct sim *s, char now[33])
+{
+    const struct node *n = &s->nodes[await_leader(s)];
+
+    if (strcmp(now, n->life) != 0) {
+        memcpy(now, n->life, sizeof n->life);
+        return 1;
+    }
+    return 0;
+}
+
+static void a_store_that_was_built_anew_begins_another_incarnation(void **state)
+{
+    struct sim *s = sim_new(32);
+    char life[33] = "";
+
+    (void)state;
+    assert_int_equal(incarnations(s, life), 1);
+    run_ms(s, 2000);
+    kill_node(s, leader_of(s));
+    assert_int_equal(incarnations(s, life), 0); /* another leader, the same store */
+    run_ms(s, 2000);
+    mr_fake_rename(s->fake, 2);
+    kill_node(s, leader_of(s));
+    assert_int_equal(incarnations(s, life), 1);
+    run_ms(s, 2000);
+    sim_free(s);
+}
+
+static void a_later_epoch_that_callers_know_ends_the_incarnation_once(void **state)
+{
+    struct sim *s = sim_new(33);
+    char life[33] = "";
+    int leader = await_leader(s);
+
+    (void)state;
+    assert_int_equal(incarnations(s, life), 1);
+    run_ms(s, 2000);
+    mr_member_later_epoch(s->nodes[leader].member, mr_fake_now_ms(s->fake));
+    run_ms(s, 2000);
+    assert_int_equal(s->lost, 1);
+    for (int i = 0; i < NODES && !s->nodes[i].leads; i++) {
+    }
+    mr_member_later_epoch(s->nodes[leader].member, mr_fake_now_ms(s->fake));
+    run_ms(s, 5000);
+    assert_int_equal(s->lost, 1);
+    check_store(s);
+    sim_free(s);
+}
+
 /* ---- walks ---- */
 
 static void mishap(struct sim *s)
@@ -746,7 +931,7 @@ static void mishap(struct sim *s)
     struct node *n = &s->nodes[mr_rng_below(&s->rng, NODES)];
     int64_t now = mr_fake_now_ms(s->fake);
 
-    switch (mr_rng_below(&s->rng, 8)) {
+    switch (mr_rng_below(&s->rng, 9)) {
     case 0:
         if (n->up) {
             kill_node(s, n->id);
@@ -783,6 +968,9 @@ static void mishap(struct sim *s)
             mr_fake_break_watches(n->store);
         }
         break;
+    case 8:
+        fill_store(s, !s->full);
+        break;
     case 7:
         if (n->up && !n->paused && n->followed_epoch != 0) {
             /* A stream breaks without anybody having died. */
@@ -811,6 +999,7 @@ static void walk(uint64_t seed)
     }
     /* Peace: somebody leads before long, and counting goes on. */
     mr_fake_odds(s->fake, NULL);
+    fill_store(s, false);
     for (int i = 0; i < NODES; i++) {
         struct node *n = &s->nodes[i];
 
@@ -835,7 +1024,8 @@ static void random_walks(void **state)
 {
     const char *seed = getenv("MR_SEED");
     uint64_t first = seed != NULL ? strtoull(seed, NULL, 10) : 1000;
-    uint64_t count = seed != NULL ? 1 : 150;
+    const char *seeds = getenv("MR_SEEDS");
+    uint64_t count = seed != NULL ? 1 : seeds != NULL ? strtoull(seeds, NULL, 10) : 150;
 
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
@@ -851,6 +1041,7 @@ static void random_walks(void **state)
         assert_true(all_lost > count);
         assert_true(all_refused > 0);
         assert_true(all_deposed_alive > 0);
+        assert_true(all_swept_while_full > 0);
     }
 }
 
@@ -871,6 +1062,10 @@ int main(void)
         cmocka_unit_test(a_refused_batch_makes_the_leader_load_again),
         cmocka_unit_test(an_answer_that_was_lost_is_found_again),
         cmocka_unit_test(a_leader_key_of_an_earlier_attempt_is_cleared),
+        cmocka_unit_test(a_full_store_is_led_on_and_swept),
+        cmocka_unit_test(partitioned_pairs_leave_each_other_alone),
+        cmocka_unit_test(a_store_that_was_built_anew_begins_another_incarnation),
+        cmocka_unit_test(a_later_epoch_that_callers_know_ends_the_incarnation_once),
         cmocka_unit_test(random_walks),
     };
 

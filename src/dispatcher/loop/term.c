@@ -209,8 +209,9 @@ static void on_refused(void *ctx, uint64_t batch, const mr_error *err)
     if (!full) {
         l->single_until_ms = l->now_ms + MR_SINGLE_MS;
     }
-    drop_state(l);
+    /* It leads on, so its answers still are a leader's: what it says to the culprit is final. */
     mr_loop_fail_held(l, &why, full ? 0 : batch);
+    drop_state(l);
     mr_loop_end_streams(l, "the state is loaded again");
 }
 
