@@ -62,7 +62,7 @@ static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor
 
 static void send_copy(struct sim *sim, const struct sim_message *message, struct sim_process *to, int64_t after_ms)
 {
-    struct sim_message *copy = mr_memdup(message, sizeof *message + message->size);
+    struct sim_message *copy = mr_memdup(message, sizeof *message + message->size + message->asked);
 
     MR_ASSERT(copy != NULL);
     sim_after(sim, after_ms, to, delivered, copy, true);
@@ -118,6 +118,11 @@ static void try_again(struct sim *sim, void *arg)
 
     if (retry->call->id == retry->id && retry->call->tries == retry->tries) {
         *leader = (*leader + 1) % SIM_REPLICAS;
+        for (int i = 0; retry->is_worker && i < SIM_TASKS_MAX; i++) {
+            if (&sim->workers[retry->actor].tasks[i].call == retry->call) {
+                sim_task_refresh(sim, &sim->workers[retry->actor].tasks[i]);
+            }
+        }
         attempt(sim, retry->call, retry->is_worker, retry->actor);
     }
 }

@@ -2,12 +2,10 @@
  * The judge. It stands outside: it sees what is applied to the store and what workers and clients are told, keeps its
  * own model of that, and knows nothing of the core. What it holds the cluster to:
  *
- *  - no split is handed to two tasks, nor twice to one; one question has one answer, for ever;
- *  - when an iteration ends, every split was handed out, but for at most the number it says was lost (none, if no
- * worker was);
+ *  - what elements.c says of splits and elements; one question has one answer, for ever;
  *  - what anybody is told was committed before: objects that were acknowledged exist, and go on existing;
  *  - an iteration that has ended stays ended: nothing of it is written or opened again;
- *  - a worker has one task of an iteration in each of its lives;
+ *  - a worker has one task of an iteration in each of its lives, beside recovery tasks;
  *  - nobody is given up who was heard of in time, on anybody's clock: neither on his own, nor on that of a leader
  *    that slept, nor while a message of his lies unread;
  *  - who is told that a call was not applied can rely on it.
@@ -79,7 +77,7 @@ void sim_check_free(struct sim *sim)
     }
     mr_free(sim->strings);
     mr_map_free(&sim->committed);
-    mr_map_free(&sim->handed);
+    sim_views_free(sim);
     mr_map_free(&sim->told);
 }
 
@@ -102,26 +100,42 @@ static void *parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, cons
     return message;
 }
 
-static void commit_grant(struct sim *sim, const char *key, const char *value)
+/* An answer to a request for splits. */
+static void answer_text(uint64_t repetition, bool end, Millrace__SplitRange *const *ranges, size_t n, char *out,
+                        size_t size)
+{
+    int at = snprintf(out, size, "repetition %" PRIu64 " end %d", repetition, end);
+
+    for (size_t i = 0; i < n && (size_t)at < size; i++) {
+        at += snprintf(out + at, size - (size_t)at, " from %" PRIu64 " count %" PRIu64, ranges[i]->first,
+                       ranges[i]->count);
+    }
+}
+
+/* "grants/<iteration>/<provider>/<rest of the task's id>" */
+static void commit_grant(struct sim *sim, const char *key, const char *value, int64_t memory)
 {
     Millrace__GrantRecord *grant = parse(sim, &millrace__grant_record__descriptor, key, value);
-    char name[256], text[128];
+    char name[256], text[600], iteration[64], task[128];
+    const char *id = strchr(key, '/') + 1, *provider = strchr(id, '/') + 1;
+
+    snprintf(iteration, sizeof iteration, "%.*s", (int)(provider - 1 - id), id);
+    snprintf(task, sizeof task, "%s%s", iteration, strchr(provider, '/'));
 
     if (grant == NULL) {
         return;
     }
     snprintf(name, sizeof name, "%s seq %" PRIu64, key, grant->seq);
-    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, grant->repetition,
-             grant->end, grant->n_ranges > 0 ? grant->ranges[0]->first : 0,
-             grant->n_ranges > 0 ? grant->ranges[0]->count : 0);
+    answer_text(grant->repetition, grant->end, grant->ranges, grant->n_ranges, text, sizeof text);
     note_once(sim, &sim->committed, name, text, "one question, two answers");
+    sim_view_granted(sim, iteration, task, strtoul(provider, NULL, 10), grant, memory);
     millrace__grant_record__free_unpacked(grant, NULL);
 }
 
 static void commit_iteration(struct sim *sim, const char *key, const char *value)
 {
     Millrace__IterationRecord *it = parse(sim, &millrace__iteration_record__descriptor, key, value);
-    char name[256];
+    char name[256], at[32];
 
     if (it == NULL) {
         return;
@@ -131,9 +145,13 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
         snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
         note_once(sim, &sim->committed, name, it->id, "one repetition, two iterations");
     }
+    sim_view_iteration(sim, it);
     snprintf(name, sizeof name, "finished %s", it->id);
     if (it->finished) {
-        note(sim, &sim->committed, name, "yes");
+        if (mr_map_get(&sim->committed, name) == NULL) {
+            snprintf(at, sizeof at, "%" PRIi64, sim->store.revision);
+            note(sim, &sim->committed, name, at);
+        }
     } else if (mr_map_get(&sim->committed, name) != NULL) {
         sim_violation(sim, "iteration %s had finished and is open again", it->id);
     }
@@ -144,46 +162,99 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
 static void commit_part(struct sim *sim, const char *key)
 {
     const char *id = strchr(key, '/') + 1;
-    const char *slash = strchr(id, '/');
+    const char *slash = strchr(id, '/'), *finished;
     char name[128];
 
     snprintf(name, sizeof name, "finished %.*s", (int)(slash - id), id);
-    if (mr_map_get(&sim->committed, name) != NULL) {
+    finished = mr_map_get(&sim->committed, name);
+    if (finished != NULL && strtoll(finished, NULL, 10) < sim->store.revision) {
         sim_violation(sim, "%s was written after its iteration had finished", key);
     }
 }
 
-void sim_check_commit(struct sim *sim, const char *key, const char *value)
+/* A task was closed: its record says so; that of a recovery task goes. */
+static void commit_task(struct sim *sim, const char *key, const char *value)
 {
+    char name[192];
+
+    snprintf(name, sizeof name, "closed %s", key + strlen("tasks/"));
+    if (value == NULL) {
+        note(sim, &sim->committed, name, "yes");
+        return;
+    }
+    Millrace__TaskRecord *task = parse(sim, &millrace__task_record__descriptor, key, value);
+
+    if (task != NULL && task->lost) {
+        note(sim, &sim->committed, name, "yes");
+    }
+    if (task != NULL) {
+        millrace__task_record__free_unpacked(task, NULL);
+    }
+}
+
+static void commit_worker(struct sim *sim, const char *key, const char *value)
+{
+    Millrace__WorkerRecord *worker = parse(sim, &millrace__worker_record__descriptor, key, value);
+    char name[96];
+
+    if (worker == NULL) {
+        return;
+    }
+    snprintf(name, sizeof name, "worker %s", worker->incarnation);
+    note(sim, &sim->committed, name, "yes");
+    if (worker->lost[0] != '\0') {
+        sim->workers_lost = true;
+        snprintf(name, sizeof name, "lost %s.%" PRIu32, worker->incarnation, worker->life);
+        note(sim, &sim->committed, name, "yes");
+    }
+    millrace__worker_record__free_unpacked(worker, NULL);
+}
+
+static void commit_job(struct sim *sim, const char *key, const char *value)
+{
+    Millrace__JobRecord *job = parse(sim, &millrace__job_record__descriptor, key, value);
+    char name[96];
+
+    if (job == NULL) {
+        return;
+    }
+    sim_view_job(sim, job);
+    snprintf(name, sizeof name, "job %s", job->id);
+    note(sim, &sim->committed, name, "yes");
+    millrace__job_record__free_unpacked(job, NULL);
+}
+
+/* A transaction has no order within: first what the rest refers to, then the rest. */
+static void commit(struct sim *sim, int pass, const char *key, const char *value, int64_t memory)
+{
+    if (pass == 0 && starts(key, "tasks/")) {
+        commit_task(sim, key, value);
+    }
     if (value == NULL) {
         return;
     }
-    note(sim, &sim->committed, key, value);
-    if (starts(key, "iterations/")) {
+    if (pass == 0) {
+        note(sim, &sim->committed, key, value);
+    }
+    if (pass == 0 && starts(key, "workers/")) {
+        commit_worker(sim, key, value);
+    } else if (pass == 0 && starts(key, "jobs/")) {
+        commit_job(sim, key, value);
+    } else if (pass == 1 && starts(key, "iterations/")) {
         commit_iteration(sim, key, value);
-    } else if (starts(key, "grants/")) {
+    } else if (pass == 2 && starts(key, "grants/")) {
         commit_part(sim, key);
-        commit_grant(sim, key, value);
-    } else if (starts(key, "cursors/")) {
+        commit_grant(sim, key, value, memory);
+    } else if (pass == 2 && starts(key, "cursors/")) {
         commit_part(sim, key);
-    } else if (starts(key, "workers/")) {
-        Millrace__WorkerRecord *worker = parse(sim, &millrace__worker_record__descriptor, key, value);
-        char name[64];
+    }
+}
 
-        if (worker != NULL) {
-            snprintf(name, sizeof name, "worker %s", worker->incarnation);
-            note(sim, &sim->committed, name, "yes");
-            sim->workers_lost = sim->workers_lost || worker->lost[0] != '\0';
-            millrace__worker_record__free_unpacked(worker, NULL);
-        }
-    } else if (starts(key, "jobs/")) {
-        Millrace__JobRecord *job = parse(sim, &millrace__job_record__descriptor, key, value);
-        char name[64];
-
-        if (job != NULL) {
-            snprintf(name, sizeof name, "job %s", job->id);
-            note(sim, &sim->committed, name, "yes");
-            millrace__job_record__free_unpacked(job, NULL);
+void sim_check_batch(struct sim *sim, const struct sim_batch *batch)
+{
+    for (int pass = 0; pass < 3; pass++) {
+        for (size_t i = 0; i < batch->count; i++) {
+            commit(sim, pass, batch->changes[i].key, batch->changes[i].value, batch->memory);
         }
     }
 }
@@ -240,31 +311,6 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
     }
 }
 
-/* Every split was handed out, but for those that the end says were lost. */
-static void check_end(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update)
-{
-    const struct sim_dataset *dataset = &sim->datasets[client->plan.dataset];
-    uint64_t total = 0, handed = 0;
-    char key[256];
-
-    for (size_t p = 0; p < dataset->nproviders; p++) {
-        for (uint64_t r = 0; r < dataset->passes; r++) {
-            for (int64_t split = 0; split < dataset->splits[p]; split++) {
-                snprintf(key, sizeof key, "%s/%zu/%" PRIu64 "/%" PRId64, client->iteration, p, r, split);
-                total++;
-                handed += mr_map_get(&sim->handed, key) != NULL ? 1 : 0;
-            }
-        }
-    }
-    if (total - handed > update->end->lost_splits) {
-        sim_violation(sim, "iteration %s ended with %" PRIu64 " of %" PRIu64 " splits handed out and %" PRIu64 " lost",
-                      client->iteration, handed, total, update->end->lost_splits);
-    }
-    if (!sim->workers_lost && (update->end->lost_splits != 0 || update->end->lost_workers != 0)) {
-        sim_violation(sim, "iteration %s counts losses, and no worker was lost", client->iteration);
-    }
-}
-
 void sim_check_client_update(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update)
 {
     char key[256], at[32];
@@ -283,9 +329,7 @@ void sim_check_client_update(struct sim *sim, const struct sim_client *client, c
     if (mr_map_get(&sim->told, key) == NULL) {
         note(sim, &sim->told, key, at);
     }
-    if (client->plan.dynamic) {
-        check_end(sim, client, update);
-    }
+    sim_view_told(sim, client->iteration, update->end);
 }
 
 void sim_check_client_gone(struct sim *sim, const struct sim_client *client)
@@ -407,6 +451,12 @@ void sim_check_registered(struct sim *sim, const struct sim_worker *worker)
     must_be_committed(sim, key, "a worker");
 }
 
+/* "<iteration>/<life>", and "/<n>" of a recovery task, of which a life may have many. */
+bool sim_is_recovery(const char *task)
+{
+    return strchr(strchr(task, '/') + 1, '/') != NULL;
+}
+
 void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, const Millrace__WorkerUpdate *update)
 {
     char key[256];
@@ -416,10 +466,19 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
 
         snprintf(key, sizeof key, "iterations/%s", task->iteration_id);
         must_be_committed(sim, key, "a worker");
+        if (sim_is_recovery(task->task_id)) {
+            snprintf(key, sizeof key, "closed %s", task->task_id); /* in the transaction that opened it */
+            if (mr_map_get(&sim->committed, key) == NULL) {
+                snprintf(key, sizeof key, "tasks/%s", task->task_id);
+                must_be_committed(sim, key, "a worker");
+            }
+            continue;
+        }
         snprintf(key, sizeof key, "task of %s life %u in %s", worker->incarnation, task->attempt, task->iteration_id);
         note_once(sim, &sim->told, key, task->task_id, "two tasks in one life");
         for (size_t j = 0; j < i; j++) {
-            if (strcmp(update->tasks[j]->iteration_id, task->iteration_id) == 0) {
+            if (strcmp(update->tasks[j]->iteration_id, task->iteration_id) == 0 &&
+                !sim_is_recovery(update->tasks[j]->task_id)) {
                 sim_violation(sim, "worker %d has two tasks of iteration %s", worker->number, task->iteration_id);
             }
         }
@@ -447,13 +506,26 @@ void sim_check_ended(struct sim *sim, const struct sim_task *task)
     }
 }
 
+static void decision_key(const Millrace__GetSplitsRequest *in, char *out, size_t size)
+{
+    snprintf(out, size, "decided %s/%" PRIu32 " seq %" PRIu64, in->task_id, in->provider, in->seq);
+}
+
+bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *in)
+{
+    char key[256];
+
+    decision_key(in, key, sizeof key);
+    return mr_map_get(&sim->told, key) != NULL;
+}
+
 void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request)
 {
     Millrace__GetSplitsRequest *in = millrace__get_splits_request__unpack(NULL, request->size, request->body);
     char key[256], epoch[32];
     const char *before;
 
-    snprintf(key, sizeof key, "decided %s/%" PRIu32 " seq %" PRIu64, in->task_id, in->provider, in->seq);
+    decision_key(in, key, sizeof key);
     snprintf(epoch, sizeof epoch, "%" PRIi64, replica->epoch);
     before = mr_map_get(&sim->told, key);
     if (before == NULL) {
@@ -467,27 +539,19 @@ void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply)
 {
     const char *ref = strchr(task->id, '/') + 1;
-    uint64_t first = reply->n_ranges > 0 ? reply->ranges[0]->first : 0;
-    uint64_t count = reply->n_ranges > 0 ? reply->ranges[0]->count : 0;
     const char *committed;
-    char key[256], text[256];
+    char key[256], text[600];
 
     sim->grants++;
     snprintf(key, sizeof key, "grants/%s/%zu/%s seq %" PRIu64, task->iteration, task->provider, ref, seq);
-    snprintf(text, sizeof text, "repetition %" PRIu64 " end %d from %" PRIu64 " count %" PRIu64, task->repetition,
-             reply->end, first, count);
+    answer_text(task->repetition, reply->end, reply->ranges, reply->n_ranges, text, sizeof text);
     committed = mr_map_get(&sim->committed, key);
-    if (!is_stored(sim, "iterations/", task->iteration)) {
+    if (!is_stored(sim, "iterations/", task->iteration) ||
+        (committed == NULL && sim_view_given_and_taken(sim, task, reply))) {
         return;
     }
     if (committed == NULL || strcmp(committed, text) != 0) {
         sim_violation(sim, "a worker was told of '%s' = '%s'; committed is '%s'", key, text,
                       committed != NULL ? committed : "nothing");
-    }
-    for (uint64_t split = first; split < first + count; split++) {
-        snprintf(key, sizeof key, "%s/%zu/%" PRIu64 "/%" PRIu64, task->iteration, task->provider, task->repetition,
-                 split);
-        snprintf(text, sizeof text, "%s in answer %" PRIu64, task->id, seq);
-        note_once(sim, &sim->handed, key, text, "a split was handed out twice");
     }
 }

@@ -21,6 +21,7 @@ static void do_open(struct sim *sim, struct sim_client *client)
 
     client->attached = false;
     spec.name = client->plan.job;
+    spec.guarantee = client->plan.repeats ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
     spec.mode = client->plan.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
                                      : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     request.client = client->id;
@@ -28,6 +29,7 @@ static void do_open(struct sim *sim, struct sim_client *client)
     request.job = &spec;
     request.repetition = client->repetition;
     request.job_id = client->job_id;
+    request.iteration_id = client->iteration; /* if it was attached to it before */
     sim_call(sim, &client->control, false, client->number, MR_COMMAND_OPEN, &request.base);
 }
 
@@ -54,10 +56,14 @@ static void heartbeat(struct sim *sim, void *arg)
 {
     struct sim_client *client = arg;
     Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    char *unreachable[16];
 
     if (client->control.id == 0 && client->attached) {
         request.client = client->id;
         request.iteration_id = client->iteration;
+        request.unreachable = unreachable;
+        request.n_unreachable =
+            sim_reader_unreachable(sim, client, unreachable, sizeof unreachable / sizeof unreachable[0]);
         sim_call(sim, &client->control, false, client->number, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
     }
 }
@@ -72,6 +78,8 @@ static void heartbeat_later(struct sim *sim, struct sim_client *client)
 static void next_repetition(struct sim *sim, struct sim_client *client)
 {
     client->attached = false;
+    client->iteration[0] = '\0';
+    sim_reader_reset(client);
     client->repetition++;
     if (client->repetition >= client->plan.repetitions) {
         client->done = true;
@@ -81,7 +89,7 @@ static void next_repetition(struct sim *sim, struct sim_client *client)
     do_open(sim, client);
 }
 
-static void repetition_ended(struct sim *sim, struct sim_client *client)
+void sim_client_drained(struct sim *sim, struct sim_client *client)
 {
     bool last = client->repetition + 1 >= client->plan.repetitions;
 
@@ -106,8 +114,15 @@ static void apply_update(struct sim *sim, struct sim_client *client, const struc
     if (message->call != 0 || (client->stream == message->stream && update->version > client->version)) {
         client->version = update->version;
         sim_check_client_update(sim, client, update);
+        sim_reader_update(sim, client, update);
         if (update->finished) {
-            repetition_ended(sim, client);
+            client->attached = false;
+            client->draining = true; /* the application has what is here first */
+            if (sim_reader_is_empty(client)) {
+                sim_client_drained(sim, client);
+            } else {
+                sim_reader_wake(sim, client);
+            }
         }
     }
     millrace__client_update__free_unpacked(update, NULL);
@@ -125,6 +140,9 @@ static void opened(struct sim *sim, struct sim_client *client, const struct sim_
     Millrace__OpenReply *reply = millrace__open_reply__unpack(NULL, message->size, message->body);
 
     sim_check_opened(sim, client, reply);
+    if (strcmp(client->iteration, reply->iteration_id) != 0) {
+        sim_reader_reset(client);
+    }
     snprintf(client->job_id, sizeof client->job_id, "%s", reply->job_id);
     snprintf(client->iteration, sizeof client->iteration, "%s", reply->iteration_id);
     client->stream = 0;
@@ -144,8 +162,10 @@ static void begin(struct sim *sim, struct sim_client *client)
     sim_hex_id(sim, client->id);
     client->repetition = 0;
     client->job_id[0] = '\0';
+    client->iteration[0] = '\0';
     client->attached = false;
     client->stream = 0;
+    sim_reader_reset(client);
     sim_name(sim, client->id, 'c', client->number);
     sim_say(sim, "client %d: starts", client->number);
     do_register(sim, client);
@@ -153,7 +173,12 @@ static void begin(struct sim *sim, struct sim_client *client)
 
 static void failed(struct sim *sim, struct sim_client *client, const struct sim_message *message)
 {
-    if (message->error.code != MR_ENOTFOUND) {
+    if (message->kind == MR_COMMAND_OPEN && message->error.code == MR_EPRECOND && client->iteration[0] != '\0') {
+        sim_check_client_gone(sim, client);
+        sim_rare(sim, SIM_RARE_COLLECTED);
+        sim_say(sim, "client %d: %s", client->number, message->error.message);
+        next_repetition(sim, client);
+    } else if (message->error.code != MR_ENOTFOUND) {
         sim_violation(sim, "client %d: %s", client->number, message->error.message);
     } else if (message->kind == MR_COMMAND_OPEN) {
         /* Its own anonymous job may have gone while it was silent; anything else was acknowledged and must be there. */
@@ -217,8 +242,11 @@ void sim_client_start(struct sim *sim, struct sim_client *client)
 
 void sim_client_stop(struct sim *sim, struct sim_client *client)
 {
+    sim->clients_lost = true;
     sim_say(sim, "client %d: stops", client->number);
     client->process.alive = false;
     client->process.life++;
     sim_call_cancel(&client->control);
+    sim_reader_reset(client);
+    client->reading = false;
 }

@@ -16,16 +16,19 @@
 
 /* ---------------------------------------------------------------- steps */
 
-static struct sim_message *make_message(const struct sim_replica *replica, const ProtobufCMessage *body)
+/* @asked: bytes to leave room for behind the body. */
+static struct sim_message *make_message(const struct sim_replica *replica, const ProtobufCMessage *body, size_t asked)
 {
     size_t size = body != NULL ? protobuf_c_message_get_packed_size(body) : 0;
-    struct sim_message *message = mr_calloc(1, sizeof *message + size);
+    struct sim_message *message = mr_calloc(1, sizeof *message + size + asked);
 
     MR_ASSERT(message != NULL);
     message->reply = true;
     message->replica = replica->number;
     message->epoch = (uint64_t)replica->epoch;
+    message->memory = replica->memory;
     message->size = size;
+    message->asked = asked;
     if (size > 0) {
         protobuf_c_message_pack(body, message->body);
     }
@@ -105,7 +108,7 @@ static void push(struct sim *sim, struct sim_replica *replica, const struct mr_e
         if (stream->is_worker != for_worker || strcmp(stream->topic, effect->topic) != 0) {
             continue;
         }
-        struct sim_message *message = make_message(replica, effect->message);
+        struct sim_message *message = make_message(replica, effect->message, 0);
 
         message->kind = for_worker ? MR_COMMAND_WATCH_WORKER : MR_COMMAND_WATCH_CLIENT;
         message->is_worker = for_worker;
@@ -119,7 +122,8 @@ static void push(struct sim *sim, struct sim_replica *replica, const struct mr_e
 static void reply(struct sim *sim, struct sim_replica *replica, const struct sim_message *request,
                   const struct mr_effect *effect, bool changed)
 {
-    struct sim_message *message = make_message(replica, effect->message);
+    bool splits = request->kind == MR_COMMAND_GET_SPLITS;
+    struct sim_message *message = make_message(replica, effect->message, splits ? request->size : 0);
 
     message->kind = request->kind;
     message->is_worker = request->is_worker;
@@ -127,7 +131,8 @@ static void reply(struct sim *sim, struct sim_replica *replica, const struct sim
     message->actor_life = request->actor_life;
     message->call = request->call;
     message->error = effect->error;
-    if (request->kind == MR_COMMAND_GET_SPLITS && effect->error.code == MR_OK) {
+    memcpy(message->body + message->size, request->body, message->asked);
+    if (splits && effect->error.code == MR_OK) {
         sim_check_decided(sim, replica, request);
     }
     hold(sim, replica, message, effect->fenced, changed);
@@ -138,7 +143,7 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
 {
     struct mr_outcome out = {0};
     mr_error err = {0};
-    bool changed;
+    bool changed, resigns = false;
 
     if (sim->bug == SIM_BUG_DECIDE_ON_COMMITTED) {
         mr_core_free(replica->core);
@@ -172,8 +177,12 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
         } else if (out.effects[i].kind == MR_EFFECT_PUSH_WORKER || out.effects[i].kind == MR_EFFECT_PUSH_ITERATION) {
             push(sim, replica, &out.effects[i], changed);
         }
+        resigns = resigns || out.effects[i].kind == MR_EFFECT_RESIGN;
     }
     mr_outcome_clear(&out);
+    if (resigns) {
+        sim_replica_resign(sim, replica);
+    }
 }
 
 /* The edge of a real dispatcher parses definitions; here the table of datasets stands for that. */
@@ -198,6 +207,7 @@ static void register_dataset(struct sim *sim, struct sim_replica *replica, const
         .providers = dataset->splits,
         .nproviders = dataset->nproviders,
         .summary = dataset->id,
+        .ignores_errors = dataset->ignores_errors,
         .blob = "",
     };
 
@@ -215,6 +225,15 @@ static void register_dataset(struct sim *sim, struct sim_replica *replica, const
     run_step(sim, replica, &command, request);
 }
 
+/* The wrong way: a repeated request is only answered. */
+static void forget_report(const struct sim *sim, Millrace__GetSplitsRequest *request)
+{
+    if (request->report != NULL && sim_was_decided(sim, request)) {
+        protobuf_c_message_free_unpacked(&request->report->base, NULL);
+        request->report = NULL;
+    }
+}
+
 static void serve(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
 {
     ProtobufCMessage *body =
@@ -226,6 +245,9 @@ static void serve(struct sim *sim, struct sim_replica *replica, const struct sim
         register_dataset(sim, replica, request, (Millrace__RegisterDatasetRequest *)body);
     } else {
         command.open = (Millrace__OpenRequest *)body; /* all members of the union are such pointers */
+        if (request->kind == MR_COMMAND_GET_SPLITS && sim->bug == SIM_BUG_REPORTS_AFTER_SEQ) {
+            forget_report(sim, (Millrace__GetSplitsRequest *)body);
+        }
         if (request->kind == MR_COMMAND_WATCH_CLIENT) {
             add_stream(replica, request, command.watch_client->iteration_id);
         } else if (request->kind == MR_COMMAND_WATCH_WORKER) {
@@ -239,7 +261,7 @@ static void serve(struct sim *sim, struct sim_replica *replica, const struct sim
 /* Sent back unopened: it does not lead, or takes nothing in at the moment. */
 static void turn_away(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
 {
-    struct sim_message *message = make_message(replica, NULL);
+    struct sim_message *message = make_message(replica, NULL, 0);
 
     message->kind = request->kind;
     message->is_worker = request->is_worker;

@@ -17,18 +17,25 @@
 static void trace(void *ctx, const char *line)
 {
     static const struct {
-        const char *text;
+        const char *about, *text;
         enum sim_rare rare;
     } signs[] = {
-        {": lost", SIM_RARE_WORKER_LOST},
-        {"superseded", SIM_RARE_SUPERSEDED},
-        {"one more grace", SIM_RARE_BRAKE},
+        {"worker", ": lost", SIM_RARE_WORKER_LOST},
+        {"worker", ": superseded", SIM_RARE_SUPERSEDED},
+        {"client", ": lost to", SIM_RARE_CLIENT_LOST},
+        {"", "one more grace", SIM_RARE_BRAKE},
+        {"task", "no client reaches", SIM_RARE_UNREACHABLE},
+        {"task", "opened, a recovery task", SIM_RARE_RECOVERY},
+        {"task", "a recovery task for one split", SIM_RARE_SUSPECT},
     };
 
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
-        if (strstr(line, signs[i].text) != NULL) {
+        if (strncmp(line, signs[i].about, strlen(signs[i].about)) == 0 && strstr(line, signs[i].text) != NULL) {
             sim_rare(ctx, signs[i].rare);
         }
+    }
+    if (strncmp(line, "task ", 5) == 0 && strstr(line, ": lost") != NULL && sim_is_recovery(line)) {
+        sim_rare(ctx, SIM_RARE_RECOVERY_LOST);
     }
     sim_say(ctx, "%s", line);
 }
@@ -86,6 +93,18 @@ void sim_replica_deposed(struct sim *sim, struct sim_replica *replica)
     step_down(sim, replica, "another term began");
 }
 
+/* Another one may do better; what was decided and not committed is forgotten. */
+void sim_replica_resign(struct sim *sim, struct sim_replica *replica)
+{
+    sim_rare(sim, SIM_RARE_RESIGNED);
+    replica->resigned_at = sim->now;
+    if (sim->store.leader_create == replica->epoch && sim_store_reaches(sim, replica)) {
+        sim->store.lease_until = sim->now;
+    }
+    step_down(sim, replica, "it lost many workers");
+    replica->next_tick += SIM_LEASE_MS; /* not itself again */
+}
+
 /* @epoch is the replica's, unless a bug is put in that loads more than once in a term. */
 mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t epoch)
 {
@@ -97,6 +116,8 @@ mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t
         .job_gc_timeout_ms = sim->job_gc_ms,
         .takeover_grace_ms = SIM_WORKER_TIMEOUT_MS + SIM_LEASE_MS,
         .heartbeat_ms = SIM_HEARTBEAT_MS,
+        .gc_dynamic = sim->gc_dynamic,
+        .may_resign = replica->resigned_at == 0 || sim->now - replica->resigned_at > 10 * SIM_WORKER_TIMEOUT_MS,
         .trace = trace,
         .trace_ctx = sim,
     };
@@ -137,6 +158,7 @@ static void load(struct sim *sim, void *arg)
     replica->core = sim_replica_load(sim, replica, (uint64_t)replica->epoch);
     replica->fenced_at = sim->now - SIM_LEASE_MS; /* nothing of this term is committed yet */
     replica->late_ms = 0;
+    replica->memory = ++sim->memories;
     sim_check_term(sim, replica);
     if (replica->core != NULL) {
         replica->role = SIM_LEADING;
@@ -170,6 +192,7 @@ void sim_replica_commit(struct sim *sim, struct sim_replica *replica)
 
     batch->replica = replica->number;
     batch->epoch = replica->epoch;
+    batch->memory = replica->memory;
     batch->batch_mod = replica->batch_mod;
     batch->nonce = mr_rng_next(&sim->rng);
     batch->number = ++replica->batch_number;

@@ -20,7 +20,7 @@
 #define SIM_CLIENTS_MAX 8
 #define SIM_TASKS_MAX 64
 #define SIM_PROVIDERS_MAX 2
-#define SIM_DATASETS 4
+#define SIM_DATASETS 6
 #define SIM_LEASE_MS 2000
 #define SIM_RPC_TIMEOUT_MS 400
 #define SIM_HEARTBEAT_MS 500
@@ -38,6 +38,9 @@ struct sim;
     X(NO_NONCE, "a batch whose compares fail was not applied: its calls are told so")                                  \
     X(REFUSAL_SETTLES, "a definite refusal counts although an earlier attempt may have been applied")                  \
     X(SOFT_DENIALS, "denials and first contacts are answered from memory")                                             \
+    X(FINISHED_IS_READ, "a grant is finished when its splits were read to the end")                                    \
+    X(FINISHED_IS_RECEIVED, "a grant is finished when clients have received what came of it")                          \
+    X(REPORTS_AFTER_SEQ, "a request for splits that is a repeated one is answered without a look at what it reports")  \
     X(TIMERS_FIRST, "timers are looked at before the messages that are there")                                         \
     X(LATENESS_IGNORED, "a turn that starts late does not move deadlines")
 
@@ -72,7 +75,21 @@ enum sim_bug {
     X(ANSWER_BY_SUCCESSOR, "the stored answer was given by another leader than had decided it")                        \
     X(WORKER_LOST, "a worker was given up")                                                                            \
     X(WORKER_BACK, "a worker that had been given up came back")                                                        \
+    X(CLIENT_LOST, "a reader was given up")                                                                            \
+    X(COLLECTED, "a reader came back too late: what it read had been collected")                                       \
     X(CLIENT_BACK, "a reader that had been given up was attached again")                                               \
+    X(UNREACHABLE, "a task was closed because no reader could reach its worker")                                       \
+    X(REPORT_REPEATED, "a repeated request for splits reported more than the first one")                               \
+    X(RECOVERY, "a recovery task was opened")                                                                          \
+    X(RECOVERY_LOST, "a recovery task was lost as well")                                                               \
+    X(GIVEN_AGAIN, "a split was handed out again")                                                                     \
+    X(REPEATED, "an application got an element twice, of a job that may")                                              \
+    X(MISSING, "an application never got an element, of a job that may lose some")                                     \
+    X(SUSPECT, "a split that was in two crashes got a task of its own")                                                \
+    X(QUARANTINE, "a split was given up")                                                                              \
+    X(REDELIVERED, "what a reader took with it went to another one")                                                   \
+    X(SESSION_OVER, "a reader came back to a session that was over")                                                   \
+    X(RESIGNED, "a leader that had lost many workers made room for another one")                                       \
     X(SUPERSEDED, "a newer process at its address replaced a worker")                                                  \
     X(BRAKE, "so many workers were silent that none was given up")
 
@@ -115,12 +132,14 @@ struct sim_message {
     uint64_t copies; /* 1: it was sent twice */
     uint64_t epoch;
     int64_t sent_at;
+    int64_t memory;  /* of a reply: the load of the state that it was decided on */
     bool not_leader; /* or a leader that takes no calls at the moment */
     bool aborted;    /* "was not applied": only with a bug put in */
     uint64_t nonce;  /* of the batch that was said not to be applied */
     uint64_t stream; /* of a push: the call that began it */
     mr_error error;
     size_t size;
+    size_t asked; /* of a reply for splits: the size of the request that it answers, which follows the body */
     uint8_t body[];
 };
 
@@ -168,6 +187,7 @@ struct sim_batch {
     struct sim_batch *next; /* of all, freed with the store */
     int replica;
     int64_t epoch;
+    int64_t memory;
     int64_t batch_mod; /* of meta/batch before */
     uint64_t nonce;
     uint64_t number;   /* within the term */
@@ -204,10 +224,12 @@ struct sim_replica {
     mr_core *core;
     int64_t clock_origin; /* of the clock that does not jump: any */
     int64_t wall_skew;
+    int64_t resigned_at; /* 0: never */
     int64_t epoch;
     int64_t batch_mod;
     uint64_t batch_number;
     uint32_t loads; /* earlier ones of this term */
+    int64_t memory; /* which of all loads it leads on */
     struct sim_message **mailbox;
     size_t nmailbox, cap_mailbox;
     int64_t turn_due; /* INT64_MAX: no turn is waited for */
@@ -228,15 +250,73 @@ struct sim_replica {
     size_t nstreams;
 };
 
+/* ---------------------------------------------------------------- the data path */
+
+/* Each split has one element. */
+struct sim_element {
+    size_t provider;
+    uint64_t repetition; /* it was read in */
+    uint64_t split;
+    size_t grant; /* index in the task's */
+};
+
+enum sim_data_status { SIM_DATA_OK, SIM_DATA_MOVED, SIM_DATA_OVER };
+
+/* Client to worker: what it received and returned so far, and how far it may be sent to. Back: what it has not. */
+struct sim_data {
+    bool reply;
+    int worker, client;
+    uint64_t worker_life, client_life;
+    char task[128];
+    char client_id[33];
+    uint64_t session;
+    size_t received, returned, limit;
+    enum sim_data_status status;
+    size_t first, n;
+    struct sim_element elements[];
+};
+
 /* ---------------------------------------------------------------- actors */
 
-enum sim_work { SIM_WORK_NONE, SIM_WORK_SPLITS, SIM_WORK_BUSY, SIM_WORK_ENDING, SIM_WORK_DONE };
+enum sim_work {
+    SIM_WORK_NONE,
+    SIM_WORK_SPLITS, /* waits for a grant */
+    SIM_WORK_BUSY,   /* reads one */
+    SIM_WORK_FULL,   /* nobody takes what it made */
+    SIM_WORK_OUT,    /* has read everything; elements are on their way */
+    SIM_WORK_ENDING, /* says so */
+    SIM_WORK_DONE,
+};
+
+struct sim_range {
+    uint64_t first, count;
+};
+
+struct sim_grant {
+    size_t provider;
+    uint64_t seq;
+    bool read;       /* to its end */
+    uint32_t unsent; /* elements that no client has received */
+    uint32_t live;   /* elements that no application has had */
+};
+
+/* What one client gets of a task: elements of the task, in this order. */
+struct sim_session {
+    char client[33];
+    uint64_t number;
+    uint32_t *list;
+    size_t n, cap;
+    size_t received, returned;
+    bool over;
+};
 
 struct sim_task {
     enum sim_work work;
     char id[128];
     char iteration[64];
     bool dynamic;
+    bool repeats; /* at least once */
+    int dataset;
     size_t nproviders;
     int64_t splits[SIM_PROVIDERS_MAX];
     size_t provider;
@@ -245,6 +325,19 @@ struct sim_task {
     uint64_t seq[SIM_PROVIDERS_MAX];
     struct sim_call call;
     uint64_t busy; /* matches its event */
+    struct sim_grant *grants;
+    size_t ngrants, cap_grants;
+    struct sim_element *elements; /* all it made */
+    size_t nelements, cap_elements;
+    struct sim_range reading[16];
+    size_t nreading;
+    uint32_t *buffer; /* a shuffle buffer: elements that wait for others, or for the end */
+    size_t nbuffer, cap_buffer, buffer_size;
+    uint32_t *ready; /* for whoever asks */
+    size_t nready, cap_ready;
+    struct sim_session *sessions;
+    size_t nsessions, cap_sessions;
+    size_t gone; /* elements that nobody will ask for any more */
 };
 
 struct sim_worker {
@@ -267,8 +360,24 @@ struct sim_worker {
 struct sim_plan {
     int dataset;
     bool dynamic;
+    bool repeats; /* at least once */
+    bool slow;    /* the application takes its time */
     char job[32]; /* "": anonymous */
     uint64_t repetitions;
+};
+
+/* A reader's way to one task. */
+struct sim_link {
+    char task[128];
+    char incarnation[33];
+    bool closed; /* ended or lost, as it was told */
+    uint64_t session;
+    size_t received;           /* in this session, */
+    size_t returned;           /* of which the application has had so many */
+    struct sim_element *queue; /* of all sessions */
+    size_t nqueue, cap_queue, taken;
+    size_t behind;        /* of the queue: from earlier sessions */
+    int64_t silent_since; /* when it was first asked in vain */
 };
 
 struct sim_client {
@@ -289,6 +398,10 @@ struct sim_client {
     uint64_t version;
     int64_t last_ok;
     struct sim_call control;
+    struct sim_link *links;
+    size_t nlinks, cap_links;
+    bool draining; /* was told of the end; returns what it has */
+    bool reading;  /* its next turn is due */
 };
 
 /* ---------------------------------------------------------------- the world */
@@ -299,11 +412,22 @@ struct sim_dataset {
     size_t nproviders;
     int64_t splits[SIM_PROVIDERS_MAX];
     uint64_t passes;
+    int64_t poison; /* > 0: the split that kills whoever reads it */
+    bool ignores_errors;
 };
 
 struct sim_name {
     char id[33];
     char name[8];
+};
+
+/* elements.c: the judge's book of splits and elements */
+struct sim_view;
+struct sim_views {
+    struct mr_map by_iteration;
+    struct sim_view *list;
+    struct mr_map jobs; /* by id: what its iterations are about */
+    struct sim_view_job *job_list;
 };
 
 struct sim_faults {
@@ -315,7 +439,7 @@ struct sim_faults {
     unsigned refusal_permille;    /* of transactions */
     unsigned late_turn_permille;
     int64_t pace_ms; /* from one fault to the next: at most */
-    bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients;
+    bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients, freeze_clients;
     bool store_away, store_full, cuts, wall_jumps;
 };
 
@@ -334,6 +458,7 @@ struct sim {
     size_t nevents, cap_events;
     uint64_t order;
     uint64_t calls;
+    int64_t memories;
     enum sim_bug bug;
     struct sim_faults faults;
     int64_t cut_until[SIM_NODES][SIM_NODES]; /* from, to */
@@ -356,11 +481,13 @@ struct sim {
     char *transcript;
     size_t transcript_len, transcript_cap;
     bool workers_lost; /* a worker's life has ended */
+    bool clients_lost; /* a reader has died */
     int64_t job_gc_ms; /* 0: the core's default */
+    bool gc_dynamic;
 
     /* the checker's model */
     struct mr_map committed; /* "<kind> <what>" -> text */
-    struct mr_map handed;    /* "<iteration>/<provider>/<repetition>/<split>" -> task */
+    struct sim_views views;  /* of iterations: what became of each split */
     struct mr_map told;      /* what somebody was told and relies on */
     char **strings;          /* all keys and texts above */
     size_t nstrings, cap_strings;
@@ -398,6 +525,7 @@ void sim_name(struct sim *sim, const char *id, char kind, int number);
 void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind, const ProtobufCMessage *request);
 
 /* store.c */
+bool sim_store_reaches(const struct sim *sim, const struct sim_replica *replica);
 void sim_store_free(struct sim_store *store);
 void sim_store_campaign(struct sim *sim, struct sim_replica *replica);
 void sim_store_renew(struct sim *sim, struct sim_replica *replica);
@@ -413,6 +541,7 @@ void sim_streams_break(struct sim *sim, struct sim_replica *replica);
 
 /* replica.c */
 mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t epoch);
+void sim_replica_resign(struct sim *sim, struct sim_replica *replica);
 /* Send what has gathered, even if that is nothing; no batch is in flight. */
 void sim_replica_commit(struct sim *sim, struct sim_replica *replica);
 /* The same if there is something to send, and nothing in flight. */
@@ -440,6 +569,7 @@ void sim_call_cancel(struct sim_call *call);
 void sim_actor_message(struct sim *sim, struct sim_message *message);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
+void sim_worker_crash(struct sim *sim, struct sim_worker *worker);
 void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
                       const struct sim_message *message);
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message);
@@ -451,9 +581,36 @@ void sim_client_push(struct sim *sim, struct sim_client *client, const struct si
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
+/* task.c: one task of a worker */
+void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment);
+void sim_task_drop(struct sim_task *task);
+void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
+                    const struct sim_message *message);
+/* Before a call is sent again: it is to tell of what is finished by then. */
+void sim_task_refresh(struct sim *sim, struct sim_task *task);
+/* The sessions of a client that is gone are over. */
+void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client);
+void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask);
+/* What is finished of each provider; the reports and what is in them are freed with sim_reports_free(). */
+size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret);
+void sim_reports_free(Millrace__GrantReport **reports, size_t n);
+
+/* reader.c: the elements' way to the application */
+void sim_reader_update(struct sim *sim, struct sim_client *client, const Millrace__ClientUpdate *update);
+void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data);
+void sim_reader_wake(struct sim *sim, struct sim_client *client);
+void sim_reader_reset(struct sim_client *client);
+/* All it got was returned. */
+bool sim_reader_is_empty(const struct sim_client *client);
+/* Workers that it cannot reach, by incarnation; lent by the links. */
+size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret, size_t max);
+void sim_client_drained(struct sim *sim, struct sim_client *client);
+void sim_data_send(struct sim *sim, const struct sim_data *data);
+
 /* checker.c: what was seen from outside */
 void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void sim_check_commit(struct sim *sim, const char *key, const char *value);
+/* It is being applied. */
+void sim_check_batch(struct sim *sim, const struct sim_batch *batch);
 void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error);
 void sim_check_opened(struct sim *sim, const struct sim_client *client, const Millrace__OpenReply *reply);
 void sim_check_client_update(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update);
@@ -463,6 +620,9 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply);
 /* A request for splits was decided, or its stored answer found. */
 void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request);
+/* Is it the id of a recovery task? */
+bool sim_is_recovery(const char *task);
+bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *request);
 void sim_check_registered(struct sim *sim, const struct sim_worker *worker);
 void sim_check_ended(struct sim *sim, const struct sim_task *task);
 /* A term begins; its leader looks at a message; its timers have decided something. */
@@ -473,5 +633,26 @@ void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const s
 void sim_check_aborted(struct sim *sim, const struct sim_message *message);
 void sim_check_applied(struct sim *sim, const struct sim_batch *batch);
 void sim_check_free(struct sim *sim);
+
+/* elements.c */
+void sim_view_job(struct sim *sim, const Millrace__JobRecord *job);
+void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it);
+void sim_view_end(struct sim *sim, const char *iteration, const Millrace__IterationEnd *end);
+/* Somebody was told of the end. */
+void sim_view_told(struct sim *sim, const char *iteration, const Millrace__IterationEnd *end);
+/* It is written that @task was given these; @memory: the load of the state on which that was decided. */
+void sim_view_granted(struct sim *sim, const char *iteration, const char *task, size_t provider,
+                      const Millrace__GrantRecord *grant, int64_t memory);
+/* A worker was told of splits of which nothing was written: were they taken back in the same transaction? */
+bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, const Millrace__GetSplitsReply *reply);
+/* A call that reported these grants finished was answered. */
+void sim_view_finished(struct sim *sim, const struct sim_task *task, const Millrace__GrantReport *report,
+                       int64_t memory);
+void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_element *element);
+void sim_view_redelivered(struct sim *sim, const char *iteration, const struct sim_element *element);
+void sim_view_crashed(struct sim *sim, const char *iteration);
+/* When everybody has read everything. */
+void sim_view_all_over(struct sim *sim);
+void sim_views_free(struct sim *sim);
 
 #endif

@@ -94,7 +94,7 @@ struct sim_batch *sim_batch_new(struct sim *sim)
 
 /* ---------------------------------------------------------------- leadership */
 
-static bool is_reached(const struct sim *sim, const struct sim_replica *replica)
+bool sim_store_reaches(const struct sim *sim, const struct sim_replica *replica)
 {
     return !sim->store.away && !sim_is_cut(sim, SIM_NODE_REPLICA(replica->number), SIM_NODE_STORE);
 }
@@ -115,7 +115,7 @@ void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
     struct sim_store *store = &sim->store;
 
     expire(sim);
-    if (!is_reached(sim, replica)) {
+    if (!sim_store_reaches(sim, replica)) {
         return;
     }
     if (store->leader == replica->number) {
@@ -151,7 +151,7 @@ void sim_store_renew(struct sim *sim, struct sim_replica *replica)
     struct sim_store *store = &sim->store;
 
     expire(sim);
-    if (!is_reached(sim, replica)) {
+    if (!sim_store_reaches(sim, replica)) {
         return;
     }
     if (store->leader == replica->number && store->leader_create == replica->epoch) {
@@ -194,8 +194,8 @@ static void apply(struct sim *sim, struct sim_batch *batch)
     char value[80];
 
     store->revision++;
+    sim_check_batch(sim, batch);
     for (size_t i = 0; i < batch->count; i++) {
-        sim_check_commit(sim, batch->changes[i].key, batch->changes[i].value);
         if (batch->changes[i].value != NULL) {
             put(store, batch->changes[i].key, batch->changes[i].value);
         } else {
@@ -243,7 +243,7 @@ static void arrived(struct sim *sim, void *arg)
     struct sim_answer answer = {.batch = batch};
 
     expire(sim);
-    if (!is_reached(sim, replica)) {
+    if (!sim_store_reaches(sim, replica)) {
         return;
     }
     if (transit->attempt < batch->arrived) {

@@ -99,11 +99,11 @@ static void a_reader_and_a_worker(void **state)
                 "[    109] task 1.3/w0.1: provider 0, repetition 0, splits 0..1\n"
                 "[    313] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
                 "[    417] task 1.3/w0.1: end of provider 0, repetition 0\n"
-                "[    421] task 1.3/w0.1: ended\n"
-                "[    421] iteration 1.3: finished\n"
-                "[    424] client 0: end of repetition 0\n"
-                "[    425] client c0: left iteration 1.3\n"
-                "[    428] client 0: has read everything\n");
+                "[    614] task 1.3/w0.1: ended\n"
+                "[    614] iteration 1.3: finished\n"
+                "[    617] client 0: end of repetition 0\n"
+                "[    618] client c0: left iteration 1.3\n"
+                "[    621] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it again. */
@@ -126,11 +126,11 @@ static void the_next_leader_gives_the_same_answer(void **state)
                 "[   2111] dispatcher 1: leads\n"
                 "[   3252] task 1.3/w0.1: provider 0, repetition 0, splits 2..2\n"
                 "[   3386] task 1.3/w0.1: end of provider 0, repetition 0\n"
-                "[   3390] task 1.3/w0.1: ended\n"
-                "[   3390] iteration 1.3: finished\n"
-                "[   3393] client 0: end of repetition 0\n"
-                "[   3394] client c0: left iteration 1.3\n"
-                "[   3397] client 0: has read everything\n");
+                "[   3494] task 1.3/w0.1: ended\n"
+                "[   3494] iteration 1.3: finished\n"
+                "[   3497] client 0: end of repetition 0\n"
+                "[   3498] client c0: left iteration 1.3\n"
+                "[   3501] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
@@ -258,6 +258,70 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
     assert_non_null(strstr(sim->transcript, "client c0: lost to iteration"));
 }
 
+/* The only worker and the only reader cannot reach each other for longer than a worker may be silent. Closing the task
+ * would leave nobody: reading goes on when they can. */
+static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "grants/");
+    sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 20000);
+    sim_run_until(sim, 20000);
+    assert_false(sim_all_done(sim));
+    sim_run_until(sim, 60000);
+    assert_true(sim_all_done(sim));
+    assert_string_equal(sim->violation, "");
+    assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
+}
+
+/* With another worker there, the task is closed, and what the application did not get of it is read again. */
+static void a_worker_that_no_reader_reaches_is_done_without(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 2);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    sim->clients[0].plan.repeats = true;
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "grants/");
+    sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 200000);
+    sim_run_until(sim, 100000);
+    assert_true(sim_all_done(sim));
+    assert_string_equal(sim->violation, "");
+    assert_true(sim->rares[SIM_RARE_UNREACHABLE] > 0);
+    assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
+}
+
+/* Readers miss a dead worker before the dispatcher does, after a takeover. It has crashed all the same: if a split did
+ * that, it is to be found out. */
+static void a_dead_worker_is_not_only_out_of_reach(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 2);
+    sim_add_clients(sim, 1);
+    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    sim->clients[0].plan.repeats = true;
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    run_until_stored(sim, "grants/");
+    sim_kill_replica(sim, 0, 200000); /* the next leader gives its workers more time than its readers */
+    sim_worker_stop(sim, &sim->workers[0]);
+    sim_run_until(sim, 100000);
+    assert_true(sim_all_done(sim));
+    assert_string_equal(sim->violation, "");
+    assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
+    assert_true(sim->rares[SIM_RARE_WORKER_LOST] > 0);
+    assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -269,6 +333,9 @@ int main(void)
         T(a_paused_leader_that_answers_from_memory_would),
         T(a_refused_batch_gives_no_id_twice),
         T(a_reader_that_never_heard_of_being_attached_is_attached_again),
+        T(nobody_is_closed_for_whom_nobody_could_go_on),
+        T(a_worker_that_no_reader_reaches_is_done_without),
+        T(a_dead_worker_is_not_only_out_of_reach),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

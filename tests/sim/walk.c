@@ -66,11 +66,20 @@ static void draw_faults(struct sim *sim)
         .kill_workers = sim_chance(sim, 50),
         .freeze_workers = sim_chance(sim, 50),
         .kill_clients = sim_chance(sim, 50),
+        .freeze_clients = sim_chance(sim, 30),
         .store_away = sim_chance(sim, 50),
         .store_full = sim_chance(sim, 20),
         .cuts = sim_chance(sim, 50),
         .wall_jumps = sim_chance(sim, 20),
     };
+}
+
+/* Of several sources only at_most_once can be had. */
+static bool may_repeat(struct sim *sim, const struct sim_plan *p, unsigned job)
+{
+    bool one_source = sim->datasets[p->dataset].nproviders == 1;
+
+    return p->dynamic && one_source && (job == 0 ? sim_chance(sim, 60) : sim->seed % 3 != 0);
 }
 
 static void plan(struct sim *sim)
@@ -85,6 +94,8 @@ static void plan(struct sim *sim)
         /* Who shares a name agrees on the rest. */
         p->dataset = job == 0 ? (int)sim_draw(sim, SIM_DATASETS) : (int)((sim->seed + job) % SIM_DATASETS);
         p->dynamic = job == 0 ? sim_chance(sim, 60) : job == 1;
+        p->repeats = may_repeat(sim, p, job);
+        p->slow = sim_chance(sim, 30);
         p->repetitions = job == 0 ? 1 + sim_draw(sim, 2) : 2;
     }
 }
@@ -123,7 +134,8 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     if (is_long) {
         sim->faults.pace_ms *= 5;
     }
-    sim->job_gc_ms = sim_chance(sim, 50) ? 0 : 1500;
+    sim->gc_dynamic = sim_chance(sim, 30);
+    sim->job_gc_ms = !sim->gc_dynamic && sim_chance(sim, 50) ? 0 : 1500;
     sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
     sim_add_clients(sim, 1 + (int)sim_draw(sim, 5));
     plan(sim);
@@ -134,6 +146,9 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     }
     if (sim->violation[0] == '\0' && !sim_all_done(sim)) {
         sim_violation(sim, "after %d s somebody still reads", PATIENCE_MS / 1000);
+    }
+    if (sim->violation[0] == '\0') {
+        sim_view_all_over(sim);
     }
     if (sim->violation[0] == '\0' && bug == SIM_BUG_NONE && seed % 10 == 0) {
         check_nothing_is_left(sim);

@@ -400,7 +400,7 @@ static void one_fault(struct sim *sim)
     int client = (int)sim_draw(sim, (uint64_t)sim->nclients);
     int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim) : (int)sim_draw(sim, SIM_REPLICAS);
 
-    switch (sim_draw(sim, 10)) {
+    switch (sim_draw(sim, 12)) {
     case 0:
         if (may->kill_replicas) {
             sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
@@ -440,6 +440,18 @@ static void one_fault(struct sim *sim)
     case 8:
         if (may->cuts) {
             cut_something(sim, replica);
+        }
+        break;
+    case 9:
+        if (may->freeze_clients) {
+            sim_say(sim, "client %d: frozen", client);
+            freeze(sim, &sim->clients[client].process, 1000 + (int64_t)sim_draw(sim, SIM_CLIENT_TIMEOUT_MS + 6000));
+        }
+        break;
+    case 10:
+        if (may->kill_workers && may->kill_clients) { /* one machine had both */
+            kill_worker(sim, &sim->workers[worker]);
+            kill_client(sim, &sim->clients[client]);
         }
         break;
     default:
@@ -483,6 +495,8 @@ static void make_datasets(struct sim *sim)
         {.id = "pairs", .nproviders = 2, .splits = {30, 50}, .passes = 1},
         {.id = "again", .nproviders = 1, .splits = {20}, .passes = 3},
         {.id = "few", .nproviders = 1, .splits = {3}, .passes = 1},
+        {.id = "poison", .nproviders = 1, .splits = {12}, .passes = 1, .poison = 5},
+        {.id = "bitter", .nproviders = 1, .splits = {12}, .passes = 1, .poison = 7, .ignores_errors = true},
     };
 
     for (int i = 0; i < SIM_DATASETS; i++) {
@@ -552,11 +566,12 @@ void sim_free(struct sim *sim)
     for (int i = 0; i < sim->nworkers; i++) {
         sim_call_cancel(&sim->workers[i].control);
         for (int t = 0; t < SIM_TASKS_MAX; t++) {
-            sim_call_cancel(&sim->workers[i].tasks[t].call);
+            sim_task_drop(&sim->workers[i].tasks[t]);
         }
     }
     for (int i = 0; i < sim->nclients; i++) {
         sim_call_cancel(&sim->clients[i].control);
+        sim_reader_reset(&sim->clients[i]);
     }
     mr_free(sim->events);
     mr_free(sim->transcript);

@@ -166,38 +166,49 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     return s;
 }
 
-/* Each live worker has one derived task; one whose task was closed is not reached by clients. */
-static bool is_of_host(const mr_core *core, const struct mr_task *task)
+/*
+ * Each live worker has one derived task. One whose task was closed was out of reach; whether it still is nobody knows,
+ * since clients have stopped trying: it is better than none.
+ */
+static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
-    return !mr_task_is_recovery(task) && task->state != MR_TASK_LOST && mr_worker_is_live(task->worker) &&
-           !mr_iteration_cannot_reach(core, task->iteration, task->worker);
+    return !mr_task_is_recovery(task) && (task->state == MR_TASK_LOST) == was_closed &&
+           mr_worker_is_live(task->worker) && !mr_iteration_cannot_reach(core, task->iteration, task->worker);
 }
 
-/* The one with the fewest recovery tasks, whatever they recover. */
-static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it)
-{
-    struct mr_worker *best = NULL;
-    const struct mr_task *task;
-
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        if (is_of_host(core, task) && (best == NULL || task->worker->recoveries < best->recoveries)) {
-            best = task->worker;
-        }
-    }
-    return best;
-}
-
-static uint32_t count_hosts(const mr_core *core, const struct mr_iteration *it)
+static uint32_t count_of(const mr_core *core, const struct mr_iteration *it, bool was_closed)
 {
     const struct mr_task *task;
     uint32_t n = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        n += is_of_host(core, task) ? 1 : 0;
+        n += is_of_host(core, task, was_closed) ? 1 : 0;
     }
     return n;
+}
+
+static uint32_t count_hosts(const mr_core *core, const struct mr_iteration *it)
+{
+    uint32_t n = count_of(core, it, false);
+
+    return n > 0 ? n : count_of(core, it, true);
+}
+
+/* The one with the fewest recovery tasks, whatever they recover. */
+static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it)
+{
+    bool was_closed = count_of(core, it, false) == 0;
+    struct mr_worker *best = NULL;
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (is_of_host(core, task, was_closed) && (best == NULL || task->worker->recoveries < best->recoveries)) {
+            best = task->worker;
+        }
+    }
+    return best;
 }
 
 static uint32_t min_u32(uint32_t a, uint64_t b)

@@ -1,0 +1,486 @@
+/*
+ * One task of a worker: splits come in grants, are read into elements, go through a shuffle buffer, to clients and to
+ * their applications. A grant is finished when nothing that came of it is still on this way; only then is it reported.
+ */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <millrace/dataset.h>
+#include <string.h>
+
+#define AHEAD_MAX 24 /* elements made and not gone, beside the shuffle buffer */
+
+static void *more(void *array, size_t *cap, size_t n, size_t size)
+{
+    if (n < *cap) {
+        return array;
+    }
+    *cap = 2 * *cap + 8;
+    array = mr_reallocarray(array, *cap, size);
+    MR_ASSERT(array != NULL);
+    return array;
+}
+#define MORE(array, cap, n) (array) = more((array), &(cap), (n), sizeof *(array))
+
+void sim_task_drop(struct sim_task *task)
+{
+    uint64_t busy = task->busy;
+
+    sim_call_cancel(&task->call);
+    for (size_t i = 0; i < task->nsessions; i++) {
+        mr_free(task->sessions[i].list);
+    }
+    mr_free(task->sessions);
+    mr_free(task->grants);
+    mr_free(task->elements);
+    mr_free(task->buffer);
+    mr_free(task->ready);
+    memset(task, 0, sizeof *task);
+    task->busy = busy + 1;
+}
+
+/* ---------------------------------------------------------------- reports */
+
+static bool is_finished(const struct sim *sim, const struct sim_grant *grant)
+{
+    return grant->read && (grant->live == 0 || sim->bug == SIM_BUG_FINISHED_IS_READ ||
+                           (sim->bug == SIM_BUG_FINISHED_IS_RECEIVED && grant->unsent == 0));
+}
+
+static Millrace__GrantReport *make_report(const struct sim *sim, const struct sim_task *task, size_t provider)
+{
+    Millrace__GrantReport *report = mr_malloc(sizeof *report);
+    Millrace__SplitRange *last = NULL;
+
+    MR_ASSERT(report != NULL);
+    *report = (Millrace__GrantReport)MILLRACE__GRANT_REPORT__INIT;
+    report->provider = (uint32_t)provider;
+    report->finished = mr_calloc(task->ngrants + 1, sizeof *report->finished);
+    for (size_t i = 0; i < task->ngrants; i++) {
+        const struct sim_grant *grant = &task->grants[i];
+
+        if (grant->provider != provider || !is_finished(sim, grant)) {
+            continue;
+        }
+        if (last != NULL && last->first + last->count == grant->seq) {
+            last->count++;
+            continue;
+        }
+        last = mr_malloc(sizeof *last);
+        MR_ASSERT(last != NULL);
+        *last = (Millrace__SplitRange)MILLRACE__SPLIT_RANGE__INIT;
+        last->first = grant->seq;
+        last->count = 1;
+        report->finished[report->n_finished++] = last;
+    }
+    return report;
+}
+
+size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret)
+{
+    size_t n = task->repeats ? task->nproviders : 0;
+
+    *ret = mr_calloc(n + 1, sizeof **ret);
+    MR_ASSERT(*ret != NULL);
+    for (size_t i = 0; i < n; i++) {
+        (*ret)[i] = make_report(sim, task, i);
+    }
+    return n;
+}
+
+void sim_reports_free(Millrace__GrantReport **reports, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < reports[i]->n_finished; j++) {
+            mr_free(reports[i]->finished[j]);
+        }
+        mr_free(reports[i]->finished);
+        mr_free(reports[i]);
+    }
+    mr_free(reports);
+}
+
+/* ---------------------------------------------------------------- calls */
+
+static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    Millrace__GrantReport **reports;
+    size_t n = sim_task_reports(sim, task, &reports);
+
+    task->work = SIM_WORK_SPLITS;
+    request.incarnation = worker->incarnation;
+    request.task_id = task->id;
+    request.iteration_id = task->iteration;
+    request.provider = (uint32_t)task->provider;
+    request.repetition = task->repetition;
+    request.seq = ++task->seq[task->provider];
+    request.want = sim->plain ? 20 : sim_draw(sim, 3) * 4;
+    request.report = n > 0 ? reports[task->provider] : NULL;
+    sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
+    sim_reports_free(reports, n);
+}
+
+void sim_task_refresh(struct sim *sim, struct sim_task *task)
+{
+    Millrace__GetSplitsRequest *request;
+    Millrace__GrantReport **reports, *before;
+    size_t n;
+
+    if (task->work != SIM_WORK_SPLITS || !task->repeats) {
+        return;
+    }
+    request = millrace__get_splits_request__unpack(NULL, task->call.size, task->call.body);
+    n = sim_task_reports(sim, task, &reports);
+    before = request->report;
+    request->report = reports[task->provider];
+    if (protobuf_c_message_get_packed_size(&request->base) != task->call.size) {
+        sim_rare(sim, SIM_RARE_REPORT_REPEATED);
+    }
+    mr_free(task->call.body);
+    task->call.size = protobuf_c_message_get_packed_size(&request->base);
+    task->call.body = mr_malloc(task->call.size);
+    MR_ASSERT(task->call.body != NULL);
+    protobuf_c_message_pack(&request->base, task->call.body);
+    request->report = before;
+    millrace__get_splits_request__free_unpacked(request, NULL);
+    sim_reports_free(reports, n);
+}
+
+static void say_ended(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+
+    task->work = SIM_WORK_ENDING;
+    request.incarnation = worker->incarnation;
+    request.task_id = task->id;
+    sim_call(sim, &task->call, true, worker->number, MR_COMMAND_TASK_ENDED, &request.base);
+}
+
+/* ---------------------------------------------------------------- elements */
+
+static void make_ready(struct sim_task *task, size_t at)
+{
+    MORE(task->ready, task->cap_ready, task->nready);
+    task->ready[task->nready++] = task->buffer[at];
+    task->buffer[at] = task->buffer[--task->nbuffer];
+}
+
+static void make_element(struct sim *sim, struct sim_task *task, uint64_t split)
+{
+    struct sim_grant *grant = &task->grants[task->ngrants - 1];
+
+    MORE(task->elements, task->cap_elements, task->nelements);
+    task->elements[task->nelements] = (struct sim_element){task->provider, task->repetition, split, task->ngrants - 1};
+    grant->live++;
+    grant->unsent++;
+    MORE(task->buffer, task->cap_buffer, task->nbuffer);
+    task->buffer[task->nbuffer++] = (uint32_t)task->nelements++;
+    if (task->nbuffer > task->buffer_size) {
+        make_ready(task, sim->plain ? 0 : (size_t)sim_draw(sim, task->nbuffer));
+    }
+}
+
+static void flush(struct sim *sim, struct sim_task *task)
+{
+    while (task->nbuffer > 0) {
+        make_ready(task, sim->plain ? 0 : (size_t)sim_draw(sim, task->nbuffer));
+    }
+}
+
+/* Nobody will ask for it any more. */
+static void let_go(struct sim_task *task, uint32_t element)
+{
+    task->grants[task->elements[element].grant].live--;
+    task->gone++;
+}
+
+/* What has become possible: more splits, or the end. */
+static void go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    size_t kept = task->nelements - task->gone;
+
+    if (task->work == SIM_WORK_FULL && kept < AHEAD_MAX + task->buffer_size) {
+        ask_for_splits(sim, worker, task);
+    } else if (task->work == SIM_WORK_OUT && kept == 0) {
+        say_ended(sim, worker, task);
+    }
+}
+
+/* ---------------------------------------------------------------- reading */
+
+struct work_done {
+    struct sim_worker *worker;
+    struct sim_task *task;
+    uint64_t busy;
+};
+
+static bool is_poisoned(const struct sim *sim, const struct sim_task *task)
+{
+    int64_t poison = sim->datasets[task->dataset].poison;
+
+    for (size_t i = 0; i < task->nreading; i++) {
+        if (poison > 0 && (uint64_t)poison >= task->reading[i].first &&
+            (uint64_t)poison - task->reading[i].first < task->reading[i].count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void work_done(struct sim *sim, void *arg)
+{
+    struct work_done *done = arg;
+    struct sim_task *task = done->task;
+
+    if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
+        return;
+    }
+    if (!task->dynamic) {
+        say_ended(sim, done->worker, task);
+        return;
+    }
+    if (is_poisoned(sim, task)) {
+        sim_view_crashed(sim, task->iteration);
+        sim_worker_crash(sim, done->worker);
+        return;
+    }
+    for (size_t i = 0; i < task->nreading; i++) {
+        for (uint64_t k = 0; k < task->reading[i].count; k++) {
+            make_element(sim, task, task->reading[i].first + k);
+        }
+    }
+    task->grants[task->ngrants - 1].read = true;
+    task->work = SIM_WORK_FULL;
+    go_on(sim, done->worker, task);
+}
+
+static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
+{
+    struct work_done *done = mr_malloc(sizeof *done);
+
+    task->work = SIM_WORK_BUSY;
+    *done = (struct work_done){worker, task, ++task->busy};
+    sim_after(sim, ms, &worker->process, work_done, done, true);
+}
+
+void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment)
+{
+    struct sim_task *task = NULL;
+
+    for (int i = 0; i < SIM_TASKS_MAX && task == NULL; i++) {
+        task = worker->tasks[i].work == SIM_WORK_NONE ? &worker->tasks[i] : NULL;
+    }
+    MR_ASSERT(task != NULL);
+    snprintf(task->id, sizeof task->id, "%s", assignment->task_id);
+    snprintf(task->iteration, sizeof task->iteration, "%s", assignment->iteration_id);
+    task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    task->repeats = assignment->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    task->nproviders = assignment->n_providers;
+    for (size_t i = 0; i < task->nproviders; i++) {
+        task->splits[i] = assignment->providers[i]->splits;
+    }
+    for (int i = 0; i < SIM_DATASETS; i++) {
+        if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
+            task->dataset = i;
+        }
+    }
+    task->passes = sim->datasets[task->dataset].passes;
+    task->buffer_size = sim->plain ? 0 : (size_t)sim_draw(sim, 3) * 5;
+    if (task->dynamic) {
+        ask_for_splits(sim, worker, task);
+    } else {
+        be_busy(sim, worker, task, sim->plain ? 1000 : (int64_t)(50 + sim_draw(sim, 3000)));
+    }
+}
+
+/* The next of the (provider, repetition) pairs; false after the last. */
+static bool advance(struct sim_task *task)
+{
+    if (++task->repetition < task->passes) {
+        return true;
+    }
+    task->repetition = 0;
+    return ++task->provider < task->nproviders;
+}
+
+static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                       const Millrace__GetSplitsReply *reply)
+{
+    uint64_t count = 0;
+
+    MORE(task->grants, task->cap_grants, task->ngrants);
+    task->grants[task->ngrants++] =
+        (struct sim_grant){.provider = task->provider, .seq = task->seq[task->provider], .read = reply->end};
+    task->nreading = 0;
+    for (size_t i = 0; i < reply->n_ranges && i < sizeof task->reading / sizeof task->reading[0]; i++) {
+        task->reading[task->nreading++] = (struct sim_range){reply->ranges[i]->first, reply->ranges[i]->count};
+        count += reply->ranges[i]->count;
+    }
+    MR_ASSERT(task->nreading == reply->n_ranges);
+    if (!reply->end) {
+        be_busy(sim, worker, task, (int64_t)(count * (1 + (sim->plain ? 99 : sim_draw(sim, 60)))));
+    } else if (advance(task)) {
+        ask_for_splits(sim, worker, task);
+    } else {
+        flush(sim, task);
+        task->work = SIM_WORK_OUT;
+        go_on(sim, worker, task);
+    }
+}
+
+static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
+                        const struct sim_message *message)
+{
+    Millrace__GetSplitsRequest *request;
+    Millrace__GetSplitsReply *reply;
+
+    if (message->error.code == MR_ERANGE) { /* nobody else believes to be this task */
+        sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
+        return;
+    }
+    if (message->error.code < 0) {
+        task->work = SIM_WORK_DONE; /* it is gone: the next update says so */
+        return;
+    }
+    reply = millrace__get_splits_reply__unpack(NULL, message->size, message->body);
+    request = millrace__get_splits_request__unpack(NULL, message->asked, message->body + message->size);
+    if (request->report != NULL) {
+        sim_view_finished(sim, task, request->report, message->memory);
+    }
+    sim_check_grant(sim, task, task->seq[task->provider], reply);
+    worker->last_ok = call->began;
+    take_grant(sim, worker, task, reply);
+    millrace__get_splits_request__free_unpacked(request, NULL);
+    millrace__get_splits_reply__free_unpacked(reply, NULL);
+}
+
+void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
+                    const struct sim_message *message)
+{
+    if (message->kind == MR_COMMAND_GET_SPLITS) {
+        splits_came(sim, worker, task, call, message);
+        return;
+    }
+    if (message->error.code == MR_OK) {
+        sim_check_ended(sim, task);
+    }
+    task->work = SIM_WORK_DONE;
+}
+
+/* ---------------------------------------------------------------- sessions */
+
+static struct sim_session *find_session(struct sim_task *task, const char *client, uint64_t number)
+{
+    for (size_t i = 0; i < task->nsessions; i++) {
+        if (task->sessions[i].number == number && strcmp(task->sessions[i].client, client) == 0) {
+            return &task->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client)
+{
+    for (size_t i = 0; i < task->nsessions; i++) {
+        struct sim_session *session = &task->sessions[i];
+
+        if (session->over || strcmp(session->client, client) != 0) {
+            continue;
+        }
+        session->over = true;
+        for (size_t k = task->repeats ? session->returned : session->received; k < session->n; k++) {
+            if (task->repeats) {
+                sim_rare(sim, SIM_RARE_REDELIVERED);
+                sim_view_redelivered(sim, task->iteration, &task->elements[session->list[k]]);
+                MORE(task->ready, task->cap_ready, task->nready);
+                task->ready[task->nready++] = session->list[k];
+            } else {
+                let_go(task, session->list[k]); /* it may have had them */
+            }
+        }
+    }
+    go_on(sim, worker, task);
+}
+
+/* How far it has come: cumulative, so that it does not matter which of several messages gets here. */
+static void acknowledge(struct sim_task *task, struct sim_session *session, const struct sim_data *ask)
+{
+    for (; session->received < ask->received && session->received < session->n; session->received++) {
+        task->grants[task->elements[session->list[session->received]].grant].unsent--;
+        if (!task->repeats) {
+            let_go(task, session->list[session->received]);
+        }
+    }
+    for (; session->returned < ask->returned && session->returned < session->received; session->returned++) {
+        if (task->repeats) {
+            let_go(task, session->list[session->returned]);
+        }
+    }
+}
+
+static void answer(struct sim *sim, const struct sim_data *ask, const struct sim_task *task,
+                   const struct sim_session *session, enum sim_data_status status)
+{
+    size_t n = session != NULL && ask->received < session->n ? session->n - ask->received : 0;
+    struct sim_data *data = mr_calloc(1, sizeof *data + n * sizeof data->elements[0]);
+
+    MR_ASSERT(data != NULL);
+    *data = *ask;
+    data->reply = true;
+    data->status = status;
+    data->first = ask->received;
+    data->n = n;
+    for (size_t i = 0; i < n; i++) {
+        data->elements[i] = task->elements[session->list[ask->received + i]];
+    }
+    sim_data_send(sim, data);
+    mr_free(data);
+}
+
+static struct sim_session *new_session(struct sim_task *task, const struct sim_data *ask)
+{
+    struct sim_session *session;
+
+    MORE(task->sessions, task->cap_sessions, task->nsessions);
+    session = &task->sessions[task->nsessions++];
+    *session = (struct sim_session){.number = ask->session};
+    snprintf(session->client, sizeof session->client, "%s", ask->client_id);
+    return session;
+}
+
+static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_data *ask)
+{
+    struct sim_session *session = find_session(task, ask->client_id, ask->session);
+
+    if (session == NULL && ask->received == 0) {
+        session = new_session(task, ask);
+    }
+    if (session == NULL || session->over) {
+        answer(sim, ask, task, NULL, SIM_DATA_OVER);
+        return;
+    }
+    acknowledge(task, session, ask);
+    while (session->n < ask->limit && task->nready > 0) {
+        MORE(session->list, session->cap, session->n);
+        session->list[session->n++] = task->ready[0];
+        memmove(task->ready, task->ready + 1, --task->nready * sizeof task->ready[0]);
+    }
+    answer(sim, ask, task, session, SIM_DATA_OK);
+    go_on(sim, worker, task);
+}
+
+void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)
+{
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        struct sim_task *task = &worker->tasks[i];
+
+        if (task->work != SIM_WORK_NONE && strcmp(task->id, ask->task) == 0) {
+            serve(sim, worker, task, ask);
+            return;
+        }
+    }
+    answer(sim, ask, NULL, NULL, SIM_DATA_MOVED);
+}
