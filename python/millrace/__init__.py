@@ -10,7 +10,7 @@ clients read from.
 The names are tf.data's: a script ports by replacing `tf.data.` and `tf.` with `mr.`.
 """
 
-from . import _ffi, bitwise, errors, experimental, io, linalg, math, nn, service, strings, train  # noqa: F401
+from . import _ffi, bitwise, errors, experimental, io, linalg, lookup, math, nn, service, strings, train  # noqa: F401
 from ._absent import case, cond, map_fn, numpy_function, py_function, switch_case, while_loop  # noqa: F401
 from ._ops import abs_ as abs  # noqa: F401
 from ._ops import (add, argmax, argmin, as_string, broadcast_to, cast, clip_by_value, concat, constant, cos, divide,  # noqa: F401

@@ -395,6 +395,33 @@ def to_number(input, out_type="float32", name=None):
     return apply1("string_to_number", [input], AttrTable().dtype("dtype", out_type))
 
 
+def string_split(input, sep=None, maxsplit=-1, name=None):
+    """
+    A scalar string as the vector of its parts: between runs of blanks, or at each @sep; at most @maxsplit cuts, as with
+    Python's str.split.
+    """
+    attrs = AttrTable().int("maxsplit", maxsplit)
+    if sep is not None and sep not in ("", b""):
+        attrs.bytes("sep", sep)
+    return apply1("string_split", [input], attrs)
+
+
+def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
+    """Each match of @pattern (or the first) replaced by @rewrite, in which \\0 to \\9 stand for groups."""
+    attrs = AttrTable().bytes("pattern", pattern).bytes("rewrite", rewrite).bool("replace_global", replace_global)
+    return apply1("regex_replace", [input], attrs)
+
+
+def regex_full_match(input, pattern, name=None):
+    """Whether the whole string matches @pattern, element-wise."""
+    return apply1("regex_full_match", [input], AttrTable().bytes("pattern", pattern))
+
+
+def to_hash_bucket_fast(input, num_buckets, name=None):
+    """A number below @num_buckets for each string, the same for equal ones: its XXH3-64, modulo."""
+    return apply1("string_to_hash_bucket", [input], AttrTable().int("num_buckets", num_buckets))
+
+
 def string_length(input, unit="BYTE", name=None):
     """The number of bytes, or of characters (unit="UTF8_CHAR")."""
     return apply1("string_length", [input], AttrTable().bytes("unit", unit))

@@ -48,6 +48,7 @@
     X(logical_not) \
     X(logical_or) \
     X(logical_xor) \
+    X(lookup_place) \
     X(matmul) \
     X(maximum) \
     X(minimum) \
@@ -69,6 +70,8 @@
     X(reduce_min) \
     X(reduce_prod) \
     X(reduce_sum) \
+    X(regex_full_match) \
+    X(regex_replace) \
     X(relu) \
     X(reshape) \
     X(reverse) \
@@ -90,7 +93,9 @@
     X(string_join) \
     X(string_length) \
     X(string_lower) \
+    X(string_split) \
     X(string_strip) \
+    X(string_to_hash_bucket) \
     X(string_to_number) \
     X(string_upper) \
     X(sub) \

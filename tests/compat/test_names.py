@@ -62,7 +62,7 @@ def public(owner, prefix):
 
 
 @pytest.mark.parametrize("owner,prefix", [
-    (mr.Dataset, "mr.Dataset"), (mr.io, "mr.io"), (mr.strings, "mr.strings"), (mr.math, "mr.math"),
+    (mr.Dataset, "mr.Dataset"), (mr.io, "mr.io"), (mr.lookup, "mr.lookup"), (mr.strings, "mr.strings"), (mr.math, "mr.math"),
     (mr.service, "mr.service"), (mr, "mr"),
 ])
 def test_no_public_name_is_missing_from_the_file(owner, prefix):

@@ -1,0 +1,232 @@
+/*
+ * lookup_place: the place of each value in a list of keys, by a hash table that is made once a program. And
+ * string_to_hash_bucket, which uses the same hash for what stands in no list.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "ops/attr.h"
+#include "ops/rows.h"
+#include "ops/table.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+#define NOTHING UINT32_MAX
+
+struct places {
+    uint32_t *slots; /* a power of 2 of them, at least twice as many as keys */
+    size_t mask;
+    const struct mr_column *strings; /* or */
+    const int64_t *ints;
+    uint32_t n;
+};
+
+static uint64_t key_count(const struct mr_attr *strings, const struct mr_attr *ints)
+{
+    return strings != NULL ? mr_block_rows(strings->block) : (uint64_t)ints->count;
+}
+
+static struct mr_bytes key_at(const struct places *p, uint32_t i)
+{
+    const struct mr_column *c = p->strings;
+
+    if (c == NULL) {
+        return (struct mr_bytes){(const unsigned char *)&p->ints[i], sizeof p->ints[i]};
+    }
+    uint64_t at = c->kind == MR_COLUMN_VAR ? c->starts[i] : i;
+    return (struct mr_bytes){(const unsigned char *)c->data + c->offsets[at],
+                             (size_t)(c->offsets[at + 1] - c->offsets[at])};
+}
+
+static bool same_bytes(struct mr_bytes a, struct mr_bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static uint64_t hash_of(struct mr_bytes s)
+{
+    return mr_hash64(s.size > 0 ? s.data : (const unsigned char *)"", s.size);
+}
+
+/* The slot of @key: where it is, or would be. */
+static uint32_t *slot_of(const struct places *p, struct mr_bytes key, uint64_t hash)
+{
+    size_t at = (size_t)hash & p->mask;
+
+    while (p->slots[at] != NOTHING && !same_bytes(key_at(p, p->slots[at]), key)) {
+        at = (at + 1) & p->mask;
+    }
+    return &p->slots[at];
+}
+
+static void places_free(void *state)
+{
+    struct places *p = state;
+
+    if (p != NULL) {
+        mr_free(p->slots);
+        mr_free(p);
+    }
+}
+
+static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
+{
+    const struct mr_attr *strings = mr_attr_find(attrs, nattrs, "keys");
+    const struct mr_attr *ints = mr_attr_find(attrs, nattrs, "int_keys");
+    struct places *p = mr_calloc(1, sizeof *p);
+    size_t slots = 16;
+    int rc = MR_OK;
+
+    if (p == NULL) {
+        return mr_error_nomem(err);
+    }
+    p->n = (uint32_t)key_count(strings, ints);
+    p->strings = strings != NULL ? mr_block_column(strings->block, 0) : NULL;
+    p->ints = ints != NULL ? ints->ints : NULL;
+    while (slots < (size_t)p->n * 2) {
+        slots *= 2;
+    }
+    p->mask = slots - 1;
+    p->slots = mr_reallocarray(NULL, slots, sizeof *p->slots);
+    if (p->slots == NULL) {
+        rc = mr_error_nomem(err);
+    }
+    for (size_t i = 0; rc == MR_OK && i < slots; i++) {
+        p->slots[i] = NOTHING;
+    }
+    for (uint32_t i = 0; rc == MR_OK && i < p->n; i++) {
+        struct mr_bytes key = key_at(p, i);
+        uint32_t *slot = slot_of(p, key, hash_of(key));
+
+        *slot = *slot == NOTHING ? i : *slot; /* the first of equal ones */
+    }
+    if (rc != MR_OK) {
+        places_free(p);
+        return rc;
+    }
+    *state = p;
+    return MR_OK;
+}
+
+static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    const struct mr_attr *strings = mr_attr_find(attrs, nattrs, "keys");
+    const struct mr_attr *ints = mr_attr_find(attrs, nattrs, "int_keys");
+    int64_t buckets = mr_attr_int(attrs, nattrs, "oov_buckets", 0);
+
+    if ((strings == NULL) == (ints == NULL)) {
+        return mr_error_set(err, MR_EINVAL, "takes either keys or int_keys");
+    }
+    if (key_count(strings, ints) >= NOTHING) {
+        return mr_error_set(err, MR_EINVAL, "%" PRIu64 " keys are too many", key_count(strings, ints));
+    }
+    if (buckets < 0 || buckets > INT64_MAX - UINT32_MAX) {
+        return mr_error_set(err, MR_EINVAL, "oov_buckets %" PRId64, buckets);
+    }
+    int rc = mr_infer_dtype(in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err);
+    if (rc == MR_OK) {
+        out[0] = in[0];
+        out[0].dtype = MR_INT64;
+        *nout = 1;
+    }
+    return rc;
+}
+
+/* The bucket of a value that is no key: integers by their decimal text, as strings of it. */
+static int64_t bucket_of(const struct places *p, struct mr_bytes value, int64_t buckets)
+{
+    char text[32];
+
+    if (p->strings == NULL) {
+        int64_t v;
+
+        memcpy(&v, value.data, sizeof v);
+        value = (struct mr_bytes){(const unsigned char *)text, (size_t)snprintf(text, sizeof text, "%" PRId64, v)};
+    }
+    return (int64_t)(hash_of(value) % (uint64_t)buckets);
+}
+
+static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                       struct mr_result *out, mr_error *err)
+{
+    const struct places *p = call->state;
+    int64_t buckets = mr_attr_int(call->attrs, call->nattrs, "oov_buckets", 0);
+    int64_t *results = (int64_t *)(void *)out->values;
+
+    for (uint64_t i = 0; i < out->count; i++) {
+        const unsigned char *at = in[0].values + i * in[0].width;
+        struct mr_bytes value = {at, in[0].width};
+
+        if (p->strings != NULL) {
+            memcpy(&value, at, sizeof value);
+        }
+        uint32_t place = *slot_of(p, value, hash_of(value));
+        results[i] = place != NOTHING ? (int64_t)place : buckets > 0 ? p->n + bucket_of(p, value, buckets) : -1;
+    }
+    return MR_OK;
+}
+
+static int places_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
+                       struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+{
+    static const struct mr_row_ops ops = {.fill = fill_places};
+
+    return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);
+}
+
+static const struct mr_kernel_attr places_attrs[] = {{"int_keys", MR_ATTR_INTS, true},
+                                                     {"keys", MR_ATTR_STRINGS, true},
+                                                     {"oov_buckets", MR_ATTR_INT, true},
+                                                     {NULL, 0, false}};
+
+const struct mr_kernel mr_kernel_lookup_place = {
+    .name = "lookup_place",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .infer = infer_places,
+    .eval = places_eval,
+    .prepare = places_prepare,
+    .release = places_free,
+    .attr_table = places_attrs,
+};
+
+/* ---- string_to_hash_bucket ---- */
+
+static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+
+    if (rc == MR_OK && mr_attr_int(attrs, nattrs, "num_buckets", 0) < 1) {
+        rc = mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
+    }
+    if (rc == MR_OK) {
+        out[0] = in[0];
+        out[0].dtype = MR_INT64;
+        *nout = 1;
+    }
+    return rc;
+}
+
+static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                       struct mr_result *out, mr_error *err)
+{
+    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    uint64_t buckets = (uint64_t)mr_attr_int(call->attrs, call->nattrs, "num_buckets", 1);
+    int64_t *results = (int64_t *)(void *)out->values;
+
+    for (uint64_t i = 0; i < out->count; i++) {
+        results[i] = (int64_t)(hash_of(strings[i]) % buckets);
+    }
+    return MR_OK;
+}
+
+static const struct mr_kernel_attr bucket_attrs[] = {{"num_buckets", MR_ATTR_INT, false}, {NULL, 0, false}};
+
+MR_ROWS_KERNEL(mr_kernel_string_to_hash_bucket, "string_to_hash_bucket", 0, 1, 1, infer_bucket, bucket_attrs, NULL,
+               fill_bucket);

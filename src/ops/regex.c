@@ -1,0 +1,348 @@
+/*
+ * regex_replace and regex_full_match: regular expressions of PCRE2. A pattern that takes too long on a string is an
+ * error of that element, not a thread that hangs.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "ops/attr.h"
+#include "ops/rows.h"
+#include "ops/table.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <pcre2.h>
+#include <string.h>
+
+#define STEPS_MAX 1000000u
+#define HEAP_KIB_MAX 16384u
+#define PATTERN_BYTES_MAX 65536u
+
+/* '.' does not match the end of a line and '$' matches at the end only, as with RE2; invalid UTF-8 matches nothing. */
+#define OPTIONS (PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C)
+
+struct regex {
+    pcre2_general_context *memory;
+    pcre2_match_context *limits;
+    pcre2_code *code;
+};
+
+static void *allocate(PCRE2_SIZE size, void *ctx)
+{
+    (void)ctx;
+    return mr_malloc(size);
+}
+
+static void release_memory(void *p, void *ctx)
+{
+    (void)ctx;
+    mr_free(p);
+}
+
+static void regex_free(void *state)
+{
+    struct regex *re = state;
+
+    if (re == NULL) {
+        return;
+    }
+    pcre2_code_free(re->code);
+    pcre2_match_context_free(re->limits);
+    pcre2_general_context_free(re->memory);
+    mr_free(re);
+}
+
+static int compile(struct regex *re, const struct mr_attr *pattern, mr_error *err)
+{
+    pcre2_compile_context *how = pcre2_compile_context_create(re->memory);
+    PCRE2_SIZE at = 0;
+    int code = 0;
+
+    if (how == NULL) {
+        return mr_error_nomem(err);
+    }
+    re->code = pcre2_compile(pattern->bytes, pattern->size, OPTIONS, &code, &at, how);
+    pcre2_compile_context_free(how);
+    if (re->code != NULL) {
+        return MR_OK;
+    }
+    if (code == PCRE2_ERROR_HEAP_FAILED) {
+        return mr_error_nomem(err);
+    }
+    unsigned char why[128];
+    (void)pcre2_get_error_message(code, why, sizeof why);
+    return mr_error_set(err, MR_EINVAL, "pattern '%.*s', byte %zu: %s", (int)(pattern->size < 80 ? pattern->size : 80),
+                        (const char *)pattern->bytes, at, (const char *)why);
+}
+
+static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
+{
+    const struct mr_attr *pattern = mr_attr_find(attrs, nattrs, "pattern");
+    struct regex *re = mr_calloc(1, sizeof *re);
+    int rc = MR_OK;
+
+    if (re == NULL) {
+        return mr_error_nomem(err);
+    }
+    re->memory = pcre2_general_context_create(allocate, release_memory, NULL);
+    re->limits = re->memory != NULL ? pcre2_match_context_create(re->memory) : NULL;
+    rc = re->limits != NULL ? compile(re, pattern, err) : mr_error_nomem(err);
+    if (rc != MR_OK) {
+        regex_free(re);
+        return rc;
+    }
+    (void)pcre2_set_match_limit(re->limits, STEPS_MAX);
+    (void)pcre2_set_depth_limit(re->limits, STEPS_MAX);
+    (void)pcre2_set_heap_limit(re->limits, HEAP_KIB_MAX);
+    *state = re;
+    return MR_OK;
+}
+
+/* What a rewrite refers to: "\0" to "\9" are groups, "\\" is a backslash. */
+static int check_rewrite(const struct mr_attr *rewrite, uint32_t groups, mr_error *err)
+{
+    const unsigned char *p = rewrite->bytes;
+
+    for (size_t i = 0; i < rewrite->size; i++) {
+        if (p[i] != '\\') {
+            continue;
+        }
+        i++;
+        if (i == rewrite->size || (p[i] != '\\' && (p[i] < '0' || p[i] > '9'))) {
+            return mr_error_set(err, MR_EINVAL, "rewrite: a backslash stands before a digit or a backslash");
+        }
+        if (p[i] != '\\' && (uint32_t)(p[i] - '0') > groups) {
+            return mr_error_set(err, MR_EINVAL, "rewrite: \\%c, but the pattern has %u groups", p[i], groups);
+        }
+    }
+    return MR_OK;
+}
+
+static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, mr_error *err)
+{
+    const struct mr_attr *pattern = mr_attr_find(attrs, nattrs, "pattern");
+    const struct mr_attr *rewrite = mr_attr_find(attrs, nattrs, "rewrite");
+    uint32_t groups = 0;
+    void *state = NULL;
+    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+
+    if (rc == MR_OK && pattern->size > PATTERN_BYTES_MAX) {
+        rc = mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size, PATTERN_BYTES_MAX);
+    }
+    if (rc == MR_OK) {
+        rc = regex_prepare(attrs, nattrs, &state, err);
+    }
+    if (rc == MR_OK && rewrite != NULL) {
+        (void)pcre2_pattern_info(((struct regex *)state)->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+        rc = check_rewrite(rewrite, groups, err);
+    }
+    regex_free(state);
+    return rc;
+}
+
+static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    int rc = infer_regex(attrs, nattrs, in, err);
+
+    if (rc == MR_OK) {
+        out[0] = in[0];
+        *nout = 1;
+    }
+    return rc;
+}
+
+static int infer_full_match(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
+                            struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+{
+    int rc = infer_replace(attrs, nattrs, in, nin, out, cap, nout, err);
+
+    if (rc == MR_OK) {
+        out[0].dtype = MR_BOOL;
+    }
+    return rc;
+}
+
+/* ---- matching ---- */
+
+/* 1: there is a match at or behind @at; 0: there is none; < 0: an error. */
+static int match(const struct regex *re, struct mr_bytes s, size_t at, uint32_t options, pcre2_match_data *data,
+                 mr_error *err)
+{
+    const unsigned char *text = s.data != NULL ? s.data : (const unsigned char *)"";
+    int n = pcre2_match(re->code, text, s.size, at, options, data, re->limits);
+
+    if (n >= 0) {
+        return 1;
+    }
+    if (n == PCRE2_ERROR_NOMATCH) {
+        return 0;
+    }
+    if (n == PCRE2_ERROR_NOMEMORY) {
+        return mr_error_nomem(err);
+    }
+    if (n == PCRE2_ERROR_MATCHLIMIT || n == PCRE2_ERROR_DEPTHLIMIT || n == PCRE2_ERROR_HEAPLIMIT) {
+        return mr_error_set(err, MR_EINVAL, "the pattern takes more than %u steps on a string of %zu bytes", STEPS_MAX,
+                            s.size);
+    }
+    unsigned char why[128];
+    (void)pcre2_get_error_message(n, why, sizeof why);
+    return mr_error_set(err, MR_EINVAL, "matching: %s", (const char *)why);
+}
+
+static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, struct mr_bytes s, pcre2_match_data *data)
+{
+    const unsigned char *p = rewrite->bytes;
+    const PCRE2_SIZE *groups = pcre2_get_ovector_pointer(data);
+
+    for (size_t i = 0; i < rewrite->size; i++) {
+        if (p[i] != '\\') {
+            mr_buf_append(to, p + i, 1);
+            continue;
+        }
+        i++;
+        if (p[i] == '\\') {
+            mr_buf_append(to, "\\", 1);
+            continue;
+        }
+        size_t g = (size_t)(p[i] - '0');
+        if (groups[2 * g] != PCRE2_UNSET) {
+            mr_buf_append(to, s.data + groups[2 * g], groups[2 * g + 1] - groups[2 * g]);
+        }
+    }
+}
+
+/* Bytes of the character at @at. */
+static size_t step_over(struct mr_bytes s, size_t at)
+{
+    size_t n = 1;
+
+    while (at + n < s.size && (s.data[at + n] & 0xc0u) == 0x80u) {
+        n++;
+    }
+    return n;
+}
+
+/* As RE2's Replace and GlobalReplace: no empty match right behind another. */
+static int replace(const struct regex *re, const struct mr_attr *rewrite, bool all, struct mr_bytes s,
+                   pcre2_match_data *data, struct mr_buf *to, mr_error *err)
+{
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(data);
+    size_t last = SIZE_MAX; /* where the last match ended */
+    size_t at = 0;
+    int rc = 0;
+
+    while (at <= s.size) {
+        rc = match(re, s, at, 0, data, err);
+        if (rc <= 0) {
+            break;
+        }
+        mr_buf_append(to, s.data + at, ends[0] > at ? ends[0] - at : 0);
+        at = ends[0] > at ? ends[0] : at;
+        if (at == last && ends[1] == at) {
+            size_t n = at < s.size ? step_over(s, at) : 1;
+
+            mr_buf_append(to, s.data + at, at < s.size ? n : 0);
+            at += n;
+            continue;
+        }
+        append_rewrite(to, rewrite, s, data);
+        at = ends[1] > at ? ends[1] : at;
+        last = at;
+        if (!all) {
+            break;
+        }
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (at < s.size) {
+        mr_buf_append(to, s.data + at, s.size - at);
+    }
+    return to->failed ? mr_error_nomem(err) : MR_OK;
+}
+
+static int replace_value(const struct mr_kernel_call *call, struct mr_bytes s, pcre2_match_data *data,
+                         struct mr_buf *to, struct mr_result *out, struct mr_bytes *ret, mr_error *err)
+{
+    const struct mr_attr *rewrite = mr_attr_find(call->attrs, call->nattrs, "rewrite");
+    bool all = mr_attr_bool(call->attrs, call->nattrs, "replace_global", true);
+
+    mr_buf_clear(to);
+    int rc = replace(call->state, rewrite, all, s, data, to, err);
+    unsigned char *copy = rc == MR_OK ? mr_output_bytes(out->column, to->len) : NULL;
+    if (rc == MR_OK && copy == NULL) {
+        rc = mr_error_nomem(err);
+    }
+    if (rc == MR_OK) {
+        if (to->len > 0) {
+            memcpy(copy, to->data, to->len);
+        }
+        *ret = (struct mr_bytes){copy, to->len};
+    }
+    return rc;
+}
+
+static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                        struct mr_result *out, mr_error *err)
+{
+    const struct regex *re = call->state;
+    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    struct mr_bytes *results = (struct mr_bytes *)(void *)out->values;
+    pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
+    struct mr_buf to = MR_BUF_INIT;
+    int rc = data != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (uint64_t i = 0; i < out->count && rc == MR_OK; i++) {
+        rc = replace_value(call, strings[i], data, &to, out, &results[i], err);
+    }
+    mr_buf_free(&to);
+    pcre2_match_data_free(data);
+    return rc;
+}
+
+static int fill_full_match(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                           struct mr_result *out, mr_error *err)
+{
+    const struct regex *re = call->state;
+    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
+    int rc = data != NULL ? MR_OK : mr_error_nomem(err);
+
+    for (uint64_t i = 0; i < out->count && rc >= 0; i++) {
+        rc = match(re, strings[i], 0, PCRE2_ANCHORED | PCRE2_ENDANCHORED, data, err);
+        out->values[i] = rc > 0;
+    }
+    pcre2_match_data_free(data);
+    return rc < 0 ? rc : MR_OK;
+}
+
+static const struct mr_kernel_attr replace_attrs[] = {{"pattern", MR_ATTR_BYTES, false},
+                                                      {"replace_global", MR_ATTR_BOOL, true},
+                                                      {"rewrite", MR_ATTR_BYTES, false},
+                                                      {NULL, 0, false}};
+static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, false}, {NULL, 0, false}};
+
+#define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                                        \
+    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,          \
+                             size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)         \
+    {                                                                                                                  \
+        static const struct mr_row_ops ops = {.fill = fill_fn};                                                        \
+                                                                                                                       \
+        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                                       \
+    }                                                                                                                  \
+    const struct mr_kernel symbol = {                                                                                  \
+        .name = text,                                                                                                  \
+        .version = 1,                                                                                                  \
+        .flags = MR_KERNEL_MAY_FAIL,                                                                                   \
+        .min_inputs = 1,                                                                                               \
+        .max_inputs = 1,                                                                                               \
+        .infer = infer_fn,                                                                                             \
+        .eval = symbol##_eval,                                                                                         \
+        .prepare = regex_prepare,                                                                                      \
+        .release = regex_free,                                                                                         \
+        .attr_table = attrs_of,                                                                                        \
+    }
+
+REGEX_KERNEL(mr_kernel_regex_replace, "regex_replace", infer_replace, fill_replace, replace_attrs);
+REGEX_KERNEL(mr_kernel_regex_full_match, "regex_full_match", infer_full_match, fill_full_match, match_attrs);
