@@ -130,7 +130,7 @@ static const struct kernel_example kernel_examples[] = {
     {"regex_replace", "string[n]", "pattern=\"[aeiou]+\" rewrite=\"<>\"", "int32[]"},
     {"regex_replace", "string[2]", "pattern=\"a*\" rewrite=\"-\" replace_global=false", "bool[]"},
     {"regex_full_match", "string[n]", "pattern=\"[a-m]*\"", "int64[]"},
-    {"string_split", "string[]", "", "string[2]"},
+    {"string_split", "string[]", "", "int64[]"},
     {"string_split", "string[]", "sep=\"a\" maxsplit=2", "int32[]"},
     {"string_to_hash_bucket", "string[n]", "num_buckets=7", "int32[]"},
     {"identity", "string[n]", "", NULL},
