@@ -121,6 +121,11 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
     if (r->stopping) {
         return;
     }
+    if (u->follows != 0 && u->follows != r->version) {
+        r->reopen = true; /* One was missed: the next watch begins with all. */
+        (void)pthread_cond_broadcast(&r->due);
+        return;
+    }
     for (size_t i = 0; i < u->n_tasks; i++) {
         const Millrace__TaskInfo *info = u->tasks[i];
         bool over = info->ended || info->lost;
@@ -134,10 +139,11 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (!is_listed(t, u)) {
+        if (u->follows == 0 && !is_listed(t, u)) {
             close_task_locked(t);
         }
     }
+    r->version = u->version;
     if (u->finished) {
         take_end_locked(r, u->end);
     }

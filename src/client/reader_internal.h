@@ -75,6 +75,7 @@ struct mr_reader {
     int64_t heartbeat_ms;
     bool attached;
     bool reopen;            /* the leader does not know us any more */
+    uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
     bool told_end;          /* ... and was told of: in the tally, in the log */

@@ -111,7 +111,7 @@ static void apply_update(struct sim *sim, struct sim_client *client, const struc
         client->stream = message->call;
         client->stream_epoch = message->epoch;
     }
-    if (message->call != 0 || (client->stream == message->stream && update->version > client->version)) {
+    if (message->call != 0 || (client->stream == message->stream && update->follows == client->version)) {
         client->version = update->version;
         sim_check_client_update(sim, client, update);
         sim_reader_update(sim, client, update);

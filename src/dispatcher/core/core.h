@@ -212,7 +212,7 @@ struct mr_change {
 
 enum mr_effect_kind {
     MR_EFFECT_REPLY,          /* answer to the call with `token`; to a watch: its first update */
-    MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for every stream that watches iteration `topic`; replaces one still held
+    MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for the streams that watch iteration `topic`: follows on those still held
                                */
     MR_EFFECT_PUSH_WORKER, /* WorkerUpdate for the stream of worker incarnation `topic`: follows on those still held */
     MR_EFFECT_END_CLIENT,  /* end the stream of client `topic` with `error` */

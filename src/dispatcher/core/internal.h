@@ -139,8 +139,10 @@ struct mr_iteration {
     struct mr_job *job;
     TAILQ_HEAD(, mr_task) tasks; /* empty once finished */
     TAILQ_HEAD(, mr_client) clients;
-    struct mr_cursor *cursors; /* rec->n_providers */
-    uint64_t version;          /* of its task list */
+    struct mr_cursor *cursors;     /* rec->n_providers */
+    uint64_t version;              /* of its task list */
+    uint64_t follows;              /* the version before this step, */
+    Millrace__ClientUpdate *delta; /* and what its clients hear at the end of it; NULL: nobody listens */
     uint32_t open_tasks;
     uint32_t ended_tasks;
     bool unwritten; /* the record changed in this step, and is put before the step ends */
@@ -344,8 +346,9 @@ void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *top
 Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end);
 void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update);
 void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update);
-/* Note that its watchers must hear of it; once a step. */
-void mr_iteration_touch(mr_core *core, struct mr_iteration *it);
+/* What the clients of an iteration hear at the end of this step: a task is new or changed; it is over. */
+void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
+void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
 /* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
 void mr_worker_note_task(mr_core *core, const struct mr_task *task);
 void mr_worker_note_dropped(mr_core *core, const struct mr_task *task);

@@ -54,6 +54,7 @@ void mr_iteration_free(struct mr_iteration *it)
         mr_record_free(it->cursors[i].rec);
     }
     mr_free(it->cursors);
+    mr_record_free(it->delta);
     mr_record_free(it->rec);
     mr_free(it);
 }
@@ -315,7 +316,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_job_note_ended(core, it->job, it->rec->repetition);
     mr_job_put(core, it->job);
 
-    mr_iteration_touch(core, it);
+    mr_iteration_note_finished(core, it);
     drop_tasks(core, it);
     if (code < 0) {
         mr_core_trace(core, "iteration %s: failed, %s", it->rec->id, why);

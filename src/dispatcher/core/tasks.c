@@ -79,7 +79,7 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     worker->recoveries += rec != NULL ? 1 : 0;
     core->tasks++;
     mr_core_index(core, &core->tasks_by_id, task->id, task);
-    mr_iteration_touch(core, it);
+    mr_iteration_note_task(core, task);
     return task;
 }
 
@@ -115,7 +115,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     if (to == MR_TASK_ENDED) {
         mr_grants_void(task); /* clients have returned all of it */
     }
-    mr_iteration_touch(core, it);
+    mr_iteration_note_task(core, task);
     mr_worker_note_dropped(core, task);
     mr_iteration_unsettle(core, it);
     mr_core_trace(core, "task %s: %s", task->id, states[to].name);

@@ -1,14 +1,15 @@
 /*
- * Task lists: for the clients of an iteration, complete each time; for a worker, complete when it asks and then what
- * changes, since a worker has a task in every open iteration and an iteration one on every worker. They are composed in
- * the step that changes them and never later, since the state may by then rest on changes that are not committed.
+ * Task lists, for the clients of an iteration and for a worker: complete for who asks, and then what changes, since a
+ * worker has a task in every open iteration and an iteration one on every worker. What changed is composed in the step
+ * that changes it and never later, since the state may by then rest on changes that are not committed.
  */
 #include "dispatcher/core/internal.h"
 
-void mr_iteration_touch(mr_core *core, struct mr_iteration *it)
+static void touch(mr_core *core, struct mr_iteration *it)
 {
     if (!it->is_touched) {
         it->is_touched = true;
+        it->follows = it->version;
         it->version = ++core->versions;
         TAILQ_INSERT_TAIL(&core->touched_iterations, it, touched);
     }
@@ -19,6 +20,8 @@ void mr_iteration_untouch(mr_core *core, struct mr_iteration *it)
     if (it->is_touched) {
         it->is_touched = false;
         TAILQ_REMOVE(&core->touched_iterations, it, touched);
+        mr_record_free(it->delta);
+        it->delta = NULL;
     }
 }
 
@@ -29,6 +32,24 @@ void mr_worker_untouch(mr_core *core, struct mr_worker *worker)
         worker->delta = NULL;
         TAILQ_REMOVE(&core->touched_workers, worker, touched);
     }
+}
+
+/* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */
+static bool make_room(mr_core *core, void *list, size_t n)
+{
+    void **slot = list;
+    void *bigger;
+
+    if ((n & (n - 1)) != 0) {
+        return true;
+    }
+    bigger = mr_reallocarray(*slot, n == 0 ? 1 : 2 * n, sizeof(void *));
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        return false;
+    }
+    *slot = bigger;
+    return true;
 }
 
 /* ---------------------------------------------------------------- for clients */
@@ -90,6 +111,43 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
             return;
         }
         update->tasks[update->n_tasks++] = info;
+    }
+}
+
+/* The update of this step for those who watch @it; NULL if nobody does. */
+static Millrace__ClientUpdate *news_of(mr_core *core, struct mr_iteration *it)
+{
+    if (!core->ready) {
+        return NULL;
+    }
+    touch(core, it);
+    if (it->delta == NULL && it->live_clients > 0) {
+        it->delta = mr_core_new_record(core, &millrace__client_update__descriptor);
+    }
+    return it->delta;
+}
+
+void mr_iteration_note_task(mr_core *core, const struct mr_task *task)
+{
+    Millrace__ClientUpdate *news = news_of(core, task->iteration);
+    Millrace__TaskInfo *info;
+
+    if (news == NULL || !make_room(core, &news->tasks, news->n_tasks)) {
+        return;
+    }
+    info = task_info(core, task);
+    if (info != NULL) {
+        news->tasks[news->n_tasks++] = info;
+    }
+}
+
+void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it)
+{
+    Millrace__ClientUpdate *news = news_of(core, it);
+
+    if (news != NULL) {
+        news->finished = true;
+        news->end = mr_end_copy(core, it->rec->end);
     }
 }
 
@@ -157,24 +215,6 @@ static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_worker *worker)
         TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
     }
     return worker->delta;
-}
-
-/* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */
-static bool make_room(mr_core *core, void *list, size_t n)
-{
-    void **slot = list;
-    void *bigger;
-
-    if ((n & (n - 1)) != 0) {
-        return true;
-    }
-    bigger = mr_reallocarray(*slot, n == 0 ? 1 : 2 * n, sizeof(void *));
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return false;
-    }
-    *slot = bigger;
-    return true;
 }
 
 static void add_string(mr_core *core, char ***list, size_t *n, const char *s)
@@ -294,16 +334,16 @@ void mr_core_push_touched(mr_core *core)
     struct mr_worker *worker;
 
     while (core->failed == 0 && (it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
+        Millrace__ClientUpdate *news = it->delta;
+
+        it->delta = NULL;
         mr_iteration_untouch(core, it);
-        if (it->live_clients == 0) {
+        if (news == NULL) {
             continue; /* Who attaches later watches, and gets the list then. */
         }
-        Millrace__ClientUpdate *update = mr_core_new_record(core, &millrace__client_update__descriptor);
-
-        if (update != NULL) {
-            mr_client_update_fill(core, it, update);
-            mr_core_push(core, MR_EFFECT_PUSH_ITERATION, it->rec->id, &update->base);
-        }
+        news->follows = it->follows;
+        news->version = it->version;
+        mr_core_push(core, MR_EFFECT_PUSH_ITERATION, it->rec->id, &news->base);
     }
     while (core->failed == 0 && (worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
         Millrace__WorkerUpdate *delta = worker->delta;

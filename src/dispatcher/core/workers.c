@@ -131,7 +131,6 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
     while (!TAILQ_EMPTY(&worker->tasks)) {
         struct mr_task *task = TAILQ_FIRST(&worker->tasks);
 
-        mr_iteration_touch(core, task->iteration);
         mr_task_remove(core, task);
     }
     snprintf(key, sizeof key, "workers/%s", worker->ref);

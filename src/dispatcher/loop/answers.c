@@ -47,6 +47,7 @@ static void answer_stream(struct mr_loop *l, struct mr_call *call, ProtobufCMess
     struct mr_header_info info = mr_loop_header(l);
     struct mr_buf b = mr_reply_pack(call->method->reply, message, &info, call->method->contact, error);
 
+    call->stream->answered = true;
     mr_dstream_send(call->stream, &b);
     if (error != NULL && error->code < 0) {
         mr_streams_unsubscribe(call->method->follow ? &l->followers : &l->streams, call->stream);
@@ -111,27 +112,6 @@ static void held_free(struct mr_held *h)
     mr_free(h);
 }
 
-/* A newer update of the same topic makes one that still waits superfluous, if it is complete. */
-static void drop_older_push(struct mr_loop *l, const struct mr_effect *e)
-{
-    struct mr_held **p = &l->held;
-
-    if (e->kind != MR_EFFECT_PUSH_ITERATION) {
-        return;
-    }
-    while (*p != NULL) {
-        struct mr_held *h = *p;
-
-        if (h->kind == e->kind && strcmp(h->topic, e->topic) == 0) {
-            *p = h->next;
-            held_free(h);
-        } else {
-            p = &h->next;
-        }
-    }
-    l->held_tail = p;
-}
-
 static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own, uint64_t *batch, mr_error *err)
 {
     uint64_t newest = mr_member_newest(l->member);
@@ -164,7 +144,6 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
         if (rc < 0) {
             break;
         }
-        drop_older_push(l, e);
         h->changed = own != 0;
         h->alone = alone;
         h->message = e->message;
@@ -188,6 +167,9 @@ static void push(struct mr_loop *l, struct mr_held *h)
     struct mr_header_info info = mr_loop_header(l);
 
     for (struct mr_dstream *d = mr_streams_of(&l->streams, h->topic); d != NULL; d = d->topic_next) {
+        if (!d->answered) {
+            continue; /* It was decided before the stream was; its first message will have it. */
+        }
         struct mr_buf b = mr_reply_pack(d->method->reply, h->message, &info, d->method->contact, NULL);
 
         mr_dstream_send(d, &b);

@@ -26,7 +26,7 @@ const struct mr_method mr_methods[] = {
     METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER, TYPES(register_worker_request, register_worker_reply),
            .writes = true, .contact = true),
     METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update), .stream = true,
-           .deltas = true, .contact = true),
+           .contact = true),
     METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply)),
     METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true),
     METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true),

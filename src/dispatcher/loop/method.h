@@ -22,7 +22,6 @@ struct mr_method {
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;
-    bool deltas;  /* of a stream: its messages build on each other, all of them are sent */
     bool writes;  /* it puts something, as a rule: not while the store is full */
     bool contact; /* the answer lists the live dispatchers */
     bool follow;  /* not a command: a standby that wants to know when this process dies */

@@ -164,9 +164,6 @@ static bool line_up(struct mr_dstream *d, struct mr_buf *message)
     if (last == NULL) {
         return false;
     }
-    if (!d->method->deltas) {
-        clear_line(d);
-    }
     last->bytes = *message;
     *message = (struct mr_buf)MR_BUF_INIT;
     d->line_bytes += last->bytes.len;
@@ -187,7 +184,7 @@ void mr_dstream_send(struct mr_dstream *d, struct mr_buf *message)
     }
     if (!d->busy) {
         send_now(d);
-    } else if (d->method->deltas && d->line_bytes > MR_STREAM_BYTES_MAX) {
+    } else if (d->line_bytes > MR_STREAM_BYTES_MAX) {
         clear_line(d);
         mr_dstream_finish(d, MR_EUNAVAIL, "the watcher is too slow for what changes");
     }

@@ -1,7 +1,6 @@
 /*
- * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time. Where every
- * message is complete in itself a newer one replaces what still waits; where they build on each other they wait in
- * line, and a reader that is too slow for them has its stream ended.
+ * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time. They build on
+ * each other, so the others wait in line, and a reader that is too slow for them has its stream ended.
  *
  * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened to it; everything
  * else is the loop's.
@@ -32,6 +31,7 @@ struct mr_dstream {
     bool got_request; /* RPC thread */
     /* the loop's */
     bool ended;
+    bool answered;  /* with what is there; what changes may follow */
     bool busy;      /* a message is on its way */
     bool finishing; /* after what waits */
     bool finished;
