@@ -161,7 +161,7 @@ static void say_task(const struct state_key *key, const void *record, struct mr_
     const Millrace__TaskRecord *r = record;
 
     if (r->recovery != 0) {
-        mr_buf_printf(out, "recovery task %u%s, ", r->recovery, r->alone ? ", for one split" : "");
+        mr_buf_printf(out, "recovery task %u%s, ", r->recovery, r->isolated ? ", for suspects" : "");
     }
     if (r->lost) {
         mr_buf_puts(out, "closed: no client can reach its worker");

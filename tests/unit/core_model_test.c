@@ -403,7 +403,7 @@ static void judge_end(const struct model *m)
     uint64_t missing = 0;
 
     if (m->failed) {
-        /* Whoever was alone in two crashes is given up, though these workers die of other causes as well. */
+        /* Whoever was in four crashes, at last alone, is given up, though these workers die of other causes as well. */
         assert_true(m->repeats && !m->tolerant);
         assert_non_null(strstr(m->why, "is given up"));
         return;
@@ -445,7 +445,7 @@ static struct {
     unsigned seen;
 } rare[] = {
     {"opened, a recovery task", 0},
-    {"for one split", 0},
+    {"for suspects", 0},
     {" again", 0},
     {"is quarantined", 0},
     {"failed, split", 0},

@@ -41,7 +41,7 @@ static void add(mr_core *core, struct mr_owed list, struct model *m, struct mr_r
     uint64_t count = 1 + mr_rng_below(rng, SPLITS - first < 8 ? SPLITS - first : 8);
     uint32_t losses = (uint32_t)mr_rng_below(rng, 3);
 
-    mr_owed_add(core, list, first, count, losses, 0);
+    mr_owed_add(core, list, first, count, losses);
     for (uint64_t at = first; at < first + count; at++) {
         m->owed[at] = true;
         m->losses[at] = losses > m->losses[at] ? losses : m->losses[at];
@@ -93,17 +93,16 @@ static void squeezing_adds_the_smallest_gaps(void **state)
     struct mr_owed list = {&rec.pool, &rec.n_pool};
 
     (void)state;
-    mr_owed_add(core, list, 0, 10, 1, 0);
-    mr_owed_add(core, list, 11, 1, 3, 1);
-    mr_owed_add(core, list, 100, 10, 0, 0);
-    mr_owed_add(core, list, 115, 5, 0, 0);
+    mr_owed_add(core, list, 0, 10, 1);
+    mr_owed_add(core, list, 11, 1, 3);
+    mr_owed_add(core, list, 100, 10, 0);
+    mr_owed_add(core, list, 115, 5, 0);
     mr_owed_squeeze(list, 4);
     assert_int_equal(rec.n_pool, 4);
     mr_owed_squeeze(list, 3);
     assert_int_equal(rec.n_pool, 3);
     assert_int_equal(rec.pool[0]->count, 12);
     assert_int_equal(rec.pool[0]->losses, 3); /* the worst is said of all */
-    assert_int_equal(rec.pool[0]->alone, 0);
     mr_owed_squeeze(list, 2);
     assert_int_equal(rec.pool[1]->first, 100);
     assert_int_equal(rec.pool[1]->count, 20);

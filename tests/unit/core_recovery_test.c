@@ -415,7 +415,7 @@ static void replace(struct fixture *f, const char *dead, const char *fresh)
     table_take_over(&f->t);
 }
 
-/* One split, and workers that die of it: twice with whatever else they had, and twice alone. */
+/* One split, and workers that die of it: twice with whatever else they had, and twice in isolation. */
 static void poison(struct fixture *f, const char *dataset)
 {
     static const char *const names[] = {"p1", "p2", "p3", "p4", "p5"};
@@ -453,9 +453,9 @@ static void a_split_that_kills_its_readers_fails_the_iteration(void **state)
 
     assert_non_null(end);
     assert_int_equal(end->error_code, MR_EDATALOSS);
-    assert_string_equal(
-        end->error, "split 0 of range (step 0) (provider 0) is given up: 4 workers that read it were lost, the last 2 "
-                    "while it was all they read of this iteration");
+    assert_string_equal(end->error,
+                        "split 0 of range (step 0) (provider 0) is given up: 4 workers were lost while they "
+                        "read it, the last of them with nothing else of this iteration");
     assert_int_equal(end->quarantined_splits, 1);
     assert_int_equal(end->lost_splits, 1);
 }
@@ -478,8 +478,8 @@ static void with_ignore_errors_it_is_counted_and_left_out(void **state)
     assert_int_equal(the_end(f)->repeated_splits, 3);
 }
 
-/* Suspects do not hold up what others read, and each gets a task of its own, eight at a time. */
-static void suspects_come_last_and_one_by_one(void **state)
+/* Suspects do not hold up what others read; they go together first, and then one by one. */
+static void suspects_come_last_and_by_themselves(void **state)
 {
     struct fixture *f = *state;
     char task[160];
@@ -492,14 +492,22 @@ static void suspects_come_last_and_one_by_one(void **state)
     assert_null(recovery_of(f, "w2", 0));
     drain(f, "w2", f->tasks[2], 2);
     expect_end(f, "w4", task_of(f->iteration, "w4", 1), 1);
-    assert_non_null(recovery_of(f, "w2", 3));
-    assert_null(recovery_of(f, "w2", 4));
-    assert_non_null(recovery_of(f, "w4", 3));
-    assert_null(recovery_of(f, "w4", 4));
     end_task(&f->t, "w2", f->tasks[2], 0, NULL);
     end_task(&f->t, "w4", task_of(f->iteration, "w4", 1), 0, NULL);
+    snprintf(task, sizeof task, "%s", recovery_of(f, "w2", 0));
+    assert_null(recovery_of(f, "w2", 1));
+    assert_null(recovery_of(f, "w4", 0));
+    expect_range(f, "w2", task, 1, 99, 0, 10);
+    expect_end(f, "w2", task, 2); /* nothing beside them */
+    add_worker(&f->t, "w5", "b:1");
+    expect_end(f, "w5", task_of(f->iteration, "w5", 1), 1);
+    end_task(&f->t, "w5", task_of(f->iteration, "w5", 1), 0, NULL);
+    assert_non_null(recovery_of(f, "w4", 4));
+    assert_null(recovery_of(f, "w4", 5));
+    assert_non_null(recovery_of(f, "w5", 4));
+    assert_null(recovery_of(f, "w5", 5));
     for (uint64_t i = 0; i < 10; i++) {
-        const char *worker = recovery_of(f, "w2", 0) != NULL ? "w2" : "w4";
+        const char *worker = recovery_of(f, "w5", 0) != NULL ? "w5" : "w4";
 
         assert_null(the_end(f));
         snprintf(task, sizeof task, "%s", recovery_of(f, worker, 0));
@@ -508,8 +516,27 @@ static void suspects_come_last_and_one_by_one(void **state)
         table_take_over(&f->t);
         end_task(&f->t, worker, task, 0, NULL);
     }
-    assert_int_equal(the_end(f)->repeated_splits, 20);
+    assert_int_equal(the_end(f)->repeated_splits, 30);
     assert_int_equal(the_end(f)->lost_splits, 0);
+}
+
+static void recovery_tasks_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t many[] = {2000};
+
+    put_dataset(&f->t, "many", FP2, many, 1);
+    open_at_least_once(f, "many");
+    drain(f, "w1", task_of(f->iteration, "w1", 1), 1);
+    add_worker(&f->t, "w3", "a:1"); /* all of it, twice */
+    drain(f, "w3", task_of(f->iteration, "w3", 1), 1);
+    add_worker(&f->t, "w4", "a:1");
+    expect_end(f, "w2", task_of(f->iteration, "w2", 1), 1);
+    expect_end(f, "w4", task_of(f->iteration, "w4", 1), 1);
+    assert_non_null(recovery_of(f, "w2", 7));
+    assert_null(recovery_of(f, "w2", 8));
+    assert_non_null(recovery_of(f, "w4", 7));
+    assert_null(recovery_of(f, "w4", 8));
 }
 
 /* ---------------------------------------------------------------- repetitions */
@@ -672,14 +699,13 @@ static void stored_nonsense_is_refused(void **state)
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"5\",\"count\":\"6\"}]}"}, /* not handed out */
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"count\":\"2\"},{\"first\":\"1\",\"count\":\"2\"}]}"},
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"1\"}]}"},
-        {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"count\":\"2\",\"losses\":2,\"alone\":1}]}"},
         {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"2\",\"ranges\":[{\"count\":\"1\"}]}]}"},
         {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\"}]}"},
         {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"99\"}]}]}"},
         {"tasks/%s/W.1/1", "{\"recovery\":2}"},
         {"tasks/%s/W.1/7", "{\"recovery\":7}"},
         {"tasks/%s/W.1/x", "{\"recovery\":1}"},
-        {"tasks/%s/W.1", "{\"ended\":true,\"alone\":true}"},
+        {"tasks/%s/W.1", "{\"ended\":true,\"isolated\":true}"},
         {"schema", "{\"version\":1,\"features\":[\"at_least_once\",\"exactly_once\"]}"},
     };
     struct fixture *f = *state;
@@ -764,7 +790,8 @@ int main(void)
         T(what_was_in_a_crash_comes_in_small_grants),
         T(a_split_that_kills_its_readers_fails_the_iteration),
         T(with_ignore_errors_it_is_counted_and_left_out),
-        T(suspects_come_last_and_one_by_one),
+        T(suspects_come_last_and_by_themselves),
+        T(recovery_tasks_are_bounded),
         T(what_comes_back_is_given_whatever_repetition_is_asked_for),
         T(a_jump_drops_what_nobody_was_given_and_keeps_what_came_back),
         T(sources_without_an_end_are_served_too),

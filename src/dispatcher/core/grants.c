@@ -73,7 +73,7 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     for (size_t i = 0; i < next->n_ranges; i++) {
         const Millrace__OwedRange *r = next->ranges[i];
 
-        mr_owed_add(core, owed_by(grant), r->first, r->count, r->losses, r->alone);
+        mr_owed_add(core, owed_by(grant), r->first, r->count, r->losses);
     }
     mr_owed_squeeze(owed_by(grant), MR_OWED_RANGES_MAX / MR_GRANTS_OPEN_MAX);
     grant->last = last_of(next);
@@ -97,7 +97,7 @@ void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const 
     }
     grant->seq = rec->seq;
     rec->open[rec->n_open++] = grant;
-    mr_owed_add(core, owed_by(grant), splits->first, splits->count, splits->losses, splits->alone);
+    mr_owed_add(core, owed_by(grant), splits->first, splits->count, splits->losses);
     if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {
         join_smallest(core, rec);
     }

@@ -32,12 +32,14 @@
 #define MR_GRANT_FIRST_MAX 8
 /* At least once: splits that were in one crash are granted so many at a time, ... */
 #define MR_GRANT_RETRY_MAX 16
-/* ... those that were in two one by one, each in a task of its own, ... */
+/* ... those that were in two are suspects: as many, but in a task that has nothing else, ... */
 #define MR_SUSPECT_LOSSES 2
-/* ... and those that were in two crashes as the only one are given up. */
-#define MR_ALONE_LOSSES 2
+/* ... those that were in three one by one, ... */
+#define MR_ALONE_LOSSES 3
+/* ... and one that was in four, the last of them alone, is given up. */
+#define MR_QUARANTINE_LOSSES 4
 #define MR_GRANTS_OPEN_MAX 32 /* of a task: more are joined */
-#define MR_RECOVERIES_MAX 8   /* open recovery tasks of an iteration */
+#define MR_RECOVERIES_MAX 16  /* open recovery tasks of an iteration */
 
 /* At least so long after a takeover nothing is collected: those who may still want it look for the leader first. */
 #define MR_RESTART_GRACE_MS (15 * 1000)
@@ -125,7 +127,6 @@ struct mr_owed_splits {
     uint64_t first; /* position */
     uint64_t count;
     uint32_t losses;
-    uint32_t alone;
 };
 
 struct mr_iteration {
@@ -439,7 +440,7 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
 /* Add a recovery task with its record. One change. */
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool alone);
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool isolated);
 /* Take in the record of one. */
 struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
                                        Millrace__TaskRecord *rec);
@@ -449,7 +450,7 @@ static inline bool mr_task_is_recovery(const struct mr_task *task)
 }
 /* What it is called beside its worker, for people and in the data path. */
 uint32_t mr_task_attempt(const struct mr_task *task);
-/* A recovery task for one split goes on like others. One change. */
+/* An isolated recovery task goes on like others. One change. */
 void mr_task_join_in(mr_core *core, struct mr_task *task);
 /* A recovery task that is not needed any more: out of memory and out of the store. One change. */
 void mr_task_retire(mr_core *core, struct mr_task *task);
@@ -496,9 +497,12 @@ bool mr_iteration_repeats(const struct mr_iteration *it);
 /* The pool of a provider that has a cursor. */
 struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider);
 bool mr_owed_is_suspect(const Millrace__OwedRange *range);
+/* At most so many splits of @range may be in one grant. */
+uint64_t mr_owed_grant_max(const Millrace__OwedRange *range);
 struct mr_pool_count {
     uint64_t ordinary;
     uint64_t suspects;
+    uint64_t suspect_grants; /* so many are needed for them */
 };
 void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret);
 /* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail for it. The cursors

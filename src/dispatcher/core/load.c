@@ -321,7 +321,7 @@ static int adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
     if (task == NULL) {
         return leave_over(core, key, rec);
     }
-    if (record->ended == record->lost || record->alone || task->rec != NULL) {
+    if (record->ended == record->lost || record->isolated || task->rec != NULL) {
         mr_record_free(rec);
         return contradiction(err);
     }
@@ -355,13 +355,6 @@ static bool is_pool_sound(const struct mr_iteration *it, size_t provider)
     }
     if (cursor->repetition > 0 && !mr_position_fits(it, provider, cursor->repetition - 1)) {
         return false;
-    }
-    for (size_t i = 0; i < cursor->n_pool; i++) {
-        const Millrace__OwedRange *range = cursor->pool[i];
-
-        if (range->alone > range->losses || (range->alone > 0 && range->count != 1)) {
-            return false;
-        }
     }
     return cursor->n_pool <= MR_OWED_RANGES_MAX &&
            mr_owed_is_sound(mr_pool(it, provider), mr_position_end(it, provider));

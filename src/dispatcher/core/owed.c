@@ -18,11 +18,9 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 static void swallow(Millrace__OwedRange *a, const Millrace__OwedRange *b)
 {
     uint64_t end = end_of(a) > end_of(b) ? end_of(a) : end_of(b);
-    bool same = a->first == b->first && a->count == b->count;
 
     a->count = end - a->first;
     a->losses = max_u32(a->losses, b->losses);
-    a->alone = same ? max_u32(a->alone, b->alone) : 0; /* said of single splits only */
 }
 
 static void remove_at(struct mr_owed list, size_t i)
@@ -40,7 +38,7 @@ static bool is_one(const Millrace__OwedRange *a, const Millrace__OwedRange *b)
     if (b->first < end_of(a)) {
         return true;
     }
-    return b->first == end_of(a) && a->losses == b->losses && a->alone == 0 && b->alone == 0;
+    return b->first == end_of(a) && a->losses == b->losses;
 }
 
 static size_t place_of(struct mr_owed list, uint64_t first)
@@ -59,8 +57,7 @@ static size_t place_of(struct mr_owed list, uint64_t first)
     return low;
 }
 
-void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses,
-                 uint32_t alone)
+void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses)
 {
     size_t i = place_of(list, first);
     Millrace__OwedRange **bigger = mr_reallocarray(*list.ranges, *list.n + 1, sizeof *bigger);
@@ -79,7 +76,6 @@ void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint
     range->first = first;
     range->count = count;
     range->losses = losses;
-    range->alone = alone;
     memmove(bigger + i + 1, bigger + i, (*list.n - i) * sizeof *bigger);
     bigger[i] = range;
     ++*list.n;

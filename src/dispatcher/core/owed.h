@@ -28,8 +28,7 @@ struct mr_owed {
 };
 
 /* Add @count splits from @first on. What is there already is joined, with the larger counts. */
-void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses,
-                 uint32_t alone);
+void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses);
 /* Cut @count splits, at most all of them, off the front of range @i. */
 void mr_owed_take(struct mr_owed list, size_t i, uint64_t count);
 /* Join neighbours until there are at most @max ranges. */

@@ -8,9 +8,10 @@
  *                                           recovery tasks: fresh pipelines on live workers
  *
  * Each split carries how many crashes it was in. After the first it is granted with at most MR_GRANT_RETRY_MAX others.
- * After the second it is a suspect: it waits until a repetition was handed out and then gets a recovery task of its
- * own, which has nothing else, so that a crash there says something about this split; after two of those it is given
- * up. A worker that leaves on purpose, or that no client reaches, has not crashed.
+ * After the second it is a suspect: it waits until a repetition was handed out and then goes to an isolated recovery
+ * task, which has at most as many of its kind and nothing else, so that a crash there says something about them. After
+ * the third it is the only split of such a task, and after the fourth it is given up. A worker that leaves on purpose,
+ * or that no client reaches, has not crashed.
  */
 #include "dispatcher/core/internal.h"
 
@@ -35,16 +36,26 @@ bool mr_owed_is_suspect(const Millrace__OwedRange *range)
     return range->losses >= MR_SUSPECT_LOSSES;
 }
 
+uint64_t mr_owed_grant_max(const Millrace__OwedRange *range)
+{
+    return range->losses == 0 ? UINT64_MAX : range->losses < MR_ALONE_LOSSES ? MR_GRANT_RETRY_MAX : 1;
+}
+
 void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
 {
-    *ret = (struct mr_pool_count){0, 0};
+    *ret = (struct mr_pool_count){0};
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         const Millrace__CursorRecord *cursor = it->cursors[i].rec;
 
         for (size_t j = 0; cursor != NULL && j < cursor->n_pool; j++) {
-            uint64_t *sum = mr_owed_is_suspect(cursor->pool[j]) ? &ret->suspects : &ret->ordinary;
+            const Millrace__OwedRange *range = cursor->pool[j];
 
-            *sum += cursor->pool[j]->count;
+            if (mr_owed_is_suspect(range)) {
+                ret->suspects += range->count;
+                ret->suspect_grants += (range->count - 1) / mr_owed_grant_max(range) + 1;
+            } else {
+                ret->ordinary += range->count;
+            }
         }
     }
 }
@@ -82,26 +93,25 @@ static void quarantine(struct returning *r, uint64_t position)
                   r->provider);
     if (!it->job->dataset->rec->ignores_errors) {
         snprintf(r->why, r->why_size,
-                 "split %" PRIu64 " of %s (provider %zu) is given up: %d workers that read it were lost, the last %d "
-                 "while it was all they read of this iteration",
-                 index, info->source[0] != '\0' ? info->source : "the source", r->provider,
-                 MR_SUSPECT_LOSSES + MR_ALONE_LOSSES, MR_ALONE_LOSSES);
+                 "split %" PRIu64
+                 " of %s (provider %zu) is given up: %d workers were lost while they read it, the last "
+                 "of them with nothing else of this iteration",
+                 index, info->source[0] != '\0' ? info->source : "the source", r->provider, MR_QUARANTINE_LOSSES);
     }
 }
 
 static void return_range(void *ctx, const Millrace__OwedRange *range)
 {
     struct returning *r = ctx;
-    uint32_t crash = r->crashed ? 1 : 0;
-    bool alone = r->task->rec != NULL && r->task->rec->alone && mr_owed_is_suspect(range) && range->count == 1;
-    uint32_t alone_losses = range->alone + (alone ? crash : 0);
+    uint32_t losses = range->losses + (r->crashed ? 1 : 0);
 
-    if (alone_losses >= MR_ALONE_LOSSES) {
+    if (losses >= MR_QUARANTINE_LOSSES && range->count == 1) {
         quarantine(r, range->first);
-    } else {
-        mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count,
-                    range->losses + crash, alone_losses);
+        return;
     }
+    /* Several may have become one range with the worst's losses: they are still to be tried one by one. */
+    losses = losses < MR_QUARANTINE_LOSSES ? losses : MR_ALONE_LOSSES;
+    mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count, losses);
 }
 
 void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
@@ -146,7 +156,7 @@ static bool may_ask(const struct mr_task *task)
 struct survey {
     bool asked;       /* some task may ask for more */
     uint32_t open;    /* recovery tasks */
-    uint32_t waiting; /* of those: for one suspect each */
+    uint32_t waiting; /* of those: isolated ones that have not asked yet */
 };
 
 static struct survey look_at_tasks(const struct mr_iteration *it)
@@ -157,7 +167,7 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         bool recovers = mr_task_is_recovery(task) && task->state == MR_TASK_OPEN;
-        bool waits = recovers && task->rec->alone && task->grants[0].rec == NULL;
+        bool waits = recovers && task->rec->isolated && task->grants[0].rec == NULL;
 
         s.asked = s.asked || (!waits && may_ask(task));
         s.open += recovers ? 1 : 0;
@@ -216,7 +226,7 @@ static uint32_t min_u32(uint32_t a, uint64_t b)
     return a < b ? a : (uint32_t)b;
 }
 
-static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool alone)
+static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool isolated)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct mr_worker *worker = choose_host(core, it);
@@ -224,7 +234,7 @@ static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool 
         if (worker == NULL) {
             return; /* The next worker to come looks here again. */
         }
-        mr_task_recover(core, it, worker, alone);
+        mr_task_recover(core, it, worker, isolated);
     }
 }
 
@@ -242,12 +252,12 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
         uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
         uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);
 
-        open_tasks(core, it, n, false /* alone */);
+        open_tasks(core, it, n, false /* isolated */);
         s.open += n;
         s.asked = s.asked || n > 0;
     }
     /* In a first repetition that others still read, a task could not be told its end alone. */
-    if (pool.suspects > s.waiting && (!s.asked || it->cursors[0].rec->repetition > 0)) {
-        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspects - s.waiting), true /* alone */);
+    if (pool.suspect_grants > s.waiting && (!s.asked || it->cursors[0].rec->repetition > 0)) {
+        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting), true /* isolated */);
     }
 }

@@ -136,7 +136,7 @@ static void decide_returned(struct mr_task *task, uint32_t provider, size_t i, u
         n = min_u64(n, (uint64_t)splits - index); /* the next repetition's splits are another range */
     }
     ret->range = (struct mr_split_range){index, n};
-    ret->owed = (struct mr_owed_splits){range->first, n, range->losses, range->alone};
+    ret->owed = (struct mr_owed_splits){range->first, n, range->losses};
     cursor->rec->repeated_splits += n;
     cursor->unwritten = true;
     mr_owed_take(mr_pool(it, provider), i, n);
@@ -153,20 +153,20 @@ static size_t find_returned(const Millrace__CursorRecord *cursor, bool suspect)
     return i;
 }
 
-/* A task of its own for one suspect: that first, and nothing else before it was told the end. True if it is settled. */
-static bool decide_alone(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
-                         struct decision *ret)
+/* A task for suspects: some of one kind, and nothing else before it was told the end. True if it is settled. */
+static bool decide_isolated(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                            struct decision *ret)
 {
     const Millrace__CursorRecord *cursor = task->iteration->cursors[in->provider].rec;
     const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
 
     if (grant->seq > 0) {
-        return grant->granted == 1 && grant->repetition == in->repetition;
+        return grant->seq == 1 && !grant->end && grant->repetition == in->repetition;
     }
     size_t i = find_returned(cursor, true /* suspect */);
 
     if (i < cursor->n_pool) {
-        decide_returned(task, in->provider, i, 1, ret);
+        decide_returned(task, in->provider, i, mr_owed_grant_max(cursor->pool[i]), ret);
         return true;
     }
     mr_task_join_in(core, task); /* Somebody's loss was counted as no crash: it is a recovery task like others. */
@@ -182,7 +182,7 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
     uint64_t left;
     size_t i;
 
-    if (mr_task_is_recovery(task) && task->rec->alone && decide_alone(core, task, in, ret)) {
+    if (mr_task_is_recovery(task) && task->rec->isolated && decide_isolated(core, task, in, ret)) {
         return;
     }
     if (in->repetition > cursor->repetition) {

@@ -136,7 +136,7 @@ static void put_task(mr_core *core, const struct mr_task *task)
     mr_core_put(core, key, &task->rec->base);
 }
 
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool alone)
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool isolated)
 {
     Millrace__TaskRecord *rec = mr_core_new_record(core, &millrace__task_record__descriptor);
     struct mr_task *task;
@@ -145,11 +145,11 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *w
         return;
     }
     rec->recovery = ++it->rec->recoveries;
-    rec->alone = alone;
+    rec->isolated = isolated;
     it->unwritten = true;
     task = add_task(core, it, worker, rec);
     if (task != NULL) {
-        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, alone ? " for one split" : "");
+        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, isolated ? " for suspects" : "");
         mr_worker_note_task(core, task);
         put_task(core, task);
     }
@@ -163,8 +163,8 @@ struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, s
 
 void mr_task_join_in(mr_core *core, struct mr_task *task)
 {
-    MR_ASSERT(task->rec->alone);
-    task->rec->alone = false;
+    MR_ASSERT(task->rec->isolated);
+    task->rec->isolated = false;
     put_task(core, task);
 }
 
