@@ -100,6 +100,14 @@ class Dataset:
         return _apply("range", attrs=attrs.dtype("dtype", output_type))
 
     @staticmethod
+    def counter(start=0, step=1, dtype="int64", name=None):
+        """start, start + step, ... up to the limits of int64."""
+        if step == 0:
+            raise ValueError("Dataset.counter: step is not 0")
+        limits = np.iinfo(np.int64)
+        return Dataset.range(start, limits.max if step > 0 else limits.min, step, output_type=dtype)
+
+    @staticmethod
     def from_tensors(tensors, name=None):
         """A dataset of one element."""
         leaves, structure = _structure.flatten(tensors)
@@ -303,6 +311,35 @@ class Dataset:
         """The first @count elements (-1: all)."""
         return _apply("take", [self], _number(AttrTable(), "count", count))
 
+    def take_while(self, predicate, name=None):
+        """The elements before the first for which @predicate does not hold."""
+        fn, returned = self._trace(predicate, "take_while")
+        if returned is not None:
+            raise TypeError("the function given to take_while returned a dataset, not a bool")
+        return _apply("take_while", [self], functions=[fn])
+
+    def unbatch(self, name=None):
+        """Each element cut along its first axis into elements."""
+        return _apply("unbatch", [self])
+
+    def rebatch(self, batch_size, drop_remainder=False, name=None):
+        """Batches of another size: unbatch().batch(batch_size)."""
+        if not isinstance(batch_size, Tensor) and np.ndim(batch_size) != 0:
+            raise errors.UnimplementedError("Dataset.rebatch with several sizes is not built: give one")
+        return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)
+
+    def unique(self, name=None):
+        """The first of equal elements, which are scalars of int32, int64 or string. What was seen is kept in memory."""
+        return _apply("unique", [self])
+
+    def shard(self, num_shards, index, name=None):
+        """Every @num_shards-th element, from number @index on."""
+        return _apply("shard", [self], _number(_number(AttrTable(), "num_shards", num_shards), "index", index))
+
+    def enumerate(self, start=0, name=None):
+        """Pairs of a number, from @start on, and the element."""
+        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
+
     def skip(self, count, name=None):
         """What follows the first @count elements (-1: nothing)."""
         return _apply("skip", [self], _number(AttrTable(), "count", count))
@@ -407,21 +444,14 @@ class Dataset:
     # ---- not built ----
 
     cache = _absent("cache", "datasets are read again in each pass")
-    enumerate = _absent("enumerate", "zip with Dataset.range: Dataset.zip(Dataset.range(n), ds)")
     ragged_batch = _absent("ragged_batch", "use padded_batch")
-    rebatch = _absent("rebatch", "batch after everything else")
     reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")
     rejection_resample = _absent("rejection_resample", "filter by class and concatenate, or choose outside")
     save = _absent("save", "write TFRecord files with mr.io.TFRecordWriter")
     scan = _absent("scan", "there is no replacement yet")
-    shard = _absent("shard", "use DYNAMIC sharding of the service, or filter(lambda i, x: i % n == k) over a zip with range")
     snapshot = _absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter")
     sparse_batch = _absent("sparse_batch", "there are no sparse tensors yet")
-    take_while = _absent("take_while", "use itertools.takewhile over the iterator")
-    unbatch = _absent("unbatch", "use flat_map(mr.Dataset.from_tensor_slices)")
-    unique = _absent("unique", "there is no replacement yet")
     choose_from_datasets = staticmethod(_absent("choose_from_datasets", "use zip, concatenate or interleave"))
-    counter = staticmethod(_absent("counter", "use Dataset.range(start, 2**63 - 1, step)"))
     from_generator = staticmethod(_absent("from_generator", "use from_tensor_slices, or files"))
     load = staticmethod(_absent("load", "read TFRecord files with mr.TFRecordDataset"))
     random = staticmethod(_absent("random", "shuffle a range"))

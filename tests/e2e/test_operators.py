@@ -376,3 +376,53 @@ def test_text_lines_of_nothing_and_of_what_is_no_file(tmp_path):
     assert next(it) == b"short"
     with pytest.raises(mr.errors.ResourceExhaustedError, match="line 2"):
         next(it)
+
+
+# ---- small ones ----
+
+
+def test_take_while_stops_for_good():
+    assert values(Dataset.range(10).take_while(lambda x: x % 5 < 3)) == [0, 1, 2]
+    assert values(Dataset.range(3).take_while(lambda x: x < 9)) == [0, 1, 2]
+    assert values(Dataset.range(3).take_while(lambda x: x < 0)) == []
+    assert values(Dataset.range(10).repeat().take_while(lambda x: x < 4).take(9)) == [0, 1, 2, 3]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="scalar bool"):
+        Dataset.range(3).take_while(lambda x: x)
+
+
+def test_unbatch_and_rebatch():
+    pairs = Dataset.zip({"a": Dataset.range(7), "b": Dataset.range(7).map(mr.strings.as_string)})
+    back = pairs.batch(3).unbatch()
+    assert [(int(d["a"]), d["b"]) for d in back] == [(i, b"%d" % i) for i in range(7)]
+    assert back.element_spec == pairs.element_spec and back.cardinality() == mr.UNKNOWN_CARDINALITY
+    assert len(Dataset.range(6).batch(3, drop_remainder=True).unbatch()) == 6
+    assert values(vectors(0, 3, 1).unbatch()) == [1, 2, 3, 1]
+    assert values(Dataset.range(7).batch(3).rebatch(2)) == [[0, 1], [2, 3], [4, 5], [6]]
+    assert values(Dataset.range(7).batch(3).rebatch(2, drop_remainder=True)) == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="unbatch.*scalar"):
+        Dataset.range(3).unbatch()
+    uneven = Dataset.zip((vectors(2, 1, 1), vectors(2, 2, 1)))
+    assert [(int(a), int(b)) for a, b in uneven.unbatch().ignore_errors()] == [(1, 1), (2, 2), (1, 1)]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="unbatch.*element 1"):
+        list(uneven.unbatch())
+
+
+def test_shard_enumerate_unique_counter():
+    assert values(Dataset.range(10).shard(3, 1)) == [1, 4, 7] and len(Dataset.range(10).shard(3, 0)) == 4
+    assert sorted(sum((values(Dataset.range(25).shard(4, i)) for i in range(4)), [])) == list(range(25))
+    for args in ((0, 0), (2, 2), (2, -1)):
+        with pytest.raises(mr.errors.InvalidArgumentError, match="shard"):
+            Dataset.range(3).shard(*args)
+    assert list(Dataset.from_tensor_slices(["a", "b"]).enumerate(5)) == [(5, b"a"), (6, b"b")]
+    assert len(Dataset.range(4).enumerate()) == 4
+    assert values(Dataset.from_tensor_slices([3, 1, 3, 2, 1]).unique()) == [3, 1, 2]
+    words = Dataset.range(5000).map(lambda x: mr.strings.as_string(x % 700))
+    assert values(words.unique()) == [b"%d" % i for i in range(700)]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="unique.*scalars"):
+        vectors(1).unique()
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 16
+    with pytest.raises(mr.errors.ResourceExhaustedError, match="unique.*different elements hold"):
+        list(Dataset.range(1 << 20).unique().with_options(options))
+    assert values(Dataset.counter().take(3)) == [0, 1, 2] and values(Dataset.counter(5, -2).take(3)) == [5, 3, 1]
+    assert Dataset.counter(dtype=mr.int32).element_spec.dtype == mr.int32

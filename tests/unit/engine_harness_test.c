@@ -517,6 +517,63 @@ static mr_dataset *p_tfrecord(void)
     return records_of("GZIP");
 }
 
+static mr_dataset *p_shard(void)
+{
+    return make("shard", map_of(make_range(0, 41, 1), fn_text, 0, true), NULL,
+                ATTRS(INT_ATTR("num_shards", 3), INT_ATTR("index", 2)), NULL);
+}
+
+static mr_function *fn_below_17(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t in[2] = {0, add_int(b, 17)};
+    uint32_t out = add_op(b, "less", in, 2, NULL, 0);
+
+    return finish(b, &out, 1);
+}
+
+static mr_dataset *p_take_while(void)
+{
+    mr_dataset *ds = make_range(0, 41, 1);
+    mr_function *fn = fn_below_17(ds);
+
+    return make_with_function("take_while", ds, fn, NULL, 0);
+}
+
+static mr_dataset *p_take_while_fails(void)
+{
+    mr_dataset *ds = p_map_fails(); /* 100 // (x - 5): an error at 5, 100 at 6 */
+    mr_function *fn = fn_below_17(ds);
+
+    return make_with_function("take_while", ds, fn, NULL, 0);
+}
+
+static mr_dataset *p_unbatch(void)
+{
+    return make("unbatch", map_of(make_range(0, 25, 1), fn_vector, 0, true), NULL, NULL, 0, NULL);
+}
+
+static mr_dataset *p_unbatch_batches(void)
+{
+    return make("unbatch", make_one("batch", map_of(make_range(0, 25, 1), fn_text, 0, true), "batch_size", 4), NULL,
+                NULL, 0, NULL);
+}
+
+static mr_dataset *p_unique(void)
+{
+    mr_dataset *ds = make_range(0, 60, 1);
+    mr_function *fn = fn_mod(ds, 23);
+
+    return make("unique", make_with_function("map", ds, fn, NULL, 0), NULL, NULL, 0, NULL);
+}
+
+static mr_dataset *p_unique_strings(void)
+{
+    return make("unique",
+                make_one("repeat", make_strings((const char *const[]){"a", "", "b", "a", "ccc"}, 5), "count", 2), NULL,
+                NULL, 0, NULL);
+}
+
 static mr_dataset *p_text_line(void)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
@@ -589,6 +646,13 @@ static const struct pipeline pipelines[] = {
     {.name = "groups whose keys fail", .make = p_group_fails, .by_value = true},
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
+    {.name = "shard", .make = p_shard},
+    {.name = "take_while", .make = p_take_while, .by_value = true},
+    {.name = "take_while, with errors", .make = p_take_while_fails, .by_value = true},
+    {.name = "unbatch", .make = p_unbatch},
+    {.name = "unbatch of batches", .make = p_unbatch_batches},
+    {.name = "unique", .make = p_unique, .by_value = true},
+    {.name = "unique strings", .make = p_unique_strings, .by_value = true},
     {.name = "text_line", .make = p_text_line},
     {.name = "everything", .make = p_everything, .by_value = true},
 };

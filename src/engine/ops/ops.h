@@ -30,11 +30,15 @@ extern const struct mr_operator mr_operator_padded_batch;
 extern const struct mr_operator mr_operator_prefetch;
 extern const struct mr_operator mr_operator_range;
 extern const struct mr_operator mr_operator_repeat;
+extern const struct mr_operator mr_operator_shard;
 extern const struct mr_operator mr_operator_shuffle;
 extern const struct mr_operator mr_operator_skip;
 extern const struct mr_operator mr_operator_take;
+extern const struct mr_operator mr_operator_take_while;
 extern const struct mr_operator mr_operator_text_line;
 extern const struct mr_operator mr_operator_tfrecord;
+extern const struct mr_operator mr_operator_unbatch;
+extern const struct mr_operator mr_operator_unique;
 extern const struct mr_operator mr_operator_window;
 extern const struct mr_operator mr_operator_zip;
 

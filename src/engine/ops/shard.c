@@ -1,0 +1,141 @@
+/* shard: every n-th element. */
+#include "engine/ops/ops.h"
+
+struct shard_iter {
+    struct mr_unary_iter base;
+    uint64_t shards;
+    uint64_t skip; /* elements before the next one to give */
+};
+
+static int shard_infer(struct mr_infer *in, mr_error *err)
+{
+    bool known_shards;
+    bool known_index;
+    int64_t shards = mr_infer_int(in, "num_shards", 1, &known_shards);
+    int64_t index = mr_infer_int(in, "index", 0, &known_index);
+    int64_t n = in->inputs[0]->cardinality;
+
+    if (known_shards && known_index && index >= shards) {
+        return mr_error_set(err, MR_EINVAL, "argument 'index' is %lld, it must be below 'num_shards', %lld",
+                            (long long)index, (long long)shards);
+    }
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    if (n == MR_CARDINALITY_INFINITE || n == 0) {
+        in->cardinality = n;
+    } else if (n > 0 && known_shards && known_index) {
+        in->cardinality = n / shards + (n % shards > index);
+    }
+    return MR_OK;
+}
+
+static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct shard_iter *it = (struct shard_iter *)head;
+    int64_t shards = 0;
+    int64_t index = 0;
+    int rc = mr_op_int(head, "num_shards", 1, &shards, err);
+
+    if (rc == MR_OK) {
+        rc = mr_op_int(head, "index", 0, &index, err);
+    }
+    if (rc == MR_OK && index >= shards) {
+        rc = mr_error_set(err, MR_EINVAL, "argument 'index' is %lld, it must be below 'num_shards', %lld",
+                          (long long)index, (long long)shards);
+        return mr_op_fail_at_open(head, rc, err);
+    }
+    it->shards = (uint64_t)shards;
+    it->skip = (uint64_t)index;
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+/* Of @in the elements that are ours; *@ret = NULL if there are none. */
+static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_error *err)
+{
+    uint64_t rows = mr_block_rows(in);
+    uint32_t n = it->skip < rows ? (uint32_t)((rows - it->skip - 1) / it->shards + 1) : 0;
+    int rc = MR_OK;
+
+    *ret = NULL;
+    if (n > 0) {
+        uint32_t *picked = mr_reallocarray(NULL, n, sizeof *picked);
+
+        if (picked == NULL) {
+            return mr_error_nomem(err);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            picked[i] = (uint32_t)(it->skip + i * it->shards);
+        }
+        rc = n == 1 ? mr_block_slice(in, picked[0], 1, ret, err) : mr_block_gather(in, picked, n, ret, err);
+        mr_free(picked);
+    }
+    if (rc == MR_OK) {
+        it->skip = it->skip + n * it->shards - rows;
+    }
+    return rc;
+}
+
+static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct shard_iter *it = (struct shard_iter *)head;
+    mr_block *out = NULL;
+    int rc = MR_OK;
+
+    while (rc == MR_OK && out == NULL) {
+        struct mr_pull below = mr_pull_rows(pull, it->skip + (pull->rows - 1) * it->shards + 1);
+        mr_block *in = NULL;
+
+        rc = mr_op_interrupted(head, pull, err);
+        if (rc == MR_OK) {
+            rc = mr_op_pull(it->base.input, &below, &in, err);
+        }
+        if (rc == MR_OK) {
+            rc = pick(it, in, &out, err);
+            mr_block_unref(in);
+        }
+    }
+    if (rc == MR_OK) {
+        *ret = out;
+    }
+    return rc;
+}
+
+static int shard_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct shard_iter *it = (struct shard_iter *)head;
+
+    mr_state_put_u64(out, it->skip);
+    return mr_op_save(it->base.input, out, err);
+}
+
+static int shard_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct shard_iter *it = (struct shard_iter *)head;
+    int rc = mr_state_get_bounded(in, it->shards, &it->skip, err);
+
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static const struct mr_op_run shard_run = {
+    .size = sizeof(struct shard_iter),
+    .open = shard_open,
+    .pull = shard_pull,
+    .save = shard_save,
+    .restore = shard_restore,
+    .close = mr_unary_close,
+};
+
+static const struct mr_arg shard_args[] = {
+    {.name = "num_shards", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
+    {.name = "index", .kind = MR_ATTR_INT, .min = 0, .max = INT32_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_shard = {
+    .name = "shard",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .args = shard_args,
+    .infer = shard_infer,
+    .run = &shard_run,
+};

@@ -1,0 +1,168 @@
+/* take_while: the elements before the first for which a predicate does not hold. */
+#include "engine/ops/apply.h"
+
+struct take_while_iter {
+    struct mr_unary_iter base;
+    struct mr_apply apply;
+    struct mr_apply_input in;
+    bool ended;
+};
+
+static int take_while_infer(struct mr_infer *in, mr_error *err)
+{
+    (void)err;
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
+}
+
+static int take_while_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct take_while_iter *it = (struct take_while_iter *)head;
+    mr_program *program = NULL;
+    int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
+
+    if (rc == MR_OK) {
+        rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
+    }
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+/* How many rows from the first on have a verdict of true. */
+static int count_true(const mr_block *verdict, uint32_t *ret, mr_error *err)
+{
+    const struct mr_column *c = mr_block_column(verdict, 0);
+    uint32_t rows = mr_block_rows(verdict);
+
+    if (c->rank != 0) {
+        return mr_error_set(err, MR_EINVAL, "the predicate gave a tensor of %u dimensions, it must be a scalar",
+                            c->rank);
+    }
+    const uint8_t *holds = (const uint8_t *)c->data + (c->kind == MR_COLUMN_VAR ? c->starts[0] : 0);
+    for (*ret = 0; *ret < rows && holds[*ret] != 0; ++*ret) {
+    }
+    return MR_OK;
+}
+
+/* The first @good rows of @in are given, row @good is an error: @failure. */
+static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t good, int rc, mr_error *failure,
+                       mr_block **ret, mr_error *err)
+{
+    struct mr_op_iter *head = &it->base.head;
+    mr_block *out = NULL;
+    int kept = good > 0 ? mr_block_slice(in, 0, good, &out, err) : MR_OK;
+
+    (void)mr_op_fail(head, it->in.index + good, rc, failure);
+    if (kept == MR_OK) {
+        kept = mr_apply_keep(&it->in, in, good, err);
+    }
+    if (kept != MR_OK) {
+        mr_block_unref(out);
+        return kept;
+    }
+    if (out != NULL) {
+        *ret = out;
+        return mr_op_defer(head, rc, failure);
+    }
+    if (err != NULL) {
+        *err = *failure;
+    }
+    return rc;
+}
+
+static int look_at(struct take_while_iter *it, mr_block *in, mr_block **ret, mr_error *err)
+{
+    mr_block *verdict = NULL;
+    mr_error failure;
+    uint32_t bad = 0;
+    uint32_t good = 0;
+    int failed = mr_apply_run(&it->apply, in, it->in.index, &verdict, &bad, &failure);
+    int rc = MR_OK;
+
+    if (verdict != NULL) {
+        rc = count_true(verdict, &good, err);
+        bool stops = rc == MR_OK && good < mr_block_rows(verdict);
+        mr_block_unref(verdict);
+        if (rc != MR_OK) {
+            return mr_op_fail(&it->base.head, it->in.index, rc, err);
+        }
+        if (stops) {
+            it->ended = true;
+            mr_block_unref(it->in.rest);
+            it->in.rest = NULL;
+            return good > 0 ? mr_block_slice(in, 0, good, ret, err) : MR_END;
+        }
+    }
+    if (failed != MR_OK) {
+        return give_before(it, in, good, failed, &failure, ret, err);
+    }
+    it->in.index += good;
+    *ret = mr_block_ref(in);
+    return MR_OK;
+}
+
+static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct take_while_iter *it = (struct take_while_iter *)head;
+    mr_block *in = NULL;
+
+    if (it->ended) {
+        return MR_END;
+    }
+    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+    if (rc == MR_OK) {
+        rc = look_at(it, in, ret, err);
+        mr_block_unref(in);
+    }
+    return rc;
+}
+
+static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct take_while_iter *it = (struct take_while_iter *)head;
+
+    mr_state_put_u64(out, it->ended);
+    int rc = mr_apply_save(&it->in, out, err);
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct take_while_iter *it = (struct take_while_iter *)head;
+    uint64_t ended = 0;
+    int rc = mr_state_get_bounded(in, 1, &ended, err);
+
+    it->ended = ended != 0;
+    if (rc == MR_OK) {
+        rc = mr_apply_restore(&it->in, head->ds->spec, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void take_while_close(struct mr_op_iter *head)
+{
+    struct take_while_iter *it = (struct take_while_iter *)head;
+
+    mr_apply_free(&it->apply);
+    mr_block_unref(it->in.rest);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run take_while_run = {
+    .size = sizeof(struct take_while_iter),
+    .open = take_while_open,
+    .pull = take_while_pull,
+    .save = take_while_save,
+    .restore = take_while_restore,
+    .close = take_while_close,
+};
+
+const struct mr_operator mr_operator_take_while = {
+    .name = "take_while",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .function = MR_FUNCTION_PREDICATE,
+    .infer = take_while_infer,
+    .run = &take_while_run,
+};

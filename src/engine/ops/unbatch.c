@@ -1,0 +1,144 @@
+/* unbatch: each element is cut along its first dimension into elements. */
+#include "engine/gather.h"
+#include "engine/ops/ops.h"
+
+struct unbatch_iter {
+    struct mr_unary_iter base;
+    struct mr_gather rows; /* cut, not given */
+    uint64_t index;        /* of the next element of the input */
+};
+
+static int unbatch_infer(struct mr_infer *in, mr_error *err)
+{
+    const mr_spec *from = in->inputs[0]->spec;
+    size_t n = mr_spec_leaves(from);
+    struct mr_leaf_spec *leaves = NULL;
+    int64_t per = MR_DIM_UNKNOWN;
+    int rc = mr_spec_copy_leaves(from, &leaves, err);
+
+    if (rc == MR_OK) {
+        rc = mr_infer_no_datasets(from, err);
+    }
+    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+        struct mr_leaf_spec *leaf = &leaves[i];
+
+        if (leaf->rank == MR_RANK_UNKNOWN) {
+            continue;
+        }
+        if (leaf->rank == 0) {
+            rc = mr_error_set(err, MR_EINVAL, "component %zu is a scalar: there is nothing to cut", i);
+            break;
+        }
+        if (leaf->dims[0] != MR_DIM_UNKNOWN && per != MR_DIM_UNKNOWN && leaf->dims[0] != per) {
+            rc = mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows", (long long)per,
+                              (long long)leaf->dims[0]);
+            break;
+        }
+        per = leaf->dims[0] != MR_DIM_UNKNOWN ? leaf->dims[0] : per;
+        leaf->rank = (int8_t)(leaf->rank - 1);
+        memmove(leaf->dims, leaf->dims + 1, (size_t)leaf->rank * sizeof leaf->dims[0]);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
+    }
+    mr_free(leaves);
+    int64_t count = in->inputs[0]->cardinality;
+    if (per != MR_DIM_UNKNOWN && count >= 0) {
+        in->cardinality = mr_cardinality_mul(per, count);
+    } else if (count == 0 || (per > 0 && count == MR_CARDINALITY_INFINITE)) {
+        in->cardinality = count;
+    }
+    return rc;
+}
+
+/* One element more, cut. Elements come one by one: so only the one that cannot be cut is an error. */
+static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
+    mr_block *in = NULL;
+    mr_block *out = NULL;
+    int rc = mr_op_pull(it->base.input, &below, &in, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = mr_block_unbatch(in, &out, err);
+    if (rc == MR_OK && mr_block_rows(out) > 0) {
+        rc = mr_gather_add(&it->rows, out, 0, mr_block_rows(out), err);
+    }
+    if (rc != MR_OK) {
+        (void)mr_op_fail(&it->base.head, it->index, rc, err);
+    }
+    it->index++;
+    mr_block_unref(in);
+    mr_block_unref(out);
+    return rc;
+}
+
+static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct unbatch_iter *it = (struct unbatch_iter *)head;
+    mr_error failure;
+    int rc = MR_OK;
+
+    while (rc == MR_OK && it->rows.rows < pull->rows && it->rows.bytes < pull->bytes) {
+        rc = mr_op_interrupted(head, pull, &failure);
+        if (rc == MR_OK) {
+            rc = cut_one(it, pull, &failure);
+        }
+    }
+    if (it->rows.rows == 0) {
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
+        return rc;
+    }
+    if (rc < 0) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return mr_gather_take(&it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+}
+
+static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct unbatch_iter *it = (struct unbatch_iter *)head;
+
+    mr_state_put_u64(out, it->index);
+    int rc = mr_gather_save(&it->rows, out, err);
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int unbatch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct unbatch_iter *it = (struct unbatch_iter *)head;
+    int rc = mr_state_get_u64(in, &it->index, err);
+
+    if (rc == MR_OK) {
+        rc = mr_gather_restore(&it->rows, head->ds->spec, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void unbatch_close(struct mr_op_iter *head)
+{
+    mr_gather_free(&((struct unbatch_iter *)head)->rows);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run unbatch_run = {
+    .size = sizeof(struct unbatch_iter),
+    .open = mr_unary_open,
+    .pull = unbatch_pull,
+    .save = unbatch_save,
+    .restore = unbatch_restore,
+    .close = unbatch_close,
+};
+
+const struct mr_operator mr_operator_unbatch = {
+    .name = "unbatch",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .infer = unbatch_infer,
+    .run = &unbatch_run,
+};
