@@ -119,6 +119,8 @@ FUNCTIONS = {
     "mr_service_register": (c_int, [c_char_p, _P, c_char_p, c_char_p, c_int, _PP, _ERR]),
     "mr_service_dataset_spec": (c_int, [c_char_p, c_char_p, c_int, _PP, POINTER(c_int64), _ERR]),
     "mr_service_status": (c_int, [c_char_p, c_int, _PP, _ERR]),
+    "mr_service_delete_dataset": (c_int, [c_char_p, c_char_p, c_int, _ERR]),
+    "mr_service_delete_job": (c_int, [c_char_p, c_char_p, c_bool, c_int, _ERR]),
 }
 
 

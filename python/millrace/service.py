@@ -266,6 +266,26 @@ def status(service, *, timeout_ms=0):
         lambda ret, err: lib.mr_service_status(address.encode(), timeout_ms, ret, err)))
 
 
+def delete_dataset(service, dataset_id, *, timeout_ms=0):
+    """
+    Delete a registered dataset. Named ones stay until this is called. NotFoundError: there is none;
+    FailedPreconditionError names a job that uses it.
+    """
+    address, err = _check_service(service), _ffi.Error()
+    _interruptible(lambda: check(
+        lib.mr_service_delete_dataset(address.encode(), dataset_id.encode(), timeout_ms, byref(err)), err))
+
+
+def delete_job(service, job_name, *, force=False, timeout_ms=0):
+    """
+    Delete a job, given by name or by id, with all that is known of what was read of it. While it has clients that is a
+    FailedPreconditionError, or, with @force, their reading fails.
+    """
+    address, err = _check_service(service), _ffi.Error()
+    _interruptible(lambda: check(
+        lib.mr_service_delete_job(address.encode(), job_name.encode(), force, timeout_ms, byref(err)), err))
+
+
 # ---- servers ----
 
 

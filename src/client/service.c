@@ -98,3 +98,33 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
     }
     return rc;
 }
+
+int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms, mr_error *err)
+{
+    Millrace__DeleteDatasetRequest req = MILLRACE__DELETE_DATASET_REQUEST__INIT;
+    ProtobufCMessage *msg = NULL;
+
+    req.dataset_id = (char *)(uintptr_t)dataset_id;
+    int rc =
+        call(service, "DeleteDataset", &req.base, &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err);
+
+    if (rc == MR_OK) {
+        protobuf_c_message_free_unpacked(msg, NULL);
+    }
+    return rc;
+}
+
+int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms, mr_error *err)
+{
+    Millrace__DeleteJobRequest req = MILLRACE__DELETE_JOB_REQUEST__INIT;
+    ProtobufCMessage *msg = NULL;
+
+    req.job = (char *)(uintptr_t)job;
+    req.force = force;
+    int rc = call(service, "DeleteJob", &req.base, &millrace__delete_job_reply__descriptor, timeout_ms, &msg, err);
+
+    if (rc == MR_OK) {
+        protobuf_c_message_free_unpacked(msg, NULL);
+    }
+    return rc;
+}

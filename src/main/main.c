@@ -31,6 +31,8 @@ static int command_help(int argc, char **argv);
 static const struct command commands[] = {
     {"dev", command_dev, dev_program},
     {"status", command_status, status_program},
+    {"dataset", command_dataset, dataset_program},
+    {"job", command_job, job_program},
     {"state", command_state, state_program},
     {"dispatcher", command_dispatcher, dispatcher_program},
     {"worker", command_worker, worker_program},

@@ -31,7 +31,7 @@ def test_bare_call_is_short_help_and_usage():
     assert "millrace dev" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status", "state"])
+@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status", "state", "dataset", "job"])
 def test_help_has_examples_first(command):
     for args in ([command, "--help"], ["help", command]):
         done = run(*args)
@@ -51,6 +51,8 @@ def test_version():
     (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
     (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
     (["worker"], "--dispatcher is needed"),
+    (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
+    (["job", "delete"], "delete which job?"),
     (["worker", "--dispatcher", "localhost"], "'localhost' is no address: host:port is wanted"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "listening on '5051': host:port is wanted"),

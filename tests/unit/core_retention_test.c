@@ -452,6 +452,82 @@ static void a_job_that_goes_goes_as_a_whole(void **state)
     stop(t);
 }
 
+/* ---------------------------------------------------------------- by command */
+
+static int delete_dataset(struct table *t, const char *id)
+{
+    Millrace__DeleteDatasetRequest in = MILLRACE__DELETE_DATASET_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DELETE_DATASET, .delete_dataset = &in};
+
+    in.dataset_id = (char *)(uintptr_t)id;
+    table_step(t, &command);
+    return the_reply(t)->error.code;
+}
+
+static int delete_job(struct table *t, const char *name, bool force)
+{
+    Millrace__DeleteJobRequest in = MILLRACE__DELETE_JOB_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DELETE_JOB, .delete_job = &in};
+
+    in.job = (char *)(uintptr_t)name;
+    in.force = force;
+    table_step(t, &command);
+    assert_true(the_reply(t)->fenced);
+    return the_reply(t)->error.code;
+}
+
+static void a_named_dataset_goes_by_command_unless_it_is_used(void **state)
+{
+    struct table *t = start(NULL);
+
+    (void)state;
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    assert_int_equal(delete_dataset(t, "numbers"), MR_EPRECOND);
+    assert_non_null(strstr(the_reply(t)->error.message, "used by job 'train': 1 job"));
+    assert_int_equal(delete_dataset(t, "letters"), MR_ENOTFOUND);
+    assert_int_equal(delete_job(t, "train", true), MR_OK);
+    assert_int_equal(delete_dataset(t, "numbers"), MR_OK);
+    assert_int_equal(delete_dataset(t, "numbers"), MR_ENOTFOUND);
+    table_wait(t, 0);
+    assert_int_equal(t->count, 0);
+    stop(t);
+}
+
+static void a_job_with_clients_goes_only_by_force(void **state)
+{
+    struct table *t = start(NULL);
+    char iteration[64], job[64];
+    bool told = false;
+
+    (void)state;
+    add_workers(t, 0, 1);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    keep(job, opened(t)->job_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .dynamic = true});
+    assert_int_equal(delete_job(t, "train", false), MR_EPRECOND);
+    assert_non_null(strstr(the_reply(t)->error.message, "has 2 clients"));
+    assert_int_equal(table_count(t, "jobs/"), 1);
+    assert_int_equal(delete_job(t, job, true), MR_OK); /* by its id */
+    assert_int_equal(((const Millrace__DeleteJobReply *)the_reply(t)->message)->clients, 2);
+    for (size_t i = 0; i < t->out.neffects; i++) {
+        told = told ||
+               (t->out.effects[i].kind == MR_EFFECT_END_CLIENT && strcmp(t->out.effects[i].topic, id_of("c1")) == 0);
+    }
+    assert_true(told);
+    assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_ENOTFOUND);
+    assert_int_equal(
+        open_job(
+            t,
+            (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true, .job_id = job}),
+        MR_ENOTFOUND);
+    assert_int_equal(watch_worker(t, "w0")->n_tasks, 0);
+    table_take_over(t); /* whatever the last leader did not get to */
+    table_wait(t, HOUR);
+    assert_int_equal(table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "jobs/"), 0);
+    stop(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +546,8 @@ int main(void)
         cmocka_unit_test(a_job_with_a_client_does_not_die),
         cmocka_unit_test(a_dataset_goes_before_its_parts),
         cmocka_unit_test(a_job_that_goes_goes_as_a_whole),
+        cmocka_unit_test(a_named_dataset_goes_by_command_unless_it_is_used),
+        cmocka_unit_test(a_job_with_clients_goes_only_by_force),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -185,6 +185,19 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     }
 }
 
+void mr_client_evict(mr_core *core, struct mr_client *client)
+{
+    MR_ASSERT(is_live(client));
+    mr_core_trace(core, "client %.8s: its job goes", client->rec->client);
+    client->rec->released = true;
+    client->since = core->now;
+    mr_alarm_by(core, &client->alarm, core->now);
+    forget_reports(client);
+    client->iteration->live_clients--;
+    client->iteration->job->live_clients--;
+    mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND, "its job was deleted");
+}
+
 void mr_client_orphan(mr_core *core, struct mr_client *client)
 {
     char key[MR_KEY_SIZE];

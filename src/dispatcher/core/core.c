@@ -265,6 +265,12 @@ static void dispatch(mr_core *core, const struct mr_command *in)
     case MR_COMMAND_TASK_ENDED:
         mr_core_do_task_ended(core, in->task_ended);
         break;
+    case MR_COMMAND_DELETE_DATASET:
+        mr_core_do_delete_dataset(core, in->delete_dataset);
+        break;
+    case MR_COMMAND_DELETE_JOB:
+        mr_core_do_delete_job(core, in->delete_job);
+        break;
     case MR_COMMAND_STATUS:
         mr_core_do_status(core, in->status);
         break;

@@ -129,6 +129,8 @@ enum mr_command_kind {
     MR_COMMAND_WORKER_HEARTBEAT, /* -> WorkerHeartbeatReply */
     MR_COMMAND_GET_SPLITS,       /* -> GetSplitsReply */
     MR_COMMAND_TASK_ENDED,       /* -> TaskEndedReply */
+    MR_COMMAND_DELETE_DATASET,   /* -> DeleteDatasetReply */
+    MR_COMMAND_DELETE_JOB,       /* -> DeleteJobReply */
     MR_COMMAND_STATUS,           /* -> StatusReply */
     MR_COMMAND_TIMER,            /* no reply */
 };
@@ -198,6 +200,8 @@ struct mr_command {
         const Millrace__WorkerHeartbeatRequest *worker_heartbeat;
         const Millrace__GetSplitsRequest *get_splits;
         const Millrace__TaskEndedRequest *task_ended;
+        const Millrace__DeleteDatasetRequest *delete_dataset;
+        const Millrace__DeleteJobRequest *delete_job;
         const struct mr_status_about *status;
     };
 };

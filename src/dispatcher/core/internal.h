@@ -374,6 +374,7 @@ void mr_blob_free(struct mr_blob *blob);
 void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
 void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
 void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
+void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetRequest *in);
 
 /* ---------------------------------------------------------------- jobs.c */
 
@@ -392,6 +393,7 @@ bool mr_job_is_anonymous(const struct mr_job *job);
 /* Its last client has gone: from now on retention counts. One change. */
 void mr_job_note_idle(mr_core *core, struct mr_job *job);
 void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
+void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
 
 /* ---------------------------------------------------------------- ended.c */
 
@@ -535,6 +537,8 @@ struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, stru
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
 /* At most three changes: the session, the iteration if it is open and unread, and the job if it is idle or goes. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
+/* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
+void mr_client_evict(mr_core *core, struct mr_client *client);
 /* Its iteration is gone, and with it, soon, its record. */
 void mr_client_orphan(mr_core *core, struct mr_client *client);
 void mr_client_forget(mr_core *core, struct mr_client *client);

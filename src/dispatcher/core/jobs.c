@@ -475,3 +475,59 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         }
     }
 }
+
+/* ---------------------------------------------------------------- DeleteJob */
+
+static struct mr_job *find_by_name_or_id(const mr_core *core, const char *name)
+{
+    char slot[MR_KEY_SIZE];
+    struct mr_job *job;
+
+    mr_name_encode(name, slot, sizeof slot);
+    job = mr_map_get(&core->jobs, slot);
+    return job != NULL ? job : mr_job_by_id(core, name);
+}
+
+static void evict_clients(mr_core *core, struct mr_job *job)
+{
+    struct mr_client *client;
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
+        TAILQ_FOREACH(client, &it->clients, in_iteration)
+        {
+            if (!client->rec->released) {
+                mr_client_evict(core, client);
+            }
+        }
+    }
+}
+
+void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
+{
+    struct mr_job *job = NULL;
+    mr_error err;
+    int rc = mr_name_check("job name", in->job, MR_NAME_BYTES_MAX, &err);
+
+    if (rc == MR_OK) {
+        job = find_by_name_or_id(core, in->job);
+    }
+    if (rc == MR_OK && job == NULL) {
+        rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
+    } else if (rc == MR_OK && job->live_clients > 0 && !in->force) {
+        rc = mr_error_set(&err, MR_EPRECOND, "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
+                          in->job, job->live_clients, job->live_clients > 1 ? "s" : "");
+    }
+    if (rc < 0) {
+        mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
+        return;
+    }
+    Millrace__DeleteJobReply *reply = mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
+
+    if (reply != NULL) {
+        reply->clients = job->live_clients;
+    }
+    evict_clients(core, job);
+    mr_job_forget(core, job);
+}

@@ -225,6 +225,8 @@ static void decide(struct mr_loop *l, struct mr_call *call)
     case MR_COMMAND_WORKER_HEARTBEAT:
     case MR_COMMAND_GET_SPLITS:
     case MR_COMMAND_TASK_ENDED:
+    case MR_COMMAND_DELETE_DATASET:
+    case MR_COMMAND_DELETE_JOB:
         plain(l, call);
         break;
     case MR_COMMAND_STORE_PART:

@@ -30,6 +30,8 @@ const struct mr_method mr_methods[] = {
     METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply)),
     METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true),
     METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true),
+    METHOD("DeleteDataset", MR_COMMAND_DELETE_DATASET, TYPES(delete_dataset_request, delete_dataset_reply)),
+    METHOD("DeleteJob", MR_COMMAND_DELETE_JOB, TYPES(delete_job_request, delete_job_reply)),
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do.
      */

@@ -36,6 +36,18 @@ MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, 
 /* The state of the cluster as one JSON document (docs/status.md). *@ret is freed with mr_free(). */
 MR_API int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err);
 
+/*
+ * Delete a dataset, named ones too, which nothing else removes. MR_ENOTFOUND: there is none (or an earlier try has deleted
+ * it); MR_EPRECOND names a job that uses it.
+ */
+MR_API int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms, mr_error *err);
+
+/*
+ * Delete a job, by name or else by id, with all its iterations. With clients in it that is MR_EPRECOND unless @force; their
+ * reading then fails. MR_ENOTFOUND as above.
+ */
+MR_API int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms, mr_error *err);
+
 MR_END_DECLS
 
 #endif

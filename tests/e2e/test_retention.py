@@ -1,0 +1,49 @@
+"""What goes by command: datasets and jobs that were given a name."""
+
+import subprocess
+
+import pytest
+
+import millrace as mr
+from conftest import run_state
+from millrace import _ffi
+
+Dataset = mr.Dataset
+
+
+def millrace(cluster, *words):
+    return subprocess.run([_ffi.program_path(), *words, f"--service={cluster.service.split('://')[1]}"],
+                          capture_output=True, text=True, timeout=60)
+
+
+def keys(etcd, cluster, below):
+    done = run_state(etcd, cluster.name, "get", below)
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def test_a_dataset_is_deleted_when_nothing_uses_it(etcd, cluster):
+    mr.service.register_dataset(cluster.service, Dataset.range(10), dataset_id="digits")
+    read = mr.service.from_dataset_id(mr.service.ShardingPolicy.OFF, cluster.service, "digits", job_name="train")
+    assert sorted(int(x) for x in read) == list(range(10))
+    refused = millrace(cluster, "dataset", "delete", "digits")
+    assert refused.returncode == 6
+    assert "is used by job 'train'" in refused.stderr
+    assert millrace(cluster, "job", "delete", "train").returncode == 0
+    assert millrace(cluster, "dataset", "delete", "digits").returncode == 0
+    assert keys(etcd, cluster, "datasets/") == keys(etcd, cluster, "jobs/") == []
+    assert millrace(cluster, "dataset", "delete", "digits").returncode == 3
+    with pytest.raises(mr.errors.NotFoundError, match="digits"):
+        mr.service.delete_dataset(cluster.service, "digits")
+
+
+def test_a_job_is_deleted_under_its_reader_by_force(cluster):
+    endless = Dataset.range(10).repeat()
+    reader = iter(endless.apply(cluster.distribute(job_name="train")))
+    next(reader)
+    with pytest.raises(mr.errors.FailedPreconditionError, match="has 1 client"):
+        mr.service.delete_job(cluster.service, "train")
+    next(reader)
+    mr.service.delete_job(cluster.service, "train", force=True)
+    with pytest.raises(mr.errors.NotFoundError, match="'train'. is gone"):
+        for _ in range(100_000_000):
+            next(reader)
