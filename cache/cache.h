@@ -45,7 +45,8 @@ struct mr_cache_options {
     /* All files in it, at any time, RocksDB's own included. Default 10 GiB, at least 32 MiB. */
     uint64_t disk_bytes_max;
     /*
-     * What is not written yet, RocksDB's write buffers and its block cache; besides these views pin what they hold.
+     * What is not written yet, and RocksDB's write buffers. Besides these views pin what they hold, and a file of which
+     * something is read has its index in memory (some 50 bytes a record, 256 files at most).
      * Default 256 MiB, at least 16 MiB. Divided evenly among `logs_max`.
      */
     uint64_t memory_bytes_max;

@@ -20,7 +20,6 @@ struct mr_rocks {
     mr_storage base;
     struct mr_rocks_dir dir;
     rocksdb_t *db; /* NULL: a reset failed */
-    rocksdb_cache_t *block_cache;
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write;
     rocksdb_readoptions_t *read;

@@ -15,8 +15,6 @@
 #define MEMORY_BYTES_MIN (16 * MR_MIB)
 #define LOGS_MAX 4u
 #define LOGS_LIMIT 1024u
-/* Of the memory: a share for blocks that several readers want; the rest is the logs'. */
-#define BLOCK_CACHE_DIVISOR 8
 /* What a log holds besides its unstored records, in their units of 1/4: write buffer 4, the record being put 1. */
 #define QUARTERS_PER_LOG 9
 
@@ -25,14 +23,10 @@ int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error 
     uint64_t disk = opts->disk_bytes_max == 0 ? DISK_BYTES : opts->disk_bytes_max;
     uint64_t memory = opts->memory_bytes_max == 0 ? MEMORY_BYTES : opts->memory_bytes_max;
     uint32_t logs = opts->logs_max == 0 ? LOGS_MAX : opts->logs_max;
-    uint64_t blocks = memory / BLOCK_CACHE_DIVISOR;
     struct mr_cache_limits limits = {.log_bytes_max = disk - DISK_BYTES_RESERVED,
-                                     .log_memory_bytes = (memory - blocks) / logs * 4 / QUARTERS_PER_LOG,
+                                     .log_memory_bytes = memory / logs * 4 / QUARTERS_PER_LOG,
                                      .logs_max = logs};
-    struct mr_rocks_options rocks = {.dir = opts->dir,
-                                     .block_cache_bytes = (size_t)blocks,
-                                     .log_memory_bytes = limits.log_memory_bytes,
-                                     .logs_max = logs};
+    struct mr_rocks_options rocks = {.dir = opts->dir, .log_memory_bytes = limits.log_memory_bytes, .logs_max = logs};
     mr_storage *storage;
     int rc;
 

@@ -11,8 +11,6 @@
 /* Tables that are open at the same time: a reader needs one, and opening one costs little beside reading it. */
 #define OPEN_FILES_MAX 256
 #define FLUSH_THREADS_MAX 4
-/* Few shards: each must hold several large records. */
-#define BLOCK_CACHE_SHARD_BITS 1
 #define TABLE_BLOCK_BYTES (16 * 1024)
 #define MANIFEST_BYTES_MAX (1 * MR_MIB)
 #define INFO_LOG_BYTES_MAX (1 * MR_MIB)
@@ -36,20 +34,8 @@ int mr_rocks_error(mr_error *err, char *why)
     return rc;
 }
 
-static rocksdb_cache_t *new_block_cache(size_t bytes)
-{
-    rocksdb_lru_cache_options_t *options = rocksdb_lru_cache_options_create();
-    rocksdb_cache_t *cache;
-
-    rocksdb_lru_cache_options_set_capacity(options, bytes);
-    rocksdb_lru_cache_options_set_num_shard_bits(options, BLOCK_CACHE_SHARD_BITS);
-    cache = rocksdb_cache_create_lru_opts(options);
-    rocksdb_lru_cache_options_destroy(options);
-    return cache;
-}
-
 /* Options of the database and of every column family in it. */
-static rocksdb_options_t *new_options(const struct mr_rocks_options *opts, rocksdb_cache_t *block_cache)
+static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
 {
     rocksdb_options_t *o = rocksdb_options_create();
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
@@ -82,7 +68,8 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts, rocks
     rocksdb_options_set_stats_persist_period_sec(o, 0);
 
     rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
-    rocksdb_block_based_options_set_block_cache(table, block_cache);
+    /* The kernel's page cache does as well, and a value that is not kept lands in memory that is still warm. */
+    rocksdb_block_based_options_set_no_block_cache(table, 1);
     rocksdb_options_set_block_based_table_factory(o, table);
     rocksdb_block_based_options_destroy(table);
     return o;
@@ -140,7 +127,6 @@ void mr_rocks_close(mr_storage *base)
     rocksdb_writeoptions_destroy(s->write);
     rocksdb_readoptions_destroy(s->read);
     rocksdb_flushoptions_destroy(s->flush);
-    rocksdb_cache_destroy(s->block_cache);
     mr_rocks_dir_close(&s->dir);
     mr_free(s);
 }
@@ -159,8 +145,7 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
         return rc;
     }
     s->base = (mr_storage){&mr_rocks_ops, s->dir.path};
-    s->block_cache = new_block_cache(opts->block_cache_bytes);
-    s->options = new_options(opts, s->block_cache);
+    s->options = new_options(opts);
     s->write = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write, 1);
     rocksdb_writeoptions_set_no_slowdown(s->write, 1); /* an error instead of a wait that nobody expects */

@@ -10,7 +10,6 @@
 
 struct mr_rocks_options {
     const char *dir;
-    size_t block_cache_bytes;
     uint64_t log_memory_bytes; /* what a log may have put and not flushed: sizes the write buffers */
     uint32_t logs_max;         /* sizes the threads that flush */
 };

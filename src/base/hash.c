@@ -25,7 +25,7 @@ uint64_t mr_hash64_iov(const struct iovec *iov, size_t n)
         return mr_hash64_iov_avx2(iov, n);
     }
 #endif
-    return hash64_parts(iov, n);
+    return mr_hash64_parts(iov, n);
 }
 
 void mr_hash128(const void *p, size_t n, uint8_t out[16])

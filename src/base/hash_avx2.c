@@ -12,7 +12,7 @@ uint64_t mr_hash64_avx2(const void *p, size_t n)
 
 uint64_t mr_hash64_iov_avx2(const struct iovec *iov, size_t n)
 {
-    return hash64_parts(iov, n);
+    return mr_hash64_parts(iov, n);
 }
 
 #endif

@@ -1,13 +1,14 @@
-/*
- * The hashes over long input, compiled once for each instruction set: the including file names it, and gets functions
- * of that name. All of them give the same result.
+/* The hashes over long input, included once for each instruction set they are compiled for. All give the same result.
  */
+#ifndef MR_BASE_HASH_KERNEL_H
+#define MR_BASE_HASH_KERNEL_H
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <sys/uio.h>
 
-static uint64_t hash64_parts(const struct iovec *iov, size_t n)
+static inline uint64_t mr_hash64_parts(const struct iovec *iov, size_t n)
 {
     XXH3_state_t state;
 
@@ -17,3 +18,5 @@ static uint64_t hash64_parts(const struct iovec *iov, size_t n)
     }
     return XXH3_64bits_digest(&state);
 }
+
+#endif

@@ -12,8 +12,7 @@
 void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint32_t logs)
 {
     struct mr_cache_limits limits = {.log_bytes_max = disk, .log_memory_bytes = memory, .logs_max = logs};
-    struct mr_rocks_options opts = {
-        .dir = t->dir, .block_cache_bytes = 1 << 20, .log_memory_bytes = memory, .logs_max = logs};
+    struct mr_rocks_options opts = {.dir = t->dir, .log_memory_bytes = memory, .logs_max = logs};
     mr_storage *storage;
     mr_error err;
 

@@ -229,6 +229,30 @@ static void scoped_lock_and_timed_wait(void **state)
     assert_int_equal(n, 1);
 }
 
+/* In one piece, in many, by whatever instructions: one result, which is XXH3's. */
+static void hashes_do_not_depend_on_pieces(void **state)
+{
+    unsigned char data[5000];
+    struct iovec iov[50];
+
+    for (size_t i = 0; i < sizeof data; i++) {
+        data[i] = (unsigned char)(i * 131u >> 3);
+    }
+    for (size_t n = 0; n <= sizeof data; n += 61) {
+        size_t pieces = 1 + n % 50, at = 0;
+
+        for (size_t i = 0; i < pieces; i++) {
+            size_t len = i + 1 == pieces ? n - at : n / pieces;
+
+            iov[i] = (struct iovec){data + at, len};
+            at += len;
+        }
+        assert_true(mr_hash64(data, n) == mr_hash64_iov(iov, pieces));
+    }
+    assert_true(mr_hash64("", 0) == 0x2d06800538d394c2ull);
+    assert_true(mr_hash64(data, 1023) != mr_hash64(data, 1024));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +268,7 @@ int main(void)
         cmocka_unit_test(ids_differ),
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(hash_is_xxh3),
+        cmocka_unit_test(hashes_do_not_depend_on_pieces),
         cmocka_unit_test(log_record_is_one_line),
         cmocka_unit_test(scoped_lock_and_timed_wait),
     };
