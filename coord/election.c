@@ -14,7 +14,7 @@
 #define PROBE_GAP_MS_MAX 1000
 #define LIST_ANSWER_MS_MAX 1000 /* a member that etcd answers slower than this has no business deposing anybody */
 #define LIST_EVERY_MS 2000
-#define TTL_EVERY_MS 1000
+#define TTL_EVERY_MS 500
 #define SILENT_MS 3000 /* without a renewal of the leader's lease */
 #define MIN_TENURE_MS 1000
 #define DEPOSED_FORGET_MS 600000
@@ -252,6 +252,12 @@ static void on_ttl(mr_election *e, const struct mr_election_event *in)
         e->renewed_ms = in->now_ms;
     }
     e->ttl_last_s = in->ttl_s;
+    /* What has run out of it is the time since then, less the part of a second that was cut off. */
+    int64_t run_out_ms = ((int64_t)e->leader.record.ttl_s - in->ttl_s - 1) * 1000;
+
+    if (in->ttl_s >= 0 && e->leader.record.ttl_s > 0 && in->now_ms - run_out_ms < e->renewed_ms) {
+        e->renewed_ms = in->now_ms - run_out_ms;
+    }
     if (in->now_ms >= e->renewed_ms + SILENT_MS) {
         start_forcing(e);
     }
@@ -572,6 +578,7 @@ static void campaign(mr_election *e, const struct mr_election_event *in, struct 
     a->record.since_ms = in->wall_ms;
     a->record.deposed_alive = e->wrong;
     a->record.deposed_ms = e->wrong_wall_ms;
+    a->record.ttl_s = (uint32_t)(e->ttl_ms / 1000);
 }
 
 static void register_self(mr_election *e, struct mr_election_actions *out)
@@ -717,7 +724,10 @@ static void on_peer(mr_election *e, const struct mr_election_event *in)
     }
     if (back) {
         forget_suspicion(e);
-    } else if (!e->suspect) {
+    } else if (e->suspect) {
+        /* It was silent, and now its stream has ended: has it died? */
+        e->probe_ms = !away && !e->probing && e->probe_ms == INT64_MAX ? in->now_ms : e->probe_ms;
+    } else {
         forget_suspicion(e);
         e->suspect = true;
         e->probe_ms = away ? INT64_MAX : in->now_ms;

@@ -48,6 +48,7 @@ char *mr_leader_record_write(const struct mr_leader_record *r)
     m.since_ms = r->since_ms;
     m.deposed_alive = r->deposed_alive;
     m.deposed_ms = r->deposed_ms;
+    m.ttl_s = r->ttl_s;
     return write_message(&m.base);
 }
 
@@ -132,6 +133,7 @@ int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, 
     r.since_ms = m->since_ms;
     r.deposed_alive = m->deposed_alive;
     r.deposed_ms = m->deposed_ms;
+    r.ttl_s = m->ttl_s;
     protobuf_c_message_free_unpacked(msg, NULL);
     if (rc >= 0) {
         *ret = r;

@@ -27,6 +27,7 @@ struct mr_leader_record {
     uint64_t since_ms;
     uint32_t deposed_alive;
     uint64_t deposed_ms;
+    uint32_t ttl_s;
 };
 
 struct mr_dispatcher_record {

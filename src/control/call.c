@@ -130,6 +130,20 @@ static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_member 
     return p->rc;
 }
 
+/*
+ * How long an attempt may take. A leader answers within milliseconds, so one that does not within a second may be
+ * frozen: the others are asked before it gets more time. Not where what is sent or answered is large.
+ */
+static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, const struct mr_member *m,
+                           const ProtobufCMessageDescriptor *reply_type)
+{
+    bool large = reply_type == &millrace__get_dataset_reply__descriptor ||
+                 reply_type == &millrace__register_dataset_reply__descriptor;
+    bool others = c->nmembers > 1 && p->search.silent == NULL && p->search.rounds == 0 && m == c->leader;
+
+    return !large && others && QUICK_MS < c->attempt_timeout_ms ? QUICK_MS : c->attempt_timeout_ms;
+}
+
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
 static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path, ProtobufCMessage *request,
                                        const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **reply,
@@ -140,7 +154,8 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
     ProtobufCMessage *msg = NULL;
     enum mr_verdict verdict = MR_VERDICT_AGAIN;
     int64_t left = left_ms(p);
-    int rc = attempt_locked(c, p, m, path, request, left < c->attempt_timeout_ms ? left : c->attempt_timeout_ms, err);
+    int64_t patience = patience_ms(c, p, m, reply_type);
+    int rc = attempt_locked(c, p, m, path, request, left < patience ? left : patience, err);
 
     if (rc == MR_OK) {
         rc = mr_control_unpack(reply_type, p->reply, p->reply_size, &msg, &header, err);
@@ -158,6 +173,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
         mr_error_wrap(err, "%s", m->address);
         p->maybe_applied = p->maybe_applied || rc != MR_EUNAVAIL;
         p->search.heard = p->search.heard || rc != MR_EUNAVAIL;
+        p->search.silent = rc == MR_EDEADLINE ? m : p->search.silent;
     } else if (verdict == MR_VERDICT_AGAIN && (err->traits & MR_MAYBE_APPLIED) != 0) {
         p->maybe_applied = true;
     }

@@ -128,6 +128,9 @@ struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s)
     if (m == NULL) {
         m = c->members[(s->start + s->pos++) % c->nmembers];
     }
+    if (m == s->silent && c->nmembers > 1 && s->rounds < SILENT_ROUNDS) {
+        m = c->members[(s->start + s->pos++) % c->nmembers];
+    }
     s->tried_leader = true;
     m->users++;
     return m;
@@ -228,7 +231,7 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
     if (h->leader[0] != '\0' && s->redirects < REDIRECTS_MAX) {
         struct mr_member *leader = NULL;
 
-        if (member_learn(c, h->leader, false, &leader, NULL) == MR_OK && leader != m) {
+        if (member_learn(c, h->leader, false, &leader, NULL) == MR_OK && leader != m && leader != s->silent) {
             s->redirects++;
             s->redirect = leader;
         }

@@ -13,6 +13,8 @@
 #define REDIRECTS_MAX 3
 #define LEARNED_MS_MAX (60 * 60 * 1000)
 #define ANNOUNCE_MS 3000
+#define QUICK_MS 1000   /* for the first attempt at a leader */
+#define SILENT_ROUNDS 3 /* so long a member that did not answer is left out */
 
 /* One dispatcher, as configured or as learned from a leader. */
 struct mr_member {
@@ -51,8 +53,9 @@ struct mr_search {
     unsigned redirects;
     unsigned rounds;
     bool tried_leader;
-    bool heard;                 /* this round somebody was there: answered, or took the call and was silent */
-    struct mr_member *redirect; /* next, if set */
+    bool heard;                     /* this round somebody was there: answered, or took the call and was silent */
+    struct mr_member *redirect;     /* next, if set */
+    const struct mr_member *silent; /* it took the call and did not answer: the others first, whatever they say of it */
 };
 
 enum mr_verdict {

@@ -285,6 +285,23 @@ def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(ma
     assert there.state("check").returncode == 0
 
 
+def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
+    etcd, there = make(n=1, installation={"dispatchers": 2, "lease": "60s"})
+    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
+    standby.wait_for("following")
+    reader = Reader(there, 1_000_000, rest=1000)
+    reader.wait_for(1000)
+    leader.process.send_signal(signal.SIGSTOP)
+    standby.wait_for("leading")  # waits for half a lease at most
+    assert read(there) == list(range(100))  # although the first of the list does not answer
+    reader.go.set()
+    reader.finish()
+    leader.process.send_signal(signal.SIGCONT)
+    leader.wait_for("no longer leader")
+    assert read(there) == list(range(100))
+    assert there.state("check").returncode == 0
+
+
 def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
     etcd, there = make(n=1, installation={"dispatchers": 4, "workers": 1})
     for i in range(3):

@@ -315,9 +315,10 @@ bool mr_loop_led_by_another(const struct mr_loop *l)
 {
     const struct mr_leader_view *leader = mr_member_leader(l->member);
 
-    /* A process that is gone leads nobody; its key will be gone soon. So is an earlier one at this one's address. */
-    return leader->known && !mr_member_leader_gone(l->member) && strcmp(leader->record.instance, l->instance) != 0 &&
-           strcmp(leader->record.address, l->address) != 0;
+    /* A process that is gone leads nobody, and one that is frozen; its key will be gone soon. So is an earlier one at
+     * this one's address. */
+    return leader->known && !mr_member_leader_gone(l->member) && !mr_peer_silent(l->peer, leader->epoch) &&
+           strcmp(leader->record.instance, l->instance) != 0 && strcmp(leader->record.address, l->address) != 0;
 }
 
 void mr_loop_call(struct mr_loop *l, struct mr_call *call)

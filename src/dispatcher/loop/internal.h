@@ -12,6 +12,7 @@
 #define MR_WAITING_MAX 4096
 #define MR_WAITING_MS 1000 /* how long a call waits for a leader to appear */
 #define MR_STALLED_MS 2000 /* etcd silent this long: nothing new is decided */
+#define MR_BEAT_MS 500     /* a leader's sign of life to those that follow it, from the loop that commits */
 #define MR_SINGLE_MS 10000 /* after a refused batch, commands go one a batch, so that the culprit is alone */
 
 /* An effect that waits for a batch. */
@@ -58,6 +59,7 @@ struct mr_loop {
     size_t ndispatchers;
     struct mr_streams streams;
     struct mr_streams followers; /* standbys of this term */
+    int64_t beat_ms;             /* when they hear of us next */
 
     struct mr_call *waiting; /* for a leader; oldest first */
     struct mr_call **waiting_tail;

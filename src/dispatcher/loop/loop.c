@@ -124,6 +124,7 @@ static int64_t next_due(const struct mr_loop *l)
     due = earlier(due, mr_peer_due(l->peer));
     if (l->serving) {
         due = earlier(due, mr_core_next_timer(l->core));
+        due = l->followers.all != NULL ? earlier(due, l->beat_ms) : due;
     }
     if (l->waiting != NULL) {
         due = earlier(due, l->waiting->arrived_ms + MR_WAITING_MS);
@@ -146,19 +147,40 @@ static void keep_budget(struct mr_loop *l)
     }
 }
 
+/* Those who follow hear that this loop turns. */
+static void beat(struct mr_loop *l)
+{
+    struct mr_header_info info = mr_loop_header(l);
+
+    if (l->now_ms < l->beat_ms) {
+        return;
+    }
+    l->beat_ms = l->now_ms + MR_BEAT_MS;
+    for (struct mr_dstream *d = l->followers.all; d != NULL; d = d->next) {
+        struct mr_buf b = mr_reply_pack(d->method->reply, NULL, &info, d->method->contact, NULL);
+
+        mr_dstream_send(d, &b);
+    }
+}
+
 /* Messages that are there come before timers: a loop that slept must hear its workers before it judges them. */
 static void turn(struct mr_loop *l, struct mr_item *items)
 {
+    int64_t epoch;
+
     take_items(l, items);
     mr_loop_waiting(l);
     mr_loop_timer(l);
     drain(l);
-    mr_peer_tick(l->peer, l->now_ms);
+    if (mr_peer_tick(l->peer, l->now_ms, &epoch)) {
+        mr_member_peer(l->member, epoch, MR_PEER_AWAY, l->now_ms, (uint64_t)mr_wall_ms());
+    }
     mr_member_tick(l->member, l->now_ms, (uint64_t)mr_wall_ms());
     mr_loop_waiting(l); /* The tick may have made this one the leader, or ended its term. */
     if (l->serving) {
         mr_loop_release(l);
         keep_budget(l);
+        beat(l);
     }
     resign(l);
     complain(l);

@@ -18,6 +18,7 @@
 
 #define REOPEN_MS 250
 #define CONNECT_MS 500
+#define SILENT_MS 1500 /* three beats */
 
 /* One stream, from its opening to its end. */
 struct mr_follow {
@@ -25,7 +26,9 @@ struct mr_follow {
     mr_rpc_channel *channel;
     mr_rpc_stream *stream;
     int64_t epoch;
-    bool alive; /* the leader has answered */
+    bool alive;  /* the leader has answered */
+    bool silent; /* but not for some time */
+    int64_t heard_ms;
 };
 
 struct mr_peer {
@@ -59,7 +62,7 @@ static void post(struct mr_follow *f, enum mr_item_kind kind)
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    mr_rpc_message_free(m); /* The leader's word that it leads at the epoch we asked for; it says nothing else. */
+    mr_rpc_message_free(m); /* The leader's word that it leads at the epoch we asked for, and is alive; nothing else. */
     post(ctx, MR_ITEM_FOLLOW_ALIVE);
     mr_rpc_stream_receive(s);
 }
@@ -153,8 +156,10 @@ bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64
     *epoch = f->epoch;
     if (item->kind == MR_ITEM_FOLLOW_ALIVE) {
         *state = MR_PEER_ALIVE;
-        told = f == p->current && !f->alive;
+        told = f == p->current && (!f->alive || f->silent);
         f->alive = true;
+        f->silent = false;
+        f->heard_ms = now_ms;
         return told;
     }
     *state = f->alive ? MR_PEER_LOST : MR_PEER_AWAY;
@@ -171,17 +176,33 @@ bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64
 
 int64_t mr_peer_due(const mr_peer *p)
 {
-    bool wanted = !p->stopping && p->address[0] != '\0' && p->current == NULL;
-
-    return wanted ? p->reopen_ms : INT64_MAX;
+    if (p->stopping || p->address[0] == '\0') {
+        return INT64_MAX;
+    }
+    if (p->current == NULL) {
+        return p->reopen_ms;
+    }
+    return p->current->alive && !p->current->silent ? p->current->heard_ms + SILENT_MS : INT64_MAX;
 }
 
-void mr_peer_tick(mr_peer *p, int64_t now_ms)
+bool mr_peer_tick(mr_peer *p, int64_t now_ms, int64_t *epoch)
 {
-    if (now_ms >= mr_peer_due(p)) {
+    if (now_ms < mr_peer_due(p)) {
+        return false;
+    }
+    if (p->current == NULL) {
         p->reopen_ms = now_ms + REOPEN_MS;
         open_stream(p);
+        return false;
     }
+    p->current->silent = true;
+    *epoch = p->current->epoch;
+    return true;
+}
+
+bool mr_peer_silent(const mr_peer *p, int64_t epoch)
+{
+    return p->current != NULL && p->current->silent && p->current->epoch == epoch;
 }
 
 /* ---- probes ---- */
