@@ -166,7 +166,7 @@ static void ask(struct sim *sim, struct sim_client *client, struct sim_link *lin
 /* To the application; what earlier sessions brought comes first, and nobody waits to hear of it. */
 static void return_some(struct sim *sim, struct sim_client *client, struct sim_link *link)
 {
-    size_t n = sim->plain ? 4 : (size_t)sim_draw(sim, client->plan.slow ? 2 : 8);
+    size_t n = sim->plain ? (client->plan.slow ? 0 : 4) : (size_t)sim_draw(sim, client->plan.slow ? 2 : 8);
 
     for (; n > 0 && link->taken < link->nqueue; n--) {
         sim_view_returned(sim, client->iteration, &link->queue[link->taken]);

@@ -88,6 +88,7 @@ enum sim_bug {
     X(SUSPECT, "a split that was in two crashes got a task of its own")                                                \
     X(QUARANTINE, "a split was given up")                                                                              \
     X(REDELIVERED, "what a reader took with it went to another one")                                                   \
+    X(RELEASED_BEFORE, "a reader opened a session with a worker that had heard of its end already")                    \
     X(SESSION_OVER, "a reader came back to a session that was over")                                                   \
     X(RESIGNED, "a leader that had lost many workers made room for another one")                                       \
     X(SUPERSEDED, "a newer process at its address replaced a worker")                                                  \
@@ -172,8 +173,9 @@ struct sim_store {
     int leader; /* replica, -1: none */
     int64_t leader_create;
     int64_t lease_until;
-    bool away; /* nothing gets through */
-    bool full; /* nothing can be written */
+    bool away;       /* nothing gets through */
+    bool full;       /* nothing can be written */
+    int64_t slow_ms; /* transactions take so much longer: for stories */
     struct sim_batch *batches;
 };
 
@@ -337,6 +339,8 @@ struct sim_task {
     size_t nready, cap_ready;
     struct sim_session *sessions;
     size_t nsessions, cap_sessions;
+    char (*released)[33]; /* clients that the dispatcher said are gone */
+    size_t nreleased, cap_released;
     size_t gone; /* elements that nobody will ask for any more */
 };
 
@@ -480,9 +484,10 @@ struct sim {
     int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
-    bool workers_lost; /* a worker's life has ended */
-    bool clients_lost; /* a reader has died */
-    int64_t job_gc_ms; /* 0: the core's default */
+    bool workers_lost;  /* a worker's life has ended */
+    bool clients_lost;  /* a reader has died */
+    size_t buffer_size; /* of shuffle buffers, in stories */
+    int64_t job_gc_ms;  /* 0: the core's default */
     bool gc_dynamic;
 
     /* the checker's model */
@@ -568,6 +573,8 @@ void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
 void sim_call_cancel(struct sim_call *call);
 void sim_actor_message(struct sim *sim, struct sim_message *message);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
+/* One that is dead. */
+void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 void sim_worker_crash(struct sim *sim, struct sim_worker *worker);
 void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,

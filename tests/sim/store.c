@@ -277,5 +277,5 @@ void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_bat
     struct in_transit *transit = mr_calloc(1, sizeof *transit);
 
     *transit = (struct in_transit){batch, batch->attempts, replica->process.life};
-    sim_after(sim, sim_delay(sim), NULL, arrived, transit, true);
+    sim_after(sim, sim_delay(sim) + sim->store.slow_ms, NULL, arrived, transit, true);
 }

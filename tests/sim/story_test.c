@@ -2,9 +2,7 @@
  * Named cases in virtual time, told by the transcript: the core's own lines and what befell the cluster. No chance
  * plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second.
  */
-#include "sim.h"
-
-#include "base/alloc.h"
+#include "story.h"
 
 #include <millrace/dataset.h>
 #include <setjmp.h>
@@ -17,22 +15,8 @@ static size_t told; /* of the transcript */
 
 static int setup(void **state)
 {
-    struct sim *sim = mr_calloc(1, sizeof *sim);
-
-    sim_init(sim, 0);
-    sim->record = true;
     told = 0;
-    *state = sim;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct sim *sim = *state;
-
-    sim_free(sim);
-    mr_free(sim);
-    return 0;
+    return story_setup(state);
 }
 
 /* What was said since the last time. */
@@ -53,37 +37,13 @@ static void forget_said(struct sim *sim)
     told = sim->transcript_len;
 }
 
-static void give_plan(struct sim *sim, int client, const char *job, int dataset, bool dynamic)
-{
-    struct sim_plan *plan = &sim->clients[client].plan;
-
-    snprintf(plan->job, sizeof plan->job, "%s", job);
-    plan->dataset = dataset;
-    plan->dynamic = dynamic;
-    plan->repetitions = 1;
-}
-
-/* Until a key that begins with @prefix is in the store. */
-static void run_until_stored(struct sim *sim, const char *prefix)
-{
-    for (;;) {
-        for (size_t i = 0; i < sim->store.count; i++) {
-            if (strncmp(sim->store.kvs[i].key, prefix, strlen(prefix)) == 0) {
-                return;
-            }
-        }
-        assert_true(sim_step(sim));
-        assert_true(sim->now < 100000);
-    }
-}
-
 static void a_reader_and_a_worker(void **state)
 {
     struct sim *sim = *state;
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 3 /* few */, true);
+    story_plan(sim, 0, "digits", 3 /* few */, true);
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
     sim_run_until(sim, 2000);
@@ -113,10 +73,10 @@ static void the_next_leader_gives_the_same_answer(void **state)
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 3 /* few */, true);
+    story_plan(sim, 0, "digits", 3 /* few */, true);
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "grants/");
+    story_until_stored(sim, "grants/");
     forget_said(sim);
     sim_kill_replica(sim, 0, 60000);
     sim_run_until(sim, 10000);
@@ -144,10 +104,10 @@ static void a_late_report_is_refused(void **state)
 
     sim_add_workers(sim, 2);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 0 /* numbers */, false);
+    story_plan(sim, 0, "digits", 0 /* numbers */, false);
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "clients/");
+    story_until_stored(sim, "clients/");
     sim_run_until(sim, sim->now + 100);
     forget_said(sim);
     sim->workers[0].process.frozen_until = 8000;
@@ -171,8 +131,8 @@ static unsigned denials_of_a_paused_leader(struct sim *sim)
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 2);
-    give_plan(sim, 0, "digits", 3 /* few */, true);
-    give_plan(sim, 1, "others", 1 /* pairs */, true);
+    story_plan(sim, 0, "digits", 3 /* few */, true);
+    story_plan(sim, 1, "others", 1 /* pairs */, true);
     sim_run_until(sim, 500);
     sim_client_start(sim, &sim->clients[1]);
     assert_int_equal(sim_leader(sim), 0);
@@ -181,7 +141,7 @@ static unsigned denials_of_a_paused_leader(struct sim *sim)
     assert_int_equal(sim_leader(sim), 1);
     sim->clients[0].leader = 1; /* a call of its own in that queue would register the dataset there, too */
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "datasets/few");
+    story_until_stored(sim, "datasets/few");
     request.dataset_id = (char *)(uintptr_t) "few";
     sim_probe(sim, 1, 0, MR_COMMAND_GET_DATASET, &request.base);
     sim_run_until(sim, 8000);
@@ -212,12 +172,12 @@ static void a_refused_batch_gives_no_id_twice(void **state)
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 2);
-    give_plan(sim, 0, "digits", 0 /* numbers */, true);
-    give_plan(sim, 1, "others", 3 /* few */, true);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_plan(sim, 1, "others", 3 /* few */, true);
     sim->clients[1].plan.repetitions = 2;
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "grants/");
+    story_until_stored(sim, "grants/");
     sim->faults.refusal_permille = 1000;
     sim_run_until(sim, sim->now + 700);
     sim->faults.refusal_permille = 0;
@@ -237,12 +197,12 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 2);
-    give_plan(sim, 0, "digits", 0 /* numbers */, true);
-    give_plan(sim, 1, "digits", 0 /* numbers */, true);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_plan(sim, 1, "digits", 0 /* numbers */, true);
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
     sim_client_start(sim, &sim->clients[1]);
-    run_until_stored(sim, "clients/");
+    story_until_stored(sim, "clients/");
     /* Nothing gets to client 0, and the worker is slow. */
     for (int i = 0; i < SIM_REPLICAS; i++) {
         sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(0), true /* one_way */, 300);
@@ -266,10 +226,10 @@ static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "grants/");
+    story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 20000);
     sim_run_until(sim, 20000);
     assert_false(sim_all_done(sim));
@@ -286,11 +246,11 @@ static void a_worker_that_no_reader_reaches_is_done_without(void **state)
 
     sim_add_workers(sim, 2);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
     sim->clients[0].plan.repeats = true;
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "grants/");
+    story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 200000);
     sim_run_until(sim, 100000);
     assert_true(sim_all_done(sim));
@@ -307,11 +267,11 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
 
     sim_add_workers(sim, 2);
     sim_add_clients(sim, 1);
-    give_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
     sim->clients[0].plan.repeats = true;
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    run_until_stored(sim, "grants/");
+    story_until_stored(sim, "grants/");
     sim_kill_replica(sim, 0, 200000); /* the next leader gives its workers more time than its readers */
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 100000);
@@ -322,9 +282,39 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
 
+/* A reader sleeps until it is given up, and the worker hears of that; then it wakes, takes some elements more before it
+ * learns what it missed, and dies. They go to somebody else. */
+static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 2);
+    for (int i = 0; i < 2; i++) {
+        story_plan(sim, i, "digits", 0 /* numbers */, true);
+        sim->clients[i].plan.repeats = true;
+        sim->clients[i].plan.slow = true;
+    }
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    sim_client_start(sim, &sim->clients[1]);
+    sim_run_until(sim, 1000);
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(1), false, 30000);
+    }
+    sim_run_until(sim, 25000);
+    assert_non_null(strstr(sim->transcript, "client c1: lost to iteration"));
+    assert_true(sim->rares[SIM_RARE_RELEASED_BEFORE] > 0);
+    sim_client_stop(sim, &sim->clients[1]);
+    sim->clients[1].done = true;
+    sim->clients[0].plan.slow = false;
+    story_ends_well(sim, 100000);
+    assert_true(sim->rares[SIM_RARE_REDELIVERED] > 0);
+}
+
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, story_teardown)
     const struct CMUnitTest tests[] = {
         T(a_reader_and_a_worker),
         T(the_next_leader_gives_the_same_answer),
@@ -336,6 +326,7 @@ int main(void)
         T(nobody_is_closed_for_whom_nobody_could_go_on),
         T(a_worker_that_no_reader_reaches_is_done_without),
         T(a_dead_worker_is_not_only_out_of_reach),
+        T(what_a_released_reader_takes_is_not_kept_for_ever),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@ void sim_task_drop(struct sim_task *task)
         mr_free(task->sessions[i].list);
     }
     mr_free(task->sessions);
+    mr_free(task->released);
     mr_free(task->grants);
     mr_free(task->elements);
     mr_free(task->buffer);
@@ -288,7 +289,7 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__
         }
     }
     task->passes = sim->datasets[task->dataset].passes;
-    task->buffer_size = sim->plain ? 0 : (size_t)sim_draw(sim, 3) * 5;
+    task->buffer_size = sim->plain ? sim->buffer_size : (size_t)sim_draw(sim, 3) * 5;
     if (task->dynamic) {
         ask_for_splits(sim, worker, task);
     } else {
@@ -382,8 +383,22 @@ static struct sim_session *find_session(struct sim_task *task, const char *clien
     return NULL;
 }
 
+static bool was_released(const struct sim_task *task, const char *client)
+{
+    for (size_t i = 0; i < task->nreleased; i++) {
+        if (strcmp(task->released[i], client) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client)
 {
+    if (!was_released(task, client)) {
+        MORE(task->released, task->cap_released, task->nreleased);
+        snprintf(task->released[task->nreleased++], sizeof task->released[0], "%s", client);
+    }
     for (size_t i = 0; i < task->nsessions; i++) {
         struct sim_session *session = &task->sessions[i];
 
@@ -440,10 +455,16 @@ static void answer(struct sim *sim, const struct sim_data *ask, const struct sim
     mr_free(data);
 }
 
-static struct sim_session *new_session(struct sim_task *task, const struct sim_data *ask)
+/* Whom the dispatcher said to be gone may be attached again, or not know of it: the next list tells. */
+static struct sim_session *new_session(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                                       const struct sim_data *ask)
 {
     struct sim_session *session;
 
+    if (was_released(task, ask->client_id)) {
+        sim_rare(sim, SIM_RARE_RELEASED_BEFORE);
+        worker->stream = 0;
+    }
     MORE(task->sessions, task->cap_sessions, task->nsessions);
     session = &task->sessions[task->nsessions++];
     *session = (struct sim_session){.number = ask->session};
@@ -456,7 +477,7 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
     struct sim_session *session = find_session(task, ask->client_id, ask->session);
 
     if (session == NULL && ask->received == 0) {
-        session = new_session(task, ask);
+        session = new_session(sim, worker, task, ask);
     }
     if (session == NULL || session->over) {
         answer(sim, ask, task, NULL, SIM_DATA_OVER);

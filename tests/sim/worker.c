@@ -203,18 +203,26 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
 
 void sim_worker_start(struct sim *sim, struct sim_worker *worker)
 {
+    char address[sizeof worker->address];
+
     if (worker->process.alive) {
         return;
     }
+    /* Half the restarts are at the same address. */
+    worker->addresses += worker->addresses == 0 || sim_chance(sim, 50) ? 1 : 0;
+    snprintf(address, sizeof address, "host%d:%u", worker->number, worker->addresses);
+    sim_worker_start_at(sim, worker, address);
+}
+
+void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address)
+{
     worker->process.alive = true;
     worker->process.life++;
     worker->process.frozen_until = 0;
     worker->epoch = 0;
     worker->stream = 0;
     sim_hex_id(sim, worker->incarnation);
-    /* Half the restarts are at the same address. */
-    worker->addresses += worker->addresses == 0 || sim_chance(sim, 50) ? 1 : 0;
-    snprintf(worker->address, sizeof worker->address, "host%d:%u", worker->number, worker->addresses);
+    snprintf(worker->address, sizeof worker->address, "%s", address);
     worker->leader = sim->plain ? 0 : (int)sim_draw(sim, SIM_REPLICAS);
     sim_name(sim, worker->incarnation, 'w', worker->number);
     sim_say(sim, "worker %d: starts at %s", worker->number, worker->address);

@@ -1,0 +1,422 @@
+/*
+ * The interleavings that the rules of the protocols are there for, told as they would happen. Where a rule can be taken
+ * out of the models, the same story is told without it, and must end badly. docs/simulation.md lists them by rule.
+ */
+#include "story.h"
+
+#include <millrace/dataset.h>
+#include <string.h>
+
+enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };
+
+static unsigned count_stored(const struct sim *sim, const char *prefix)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < sim->store.count; i++) {
+        n += strncmp(sim->store.kvs[i].key, prefix, strlen(prefix)) == 0 ? 1 : 0;
+    }
+    return n;
+}
+
+static void begin(struct sim *sim, int workers, int clients, int dataset, bool repeats)
+{
+    sim_add_workers(sim, workers);
+    sim_add_clients(sim, clients);
+    for (int i = 0; i < clients; i++) {
+        story_plan(sim, i, "digits", dataset, true);
+        sim->clients[i].plan.repeats = repeats;
+    }
+    sim_run_until(sim, 100);
+    for (int i = 0; i < clients; i++) {
+        sim_client_start(sim, &sim->clients[i]);
+    }
+}
+
+/* ---------------------------------------------------------------- commit */
+
+/* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is applied after all. */
+static void an_attempt_sleeps(struct sim *sim)
+{
+    begin(sim, 2, 1, NUMBERS, false);
+    story_until_stored(sim, "clients/");
+    for (int i = 0; i < 20; i++) { /* whatever is in flight then */
+        sim->store.slow_ms = 501;
+        sim_run_until(sim, sim->now + 400);
+        sim->store.slow_ms = 20;
+        sim_run_until(sim, sim->now + 700);
+    }
+    sim->store.slow_ms = 0;
+}
+
+static void a_read_that_shows_nothing_settles_nothing(void **state)
+{
+    struct sim *sim = *state;
+
+    an_attempt_sleeps(sim);
+    story_ends_well(sim, 100000);
+    assert_true(sim->rares[SIM_RARE_SETTLED_BY_NONCE] > 0);
+}
+
+static void settled_by_a_read_a_split_is_given_that_nobody_wrote_down(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_READ_SETTLES;
+    an_attempt_sleeps(sim);
+    sim_run_until(sim, 100000);
+    assert_string_not_equal(sim->violation, "");
+}
+
+/* The batch was applied and the answer lost; by the time it is sent again somebody else leads. */
+static void a_deposed_leader_does_not_say_no(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 1);
+    story_plan(sim, 0, "digits", NUMBERS, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    story_until_stored(sim, "datasets/");
+    sim_run_until(sim, sim->now + 2);
+    sim->faults.answer_loss_percent = 100;
+    story_until_stored(sim, "jobs/");
+    sim->store.lease_until = sim->now;
+    sim_run_until(sim, sim->now + 150);
+    assert_int_not_equal(sim->store.leader, 0);
+    sim->faults.answer_loss_percent = 0;
+    story_ends_well(sim, 60000);
+    /* Asked again, the next leader had it: there is one job, and one iteration of it. */
+    assert_int_equal(count_stored(sim, "jobs/"), 1);
+    assert_non_null(strstr(sim->transcript, "steps down"));
+}
+
+/* Two workers ask at the same time, and the store takes its time. */
+static void they_ask_together(struct sim *sim)
+{
+    begin(sim, 2, 1, NUMBERS, false);
+    sim->store.slow_ms = 60;
+    sim_run_until(sim, 100000);
+}
+
+static void what_is_decided_counts_before_it_is_committed(void **state)
+{
+    struct sim *sim = *state;
+
+    they_ask_together(sim);
+    story_ends_well(sim, sim->now);
+}
+
+static void decided_on_what_is_committed_one_split_goes_to_two(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_DECIDE_ON_COMMITTED;
+    they_ask_together(sim);
+    assert_string_not_equal(sim->violation, "");
+}
+
+/* A worker starts again and finds, of all dispatchers, the one that slept through the end of its term. */
+static void meet_a_paused_leader(struct sim *sim, enum sim_bug bug)
+{
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 1);
+    sim_run_until(sim, 500);
+    assert_int_equal(sim_leader(sim), 0);
+    sim->replicas[0].process.frozen_until = 5000;
+    sim_run_until(sim, 4990);
+    assert_int_equal(sim_leader(sim), 1);
+    sim_worker_stop(sim, &sim->workers[0]);
+    sim_worker_start(sim, &sim->workers[0]);
+    sim->bug = bug;
+    sim_run_until(sim, 5003);
+}
+
+static void a_paused_leader_captures_no_worker(void **state)
+{
+    struct sim *sim = *state;
+
+    meet_a_paused_leader(sim, SIM_BUG_NONE);
+    assert_false(sim->workers[0].registered);
+    sim_run_until(sim, 8000);
+    assert_true(sim->workers[0].registered);
+    assert_int_equal(sim->workers[0].epoch, sim->replicas[1].epoch);
+    assert_string_equal(sim->violation, "");
+}
+
+static void answering_before_it_knows_it_would(void **state)
+{
+    struct sim *sim = *state;
+
+    meet_a_paused_leader(sim, SIM_BUG_ANSWER_EARLY);
+    assert_string_not_equal(sim->violation, "");
+}
+
+/* Cut off from the store, a leader goes on saying yes for half a lease, and not longer. */
+static void an_isolated_leader_falls_silent(void **state)
+{
+    struct sim *sim = *state;
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+
+    begin(sim, 1, 1, NUMBERS, false);
+    story_until_stored(sim, "clients/");
+    sim_run_until(sim, sim->now + 1000);
+    sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_STORE, false, 10000);
+    request.client = sim->clients[0].id;
+    request.iteration_id = sim->clients[0].iteration;
+    sim->store.lease_until = sim->now + 10000;                           /* so that nobody else leads yet */
+    sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_WORKER(0), false, 10000); /* which would ask for what must be written */
+    sim_probe(sim, 0, 0, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
+    sim_run_until(sim, sim->now + 10);
+    assert_int_equal(sim->probe_answers, 1);
+    sim_run_until(sim, sim->now + SIM_LEASE_MS / 2 + 100);
+    sim_probe(sim, 0, 0, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
+    sim_run_until(sim, sim->now + 1000);
+    assert_int_equal(sim->probe_answers, 0);
+    story_ends_well(sim, 100000);
+}
+
+/* ---------------------------------------------------------------- splits */
+
+/* The worker has read all it was given, and its elements are in a shuffle buffer, on the way, and with the reader. */
+static void it_dies_with_full_hands(struct sim *sim)
+{
+    sim->buffer_size = 10;
+    begin(sim, 2, 1, NUMBERS, true);
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, sim->now + 5000);
+    sim_worker_stop(sim, &sim->workers[0]);
+    sim_run_until(sim, 200000);
+}
+
+static void what_a_dead_worker_had_in_its_hands_is_read_again(void **state)
+{
+    struct sim *sim = *state;
+
+    it_dies_with_full_hands(sim);
+    story_ends_well(sim, sim->now); /* the judge has counted that every element was returned */
+    assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
+}
+
+static void if_read_were_finished_it_would_be_missing(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_FINISHED_IS_READ;
+    it_dies_with_full_hands(sim);
+    assert_non_null(strstr(sim->violation, "elements were not returned"));
+}
+
+/* All splits are handed out and everybody was told the end, so that buffers flush; then somebody dies. */
+static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->buffer_size = 10;
+    begin(sim, 2, 1, FEW, true);
+    story_until_stored(sim, "grants/");
+    while (strstr(sim->transcript, "w0.1: end of provider 0") == NULL ||
+           strstr(sim->transcript, "w1.1: end of provider 0") == NULL) {
+        assert_true(sim_step(sim));
+    }
+    sim_worker_stop(sim, &sim->workers[0]);
+    story_ends_well(sim, 60000);
+    assert_non_null(strstr(sim->transcript, "w1.1/1: opened, a recovery task"));
+}
+
+/* Nobody is there to recover on; whoever comes next does. */
+static void with_nobody_left_the_next_worker_recovers(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->buffer_size = 10;
+    begin(sim, 1, 1, NUMBERS, true);
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, sim->now + 3000);
+    sim_worker_stop(sim, &sim->workers[0]);
+    sim_run_until(sim, 40000);
+    assert_false(sim_all_done(sim));
+    sim_worker_start(sim, &sim->workers[0]);
+    story_ends_well(sim, 100000);
+}
+
+/* Whoever reads split 5 dies of it. */
+static void a_split_that_kills_is_given_up(void **state)
+{
+    struct sim *sim = *state;
+
+    begin(sim, 2, 1, POISON, true);
+    story_ends_well(sim, 300000);
+    assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 0); /* the job fails instead, and says why */
+    assert_non_null(strstr(sim->transcript, "split 5 of provider 0 is quarantined"));
+    assert_non_null(strstr(sim->transcript, "failed, split 5"));
+}
+
+static void with_ignore_errors_the_rest_is_read(void **state)
+{
+    struct sim *sim = *state;
+
+    begin(sim, 2, 1, BITTER, true);
+    story_ends_well(sim, 300000);
+    assert_non_null(strstr(sim->transcript, "split 7 of provider 0 is quarantined"));
+    assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 1);
+}
+
+/* One of two readers dies with elements that it had received, and its application had not. */
+static void a_reader_dies(struct sim *sim, bool repeats)
+{
+    begin(sim, 1, 2, NUMBERS, repeats);
+    sim->clients[1].plan.slow = true;
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, 2950);
+    sim_client_stop(sim, &sim->clients[1]);
+    sim->clients[1].done = true;
+    story_ends_well(sim, 100000);
+}
+
+static void what_a_dead_reader_had_goes_to_another_one(void **state)
+{
+    struct sim *sim = *state;
+
+    a_reader_dies(sim, true);
+    assert_true(sim->rares[SIM_RARE_REDELIVERED] > 0);
+    assert_int_equal(sim->rares[SIM_RARE_REPEATED], 0);
+}
+
+static void at_most_once_it_goes_to_nobody(void **state)
+{
+    struct sim *sim = *state;
+
+    a_reader_dies(sim, false);
+    assert_int_equal(sim->rares[SIM_RARE_REDELIVERED], 0);
+    assert_int_equal(sim->rares[SIM_RARE_MISSING], 1);
+}
+
+/* A process starts where another one lives, in another container, say: the newer one has the address. */
+static void one_address_is_one_worker(void **state)
+{
+    struct sim *sim = *state;
+
+    begin(sim, 2, 1, NUMBERS, false);
+    story_until_stored(sim, "grants/");
+    sim_worker_stop(sim, &sim->workers[1]);
+    sim_worker_start_at(sim, &sim->workers[1], sim->workers[0].address);
+    sim_run_until(sim, sim->now + 300);
+    assert_int_equal(sim->rares[SIM_RARE_SUPERSEDED], 1);
+    sim_worker_stop(sim, &sim->workers[0]); /* as it does when it hears of that */
+    story_ends_well(sim, 60000);
+}
+
+/* ---------------------------------------------------------------- liveness */
+
+/* The store was started again and has given the lease a longer time; the leader sleeps for twelve seconds of it. */
+static void a_leader_sleeps(struct sim *sim)
+{
+    sim_add_workers(sim, 2);
+    sim_add_clients(sim, 1);
+    sim_run_until(sim, 10000);
+    sim->store.lease_until = sim->now + 20000;
+    sim->replicas[0].process.frozen_until = sim->now + 12000;
+    sim_run_until(sim, 30000);
+    assert_int_equal(sim->rares[SIM_RARE_PAUSED_WITH_LEASE], 1);
+}
+
+static void a_leader_that_slept_gives_nobody_up(void **state)
+{
+    struct sim *sim = *state;
+
+    a_leader_sleeps(sim);
+    assert_string_equal(sim->violation, "");
+    assert_int_equal(sim->rares[SIM_RARE_WORKER_LOST], 0);
+}
+
+static void if_deadlines_did_not_move_it_would(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_LATENESS_IGNORED;
+    a_leader_sleeps(sim);
+    assert_non_null(strstr(sim->violation, "was given up"));
+}
+
+/* A leader that hears none of its workers, but the store, has lost itself rather than them. */
+static void a_leader_that_hears_nobody_brakes(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 4);
+    sim_add_clients(sim, 1);
+    sim_run_until(sim, 10000);
+    for (int i = 0; i < 4; i++) {
+        sim_cut(sim, SIM_NODE_WORKER(i), SIM_NODE_REPLICA(0), true /* one_way */, SIM_WORKER_TIMEOUT_MS + 3000);
+    }
+    sim_run_until(sim, 30000);
+    assert_true(sim->rares[SIM_RARE_BRAKE] > 0);
+    assert_int_equal(sim->rares[SIM_RARE_WORKER_LOST], 0);
+    assert_string_equal(sim->violation, "");
+}
+
+/* A reader hears what is missing; so does one that asks later. */
+static void the_end_says_what_was_lost(void **state)
+{
+    struct sim *sim = *state;
+
+    begin(sim, 2, 1, NUMBERS, false);
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, sim->now + 3000);
+    sim_worker_stop(sim, &sim->workers[0]);
+    story_ends_well(sim, 100000);
+    assert_non_null(strstr(sim->transcript, "finished, 1 workers and"));
+}
+
+/* Long after everybody has read repetition 0, and its record is gone, somebody wants to read it. */
+static void what_has_ended_is_never_run_again(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 1);
+    sim_add_clients(sim, 2);
+    story_plan(sim, 0, "digits", FEW, true);
+    story_plan(sim, 1, "digits", FEW, true);
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    sim_run_until(sim, 2000 * 1000);
+    assert_int_equal(count_stored(sim, "iterations/"), 0);
+    sim_kill_replica(sim, 0, 1000);
+    sim_client_start(sim, &sim->clients[1]);
+    story_ends_well(sim, sim->now + 20000);
+    assert_int_equal(count_stored(sim, "iterations/"), 0);
+    assert_non_null(strstr(sim->transcript, "client 1: repetition 0 has ended already"));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, story_setup, story_teardown)
+    const struct CMUnitTest tests[] = {
+        T(a_read_that_shows_nothing_settles_nothing),
+        T(settled_by_a_read_a_split_is_given_that_nobody_wrote_down),
+        T(a_deposed_leader_does_not_say_no),
+        T(what_is_decided_counts_before_it_is_committed),
+        T(decided_on_what_is_committed_one_split_goes_to_two),
+        T(a_paused_leader_captures_no_worker),
+        T(answering_before_it_knows_it_would),
+        T(an_isolated_leader_falls_silent),
+        T(what_a_dead_worker_had_in_its_hands_is_read_again),
+        T(if_read_were_finished_it_would_be_missing),
+        T(what_comes_back_after_the_end_gets_a_recovery_task),
+        T(with_nobody_left_the_next_worker_recovers),
+        T(a_split_that_kills_is_given_up),
+        T(with_ignore_errors_the_rest_is_read),
+        T(what_a_dead_reader_had_goes_to_another_one),
+        T(at_most_once_it_goes_to_nobody),
+        T(one_address_is_one_worker),
+        T(a_leader_that_slept_gives_nobody_up),
+        T(if_deadlines_did_not_move_it_would),
+        T(a_leader_that_hears_nobody_brakes),
+        T(the_end_says_what_was_lost),
+        T(what_has_ended_is_never_run_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
