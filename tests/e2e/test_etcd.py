@@ -135,6 +135,24 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
     assert there.state("check").returncode == 0
 
 
+def test_the_silence_of_etcd_is_nobodys_silence(make):
+    """Nothing that workers and clients say counts meanwhile; afterwards they are as alive as before."""
+    etcd, there = make(installation={"lease": "30s", "worker_timeout": "3s"})
+    reader = Reader(there, 400_000, rest=1000)
+    reader.wait_for(1000)
+    for i in range(3):
+        etcd.freeze(i)
+    there.dispatchers[0].wait_for("etcd does not answer")
+    time.sleep(4)  # longer than workers may be silent
+    for i in range(3):
+        etcd.thaw(i)
+    there.dispatchers[0].wait_for("etcd answers again")
+    reader.go.set()
+    reader.finish()
+    assert sum('"lost"' in line for line in there.state("get", "workers/").stdout.splitlines()) == 0
+    assert there.state("check").returncode == 0
+
+
 def test_a_watch_that_slept_through_a_compaction(make):
     etcd, there = make(installation={"dispatchers": 2, "lease": "10s"})
     leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define DEAF_HOLD_MS_MAX 2000
+
 /* The core cannot go on, or its changes cannot be committed: the state is loaded again, here or elsewhere. */
 static void give_up(struct mr_loop *l, const mr_error *why)
 {
@@ -35,6 +37,35 @@ static int add_changes(struct mr_loop *l, bool alone, uint64_t *batch, mr_error 
     return mr_member_add(l->member, writes, n, alone, batch, err);
 }
 
+void mr_loop_was_deaf(struct mr_loop *l, int64_t late_ms)
+{
+    int64_t hold_ms = 2 * l->opts.heartbeat_ms < DEAF_HOLD_MS_MAX ? 2 * l->opts.heartbeat_ms : DEAF_HOLD_MS_MAX;
+
+    l->late_ms += late_ms;
+    if (l->timer_ran) { /* Once: a loop that is always late still has to do what is due. */
+        l->timer_from_ms = l->now_ms + hold_ms;
+        l->timer_ran = false;
+    }
+}
+
+static bool is_stalled(const struct mr_loop *l)
+{
+    return mr_member_stalled_ms(l->member, l->now_ms) > MR_STALLED_MS;
+}
+
+/* While etcd is silent, heartbeats are refused: that time is nobody's silence. */
+static void watch_stall(struct mr_loop *l)
+{
+    if (!is_stalled(l)) {
+        if (l->refusing_since_ms != 0) {
+            mr_loop_was_deaf(l, l->now_ms - l->refusing_since_ms);
+        }
+        l->refusing_since_ms = 0;
+    } else if (l->refusing_since_ms == 0) {
+        l->refusing_since_ms = l->now_ms;
+    }
+}
+
 /* One command. @call (may be NULL) is answered through its effects; after a failure it still is the caller's. */
 static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, mr_error *err)
 {
@@ -42,6 +73,7 @@ static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, 
     uint64_t batch = 0;
     int rc;
 
+    watch_stall(l);
     in->now_ms = l->now_ms;
     in->wall_ms = mr_wall_ms();
     in->late_ms = l->late_ms;
@@ -285,6 +317,7 @@ static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
     int64_t stalled = mr_member_stalled_ms(l->member, l->now_ms);
     mr_error err;
 
+    watch_stall(l);
     if (mr_member_full(l->member) && call->method->writes) {
         (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE,
                                   "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
@@ -369,8 +402,23 @@ void mr_loop_timer(struct mr_loop *l)
 {
     struct mr_command in = {.kind = MR_COMMAND_TIMER};
 
-    if (l->serving && l->now_ms >= mr_core_next_timer(l->core) &&
-        mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS) {
+    if (!l->serving) {
+        return;
+    }
+    watch_stall(l);
+    if (mr_loop_timer_due(l) <= l->now_ms) {
+        l->timer_ran = true;
         run(l, &in, NULL);
     }
+}
+
+int64_t mr_loop_timer_due(const struct mr_loop *l)
+{
+    int64_t due;
+
+    if (!l->serving || is_stalled(l)) {
+        return INT64_MAX; /* Nothing new is decided; etcd's answer will be a turn. */
+    }
+    due = mr_core_next_timer(l->core);
+    return due > l->timer_from_ms ? due : l->timer_from_ms;
 }

@@ -65,8 +65,11 @@ struct mr_loop {
     struct mr_call **waiting_tail;
     size_t nwaiting;
 
-    int64_t now_ms;  /* of this turn */
-    int64_t late_ms; /* by which this turn was late; told to the core once */
+    int64_t now_ms;            /* of this turn */
+    int64_t late_ms;           /* by which this turn was late; told to the core once */
+    int64_t refusing_since_ms; /* etcd is silent and so are we, to heartbeats too; 0: no */
+    int64_t timer_from_ms;     /* messages first: the core's timer does not run before */
+    bool timer_ran;            /* since that was set */
     uint64_t tokens;
     bool resigning;      /* the core asks for it */
     int64_t resigned_ms; /* last did; 0: never */
@@ -102,6 +105,9 @@ void mr_loop_end_streams(struct mr_loop *l, const char *why);
 /* commands.c */
 void mr_loop_call(struct mr_loop *l, struct mr_call *call);
 void mr_loop_timer(struct mr_loop *l);
+int64_t mr_loop_timer_due(const struct mr_loop *l);
+/* The loop stood still, or was deaf: what was sent meanwhile is on its way, and is heard before anybody is judged. */
+void mr_loop_was_deaf(struct mr_loop *l, int64_t late_ms);
 void mr_loop_waiting(struct mr_loop *l); /* those that a new leader, or time, has settled */
 
 /* term.c: what the member tells */

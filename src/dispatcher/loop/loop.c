@@ -122,9 +122,9 @@ static int64_t next_due(const struct mr_loop *l)
 
     due = earlier(due, mr_member_due(l->member));
     due = earlier(due, mr_peer_due(l->peer));
-    if (l->serving) {
-        due = earlier(due, mr_core_next_timer(l->core));
-        due = l->followers.all != NULL ? earlier(due, l->beat_ms) : due;
+    due = earlier(due, mr_loop_timer_due(l));
+    if (l->serving && l->followers.all != NULL) {
+        due = earlier(due, l->beat_ms);
     }
     if (l->waiting != NULL) {
         due = earlier(due, l->waiting->arrived_ms + MR_WAITING_MS);
@@ -196,7 +196,7 @@ static void measure(struct mr_loop *l, int64_t waited_from_ms, int64_t due_ms)
 
     l->now_ms = now;
     if (late > 0) {
-        l->late_ms += late;
+        mr_loop_was_deaf(l, late);
         mr_log(MR_LOG_WARN, "the dispatcher was held up, moving deadlines", "ms", "%lld", (long long)late, NULL);
     }
 }

@@ -165,6 +165,9 @@ static int on_load_end(void *ctx, mr_error *err)
     }
     l->serving = true;
     l->late_ms = 0; /* Its timers have just been started. */
+    l->refusing_since_ms = 0;
+    l->timer_from_ms = 0;
+    l->timer_ran = true;
     mr_budget_init(&l->budget, l->opts.etcd_write_budget, MR_GRANT_MS, MR_GRANT_MS_MAX, mr_member_written(l->member),
                    l->now_ms);
     if (l->ndispatchers == 0) {
