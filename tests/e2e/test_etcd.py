@@ -196,6 +196,15 @@ def test_certificates_a_password_and_a_role_for_the_prefix_alone(make):
     assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
+def test_a_certificate_is_a_user(make):
+    etcd, there = make(n=1, tls=True, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
+    etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", "/millrace/prod/")
+    etcd.ctl("user", "add", "dispatcher", "--no-password")
+    etcd.ctl("user", "grant-role", "dispatcher", "millrace")
+    d = there.start_dispatcher(*[a for a in etcd.arguments if "user" not in a and "password" not in a])
+    d.wait_for("leading")
+
+
 def test_a_password_that_is_wrong_is_said_and_may_be_corrected(make):
     etcd, there = make(n=1, prefix="/millrace/prod/", installation={"dispatchers": 0, "workers": 0})
     with open(etcd.file("password"), "w") as f:

@@ -249,8 +249,16 @@ static void on_store(void *ctx, const struct mr_store_status *s)
 {
     struct mr_loop *l = ctx;
     int64_t quota = s->quota_bytes > 0 ? s->quota_bytes : l->opts.etcd_quota_bytes;
+    static const char *const broken[] = {"3.5.0", "3.5.1", "3.5.2"};
     bool filling = quota > 0 && s->size_bytes >= quota / 100 * STORE_WARN_PERCENT;
 
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0] && l->now_ms >= l->store_warn_ms; i++) {
+        if (strcmp(s->version, broken[i]) == 0) {
+            l->store_warn_ms = l->now_ms + STORE_WARN_EVERY_MS;
+            mr_log(MR_LOG_ERROR, "this version of etcd may lose data when a member crashes: replace it", "version",
+                   "%s", s->version, NULL);
+        }
+    }
     if (filling && l->now_ms >= l->store_warn_ms) {
         l->store_warn_ms = l->now_ms + STORE_WARN_EVERY_MS;
         mr_log(MR_LOG_WARN, "etcd's database fills up: at its quota it refuses all writes; compact and defragment it",
