@@ -246,6 +246,7 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     }
     c->task = mr_task_ref(t);
     c->session = s;
+    c->released_before = before == NULL && mr_task_has_released_locked(t, open->client);
     /* The first message may bring credit along. What it says was received was said by resume_from. */
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
                         err);
@@ -265,6 +266,11 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
                NULL);
         mr_conn_refuse(c->stream, c->worker, rc, err->message);
         return;
+    }
+    if (c->released_before) {
+        /* It may be attached again, or not know yet that it is not; then nobody would tell once more that it is gone.
+         */
+        mr_link_list_again(c->worker->link);
     }
     mr_rpc_stream_receive(c->stream);
     mr_task_pump(c->task);

@@ -69,6 +69,9 @@ bool mr_worker_begin_life(struct mr_worker *w);
 
 /* ---- tasks (task.c) ---- */
 
+#define MR_RELEASED_MAX 256 /* clients of a task that are remembered as gone */
+#define MR_RELEASED_ID_SIZE 33
+
 struct mr_task {
     TAILQ_ENTRY(mr_task) link; /* worker->lock */
     _Atomic unsigned refs;
@@ -91,6 +94,9 @@ struct mr_task {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
     mr_book *book;
+    char (*released)[MR_RELEASED_ID_SIZE]; /* the last clients that the dispatcher said are gone, MR_RELEASED_MAX of
+                                              them */
+    size_t nreleased;
     mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
     uint64_t spec_hash;
     bool cancelled;
@@ -109,6 +115,8 @@ void mr_task_changed_locked(struct mr_task *t);
 void mr_task_pump(struct mr_task *t);
 /* The dispatcher says that @client is gone. */
 void mr_task_release_client(struct mr_task *t, const char *client);
+/* Has the dispatcher said so? t->lock is held. */
+bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
 
 /* ---- connections (conn.c) ---- */
 
@@ -130,6 +138,7 @@ struct mr_conn {
     Millrace__ReadRequest *first; /* the message with `open` */
     struct mr_task *task;         /* worker->lock until it is set, once; then only read. A reference */
     mr_book_session *session;     /* task->lock; NULL: not attached (any more) */
+    bool released_before;         /* its client was said to be gone before this session; set when opened */
 };
 
 void mr_conn_unref(struct mr_conn *c);

@@ -49,7 +49,7 @@ struct mr_link {
     bool woken;
     bool registered;    /* at least once: what wait_registered waits for */
     bool must_register; /* anew */
-    bool incomplete;    /* a task of the list could not be started */
+    bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
     uint32_t heartbeat_ms;
     mr_control_watch *watch; /* the link thread's */
     uint64_t version;        /* of the task list; the watch's thread's */
@@ -312,8 +312,7 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         if (mr_task_start(w, a, &why) < 0) {
             mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", a->task_id,
                    "error", "%s", why.message, NULL);
-            MR_LOCK(&link->lock);
-            link->incomplete = true;
+            mr_link_list_again(link);
         }
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
@@ -610,6 +609,12 @@ static void *link_main(void *arg)
         next_ms = mr_now_ms() + link->heartbeat_ms;
     } while (wait_turn(link, next_ms, &again));
     return NULL;
+}
+
+void mr_link_list_again(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    link->incomplete = true;
 }
 
 void mr_link_wake(struct mr_link *link)

@@ -21,8 +21,9 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-#include <millrace/dataset.h> /* mr_free */
 #include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
 #include <string.h>
 
 /* When a pulled block is large enough. */
@@ -54,6 +55,7 @@ void mr_task_unref(struct mr_task *t)
     mr_free(t->job);
     mr_free(t->dataset);
     mr_free(t->splits);
+    mr_free(t->released);
     (void)pthread_cond_destroy(&t->changed);
     (void)pthread_mutex_destroy(&t->lock);
     mr_free(t);
@@ -116,11 +118,38 @@ static mr_rpc_stream *detach_locked(mr_book_session *s)
     return mr_rpc_stream_ref(c->stream);
 }
 
+bool mr_task_has_released_locked(const struct mr_task *t, const char *client)
+{
+    size_t n = t->nreleased < MR_RELEASED_MAX ? t->nreleased : MR_RELEASED_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(t->released[i], client) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without memory it is not remembered: a session of a client that is gone may then be kept for too long. */
+static void remember_released_locked(struct mr_task *t, const char *client)
+{
+    if (mr_task_has_released_locked(t, client) || strlen(client) >= MR_RELEASED_ID_SIZE) {
+        return;
+    }
+    if (t->released == NULL) {
+        t->released = mr_calloc(MR_RELEASED_MAX, sizeof *t->released);
+    }
+    if (t->released != NULL) {
+        (void)snprintf(t->released[t->nreleased++ % MR_RELEASED_MAX], MR_RELEASED_ID_SIZE, "%s", client);
+    }
+}
+
 void mr_task_release_client(struct mr_task *t, const char *client)
 {
     mr_rpc_stream *stream = NULL;
 
     mr_mutex_lock(&t->lock);
+    remember_released_locked(t, client);
     mr_book_session *s = mr_book_find(t->book, client);
     if (s != NULL) {
         stream = detach_locked(s);

@@ -348,6 +348,31 @@ static void what_a_dead_client_had_not_returned_is_given_to_another(void **state
     fake_client_free(b);
 }
 
+/* It hears only later that it is gone, begins anew, and dies. The worker was told already, and asks again. */
+static void what_a_client_takes_after_its_release_is_given_to_another(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+
+    fake_assign_at_least_once(f->d, "t1", "range", N, 37);
+    struct fake_client *a = open_client(f, "t1", "a", 0, 100);
+    receive(a, 100);
+    fake_release_client(f->d, "a");
+    while (fake_client_next(a, &m)) { /* the worker ends it */
+        mr_frame_content_free(&m);
+    }
+    fake_client_free(a);
+    a = open_client(f, "t1", "a", 0, 50);
+    receive(a, 50);
+    fake_client_free(a);
+    struct fake_client *b = open_client(f, "t1", "b", 0, 2);
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    fake_client_free(b);
+}
+
 /* The task ends for nobody while one client still has elements in its hands. */
 static void the_end_waits_for_what_another_client_has_not_returned(void **state)
 {
@@ -653,6 +678,7 @@ int main(void)
         TEST(splits_are_asked_for_until_the_end),
         TEST(grants_are_finished_when_all_of_them_was_returned),
         TEST(what_a_dead_client_had_not_returned_is_given_to_another),
+        TEST(what_a_client_takes_after_its_release_is_given_to_another),
         TEST(the_end_waits_for_what_another_client_has_not_returned),
         TEST(two_tasks_of_one_iteration_are_apart),
         TEST(a_worker_that_stops_finishes_nothing),
