@@ -201,7 +201,7 @@ def test_a_certificate_is_a_user(make):
     etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", "/millrace/prod/")
     etcd.ctl("user", "add", "dispatcher", "--no-password")
     etcd.ctl("user", "grant-role", "dispatcher", "millrace")
-    d = there.start_dispatcher(*[a for a in etcd.arguments if "user" not in a and "password" not in a])
+    d = there.start_dispatcher(*[a for a in etcd.arguments if not a.startswith(("--etcd-user", "--etcd-password"))])
     d.wait_for("leading")
 
 
