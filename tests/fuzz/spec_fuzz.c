@@ -37,19 +37,28 @@ static void use(const mr_spec *spec)
     }
 }
 
-/* The structure alone, with as many leaves as it says. */
+/* The structure alone, with as many leaves as it says: numbers, or strings, which may be datasets. */
 static void as_structure(const uint8_t *data, size_t size)
 {
-    static const struct mr_leaf_spec leaves[64] = {
-        [0 ... 63] = {.dtype = MR_INT32},
+    static const struct mr_leaf_spec tables[2][64] = {
+        {[0 ... 63] = {.dtype = MR_INT32}},
+        {[0 ... 63] = {.dtype = MR_STRING}},
     };
     char *text = strndup((const char *)data, size);
 
     for (size_t n = 0; text != NULL && n < 64; n = n == 4 ? 64 : n + 1) {
-        mr_spec *spec;
+        for (size_t t = 0; t < 2; t++) {
+            mr_spec *spec;
+            mr_spec *datasets;
 
-        if (mr_spec_new(leaves, n, text, &spec, NULL) == MR_OK) {
+            if (mr_spec_new(tables[t], n, text, &spec, NULL) != MR_OK) {
+                continue;
+            }
             use(spec);
+            if (mr_spec_of_datasets(spec, &datasets, NULL) == MR_OK) {
+                use(datasets);
+                mr_spec_unref(datasets);
+            }
             mr_spec_unref(spec);
         }
     }

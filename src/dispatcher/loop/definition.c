@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "dataset/operator.h"
 #include "engine/engine.h"
 #include "millrace/dataset.pb-c.h"
 
@@ -164,6 +165,9 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
         return mr_error_nomem(err);
     }
     rc = mr_dataset_parse(bytes, size, &ds, err);
+    if (rc >= 0) {
+        rc = mr_infer_no_datasets(mr_dataset_spec(ds), err); /* which could not be sent */
+    }
     if (rc >= 0) {
         rc = describe(ds, d, err);
     }

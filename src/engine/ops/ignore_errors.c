@@ -2,8 +2,8 @@
  * ignore_errors: elements that cannot be made are left out.
  *
  * What says something about an element or a file is dropped. What says something about this process or the service
- * (memory, a lost connection, a fault of ours) is passed on: dropping it would lose elements that are fine, and the
- * next pull may well meet it again.
+ * (memory, a lost connection, a read that has failed, a fault of ours) is passed on: dropping it would lose elements
+ * that are fine, and the next pull may well meet it again.
  */
 #include "base/log.h"
 #include "engine/ops/ops.h"
@@ -18,8 +18,11 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-static bool is_about_data(int rc)
+static bool is_about_data(int rc, const mr_error *err)
 {
+    if ((err->traits & MR_PERMANENT) != 0) {
+        return false;
+    }
     return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
            rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
 }
@@ -36,7 +39,7 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
         if (rc >= MR_OK) {
             return rc;
         }
-        if (!is_about_data(rc)) {
+        if (!is_about_data(rc, &failure)) {
             if (err != NULL) {
                 *err = failure;
             }

@@ -64,6 +64,7 @@ enum mr_trait {
     MR_RETRYABLE = 1u << 0,     /* The same call may succeed later. */
     MR_MAYBE_APPLIED = 1u << 1, /* It may have happened: repeat it with the same identity, or ask. */
     MR_FENCED = 1u << 2,        /* The caller was replaced. */
+    MR_PERMANENT = 1u << 3,     /* Going on gives the same error again: nothing more comes of this. */
 };
 
 #define MR_ERROR_MESSAGE_SIZE 248

@@ -1,0 +1,56 @@
+"""Operators beyond the basic ones on workers: buckets of text, windows on either side of distribute."""
+
+import numpy as np
+import pytest
+
+import millrace as mr
+
+Dataset = mr.Dataset
+
+
+def test_lines_become_buckets_of_ids_on_two_workers(make_cluster, tmp_path):
+    cluster = make_cluster(workers=2)
+    random = np.random.default_rng(5)
+    vocabulary = [f"w{i}" for i in range(50)]
+    texts, files = [], []
+    for f in range(6):
+        lines = [" ".join(random.choice(vocabulary, random.integers(1, 12))) for _ in range(40)]
+        files.append(str(tmp_path / f"{f}.txt"))
+        with open(files[-1], "w") as out:
+            out.write("".join(line + "\r\n" for line in lines))
+        texts += lines
+    table = mr.lookup.StaticVocabularyTable(
+        mr.lookup.KeyValueTensorInitializer(vocabulary, np.arange(50, dtype=np.int64)), 1)
+    ds = (mr.TextLineDataset(Dataset.from_tensor_slices(files))
+          .map(lambda line: table.lookup(mr.strings.split(line)) + 1)
+          .bucket_by_sequence_length(mr.size, [4, 8], [3, 3, 3])
+          .apply(cluster.distribute("distributed_epoch")))
+    got = []
+    for batch in ds:
+        lengths = (batch != 0).sum(axis=1)
+        assert batch.shape[0] <= 3 and batch.shape[1] == lengths.max()
+        assert len({int(n >= 4) + int(n >= 8) for n in lengths}) == 1  # one bucket in each batch
+        got += [" ".join(vocabulary[v - 1] for v in row if v) for row in batch]
+    assert sorted(got) == sorted(texts)
+
+
+def test_windows_stay_on_their_side(cluster):
+    windows = Dataset.range(20).window(4, 2, drop_remainder=True)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="is a dataset"):
+        mr.service.register_dataset(cluster.service, windows)
+    there = windows.flat_map(lambda w: w.batch(4)).apply(cluster.distribute())
+    want = [list(range(k, k + 4)) for k in range(0, 17, 2)]
+    assert [x.tolist() for x in there] == want
+    here = Dataset.range(20).apply(cluster.distribute()).window(4, 2, drop_remainder=True).flat_map(lambda w: w.batch(4))
+    assert [x.tolist() for x in here] == want
+
+
+def test_errors_are_left_out_on_workers_and_raised_where_they_are_not(cluster):
+    ds = Dataset.range(10).map(lambda x: 10 // (5 - x))
+    want = [10 // (5 - x) for x in range(10) if x != 5]
+    assert list(ds.ignore_errors().apply(cluster.distribute())) == want
+    got = []
+    with pytest.raises(mr.errors.InvalidArgumentError, match="zero"):
+        for x in ds.apply(cluster.distribute()).ignore_errors():
+            got.append(int(x))
+    assert got == want[:5]
