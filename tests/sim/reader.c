@@ -80,8 +80,10 @@ static struct sim_link *add_link(struct sim_client *client, const Millrace__Task
 
 void sim_reader_update(struct sim *sim, struct sim_client *client, const Millrace__ClientUpdate *update)
 {
+    bool all = update->follows == 0 || update->finished; /* what it does not name is over */
+
     for (size_t i = 0; i < client->nlinks; i++) {
-        client->links[i].closed = true;
+        client->links[i].closed = client->links[i].closed || all;
     }
     for (size_t i = 0; i < update->n_tasks; i++) {
         const Millrace__TaskInfo *info = update->tasks[i];

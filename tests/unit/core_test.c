@@ -250,6 +250,13 @@ static void each_worker_has_a_task_of_each_open_iteration(void **state)
     assert_false(watch_client(t, "c1", iteration)->finished);
     table_take_over(t);
     assert_int_equal(watch_client(t, "c1", iteration)->n_tasks, 2);
+    uint64_t version = watch_client(t, "c1", iteration)->version;
+
+    add_worker(t, "w3", "c:1"); /* what changes follows on the list of the new leader, too */
+    update = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+    assert_true(version > 0);
+    assert_int_equal(update->follows, version);
+    end_task(t, "w3", task_of(iteration, "w3", 1), 0, NULL);
     assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
     end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL);
     assert_true(watch_client(t, "c1", iteration)->finished);

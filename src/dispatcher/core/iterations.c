@@ -74,6 +74,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrac
     it->rec = rec;
     it->job = job;
     it->alarm.kind = MR_ALARM_ITERATION;
+    it->version = ++core->versions; /* 0 would be "complete" to those who hear what follows on it */
     it->since = core->now;
     if (!mr_stamp_parse(rec->id, &it->id.at) ||
         (rec->losses_counted_to[0] != '\0' && !mr_stamp_parse(rec->losses_counted_to, &it->losses_counted_to))) {
