@@ -94,9 +94,16 @@ static void source_init(struct source *s, const mr_dataset *ds, uint64_t size, u
     CHECK_OK(mr_dataset_providers(ds, s->splits, PROVIDERS_MAX, &s->providers, e));
 }
 
-/* The pipeline was told that there is no more of anything. */
-static bool all_read(const struct source *s)
+static uint32_t grants_so_far(struct source *s)
 {
+    MR_LOCK(&s->lock);
+    return s->grants;
+}
+
+/* The pipeline was told that there is no more of anything. */
+static bool all_read(struct source *s)
+{
+    MR_LOCK(&s->lock);
     for (size_t i = 0; i < s->providers; i++) {
         if (!s->told_end[i]) {
             return false;
@@ -130,7 +137,7 @@ static void begin(struct run *r, mr_dataset *ds, uint64_t size, uint32_t exchang
 /* Up to @most lines in blocks of up to @rows. All blocks are held. */
 static void advance(struct run *r, const char *name, uint32_t rows, size_t most)
 {
-    while (!r->ended && r->lines.n < most && r->source.grants < GRANTS_MAX) {
+    while (!r->ended && r->lines.n < most && grants_so_far(&r->source) < GRANTS_MAX) {
         struct mr_want want = {.rows_max = most - r->lines.n < rows ? (uint32_t)(most - r->lines.n) : rows};
         mr_block *block = NULL;
         mr_error err = {0};
@@ -311,7 +318,8 @@ bool check_grants(const char *name, mr_dataset *ds, size_t most, bool unlike)
         begin(&r, ds, size, NO_GRANT, 1);
         advance(&r, name, 1, most);
         uint64_t held = mr_marks_held(r.source.marks);
-        uint32_t grants = r.source.grants < MR_MARKS_MAX - 1 ? r.source.grants : MR_MARKS_MAX - 1;
+        uint32_t grants = grants_so_far(&r.source);
+        grants = grants < MR_MARKS_MAX - 1 ? grants : MR_MARKS_MAX - 1;
         for (uint32_t g = 0; g < grants && !unlike; g++) {
             exchange_one(name, ds, &r, held, g, most, influence);
         }
