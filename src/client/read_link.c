@@ -94,7 +94,6 @@ static bool is_listed(const struct mr_read_task *t, const Millrace__ClientUpdate
 static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
 {
     struct mr_read_task *t;
-    mr_error err;
 
     r->finished = true;
     TAILQ_FOREACH(t, &r->tasks, link)
@@ -105,8 +104,7 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
         return;
     }
     if (end->error_code < 0) {
-        (void)mr_error_set(&err, end->error_code, "%s", end->error);
-        mr_reader_fail_locked(r, &err);
+        (void)mr_error_set(&r->end_err, end->error_code, "%s", end->error);
     }
     mr_read_end_take(&r->end, end);
 }

@@ -101,6 +101,9 @@ static int end_locked(mr_reader *r, mr_error *err)
     bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
     char what[160];
 
+    if (r->end_err.code < 0 && !r->failed) {
+        mr_reader_fail_locked(r, &r->end_err);
+    }
     if (!r->told_end) {
         r->told_end = true;
         if (r->opts.losses != NULL) {
@@ -111,7 +114,7 @@ static int end_locked(mr_reader *r, mr_error *err)
             mr_log(MR_LOG_WARN, incomplete ? "a read ended with elements missing" : "a read ended after losses", "job",
                    "%s", r->job_id, "what", "%s", what, NULL);
         }
-        if (incomplete && r->opts.on_loss == MR_ON_LOSS_ERROR) {
+        if (incomplete && r->opts.on_loss == MR_ON_LOSS_ERROR && !r->failed) {
             (void)mr_error_set(&r->err, MR_EDATALOSS, "the read of job %s ended with elements missing: %s", r->job_id,
                                what);
             r->failed = true;

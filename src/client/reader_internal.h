@@ -78,6 +78,7 @@ struct mr_reader {
     uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
+    mr_error end_err;       /* ... and why it failed, if it did: said after the elements that came */
     bool told_end;          /* ... and was told of: in the tally, in the log */
     bool failed;
     bool reached; /* some worker sent something */

@@ -60,6 +60,12 @@ def pid_gone(pid):
         return True
 
 
+def is_waiting(pid):
+    """Whether the main thread of process @pid sleeps: it waits for something."""
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
 def run_state(etcd, cluster, *words):
     """millrace state ..., on the keys of a cluster; None: what @words say."""
     arguments = [f"--etcd-endpoints={etcd.endpoint}"] if etcd is not None else []
@@ -72,6 +78,7 @@ class Etcd:
     def __init__(self, directory):
         port, peer = free_port(), free_port()
         self.endpoint = f"127.0.0.1:{port}"
+        self.clusters = []  # of the running test
         self._log = open(directory / "etcd.log", "wb")
         self.process = subprocess.Popen(
             ["etcd", "--name", "test", "--data-dir", str(directory / "data"),
@@ -90,6 +97,19 @@ class Etcd:
         except OSError:
             return False
 
+    def dispatcher_config(self, cluster, **arguments):
+        """A DispatcherConfig whose state is here; it is judged at the end of the test."""
+        self.clusters.append(cluster)
+        return mr.service.DispatcherConfig(etcd_endpoints=self.endpoint, cluster=cluster, **arguments)
+
+    def judge(self):
+        """Whatever the test has done, killed or cut off: what it leaves behind is sound."""
+        clusters, self.clusters = self.clusters, []
+        for cluster in clusters:
+            done = run_state(self, cluster, "check")
+            if done.returncode not in (0, _NO_STATE):
+                pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
+
     def stop(self):
         self.process.kill()
         self.process.wait()
@@ -97,12 +117,18 @@ class Etcd:
 
 
 @pytest.fixture(scope="session")
-def etcd(tmp_path_factory):
+def etcd_of_session(tmp_path_factory):
     if shutil.which("etcd") is None:
         pytest.skip("SKIPPED ALOUD: there is no etcd here; the service is not tested")
     server = Etcd(tmp_path_factory.mktemp("etcd"))
     yield server
     server.stop()
+
+
+@pytest.fixture
+def etcd(etcd_of_session):
+    yield etcd_of_session
+    etcd_of_session.judge()
 
 
 class Cluster:
@@ -111,7 +137,7 @@ class Cluster:
     def __init__(self, etcd, **dispatcher):
         self.name = "t-" + uuid.uuid4().hex[:12]
         dispatcher.setdefault("lease_ttl_s", 3)  # a lone dispatcher that was killed leads again when its lease is over
-        self._config = mr.service.DispatcherConfig(etcd_endpoints=etcd.endpoint, cluster=self.name, **dispatcher)
+        self._config = etcd.dispatcher_config(self.name, **dispatcher)
         self.dispatchers = []
         self.workers = []
 
@@ -181,11 +207,6 @@ def make_cluster(etcd):
     yield make
     for cluster in made:
         cluster.close()
-    # Whatever a test has done, killed or cut off: what it leaves in etcd is sound.
-    for cluster in made:
-        done = run_state(etcd, cluster.name, "check")
-        if done.returncode not in (0, _NO_STATE):
-            pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 
 
 @pytest.fixture

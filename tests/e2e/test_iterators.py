@@ -8,13 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 import weakref
 
 import numpy as np
 import pytest
 
 import millrace as mr
+from conftest import is_waiting, wait_until
 
 Dataset = mr.Dataset
 
@@ -210,7 +210,7 @@ def test_ctrl_c_works_in_a_blocked_read(tmp_path):
     """))
     child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "reading\n"
-    time.sleep(0.3)  # give it the chance to block; the test holds either way
+    wait_until(lambda: is_waiting(child.pid), "the child waits")
     child.send_signal(signal.SIGINT)
     assert child.stdout.readline() == "interrupted\n"
     assert child.wait(20) == 7

@@ -1,6 +1,7 @@
 """Dispatchers and workers that stop, restart, come late or never; what is said, and that nothing is lost or hangs."""
 
 import collections
+import dataclasses
 import itertools
 import os
 import signal
@@ -8,12 +9,11 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 
 import millrace as mr
-from conftest import free_port, pid_gone, wait_until
+from conftest import free_port, is_waiting, pid_gone, wait_until
 
 Dataset = mr.Dataset
 
@@ -112,8 +112,7 @@ def test_a_client_waits_for_servers_that_come_later(etcd):
     started = []
 
     def start():
-        started.append(mr.service.DispatchServer(mr.service.DispatcherConfig(
-            port=port, etcd_endpoints=etcd.endpoint, cluster=f"late-{port}")))
+        started.append(mr.service.DispatchServer(etcd.dispatcher_config(f"late-{port}", port=port)))
         started.append(mr.service.WorkerServer(mr.service.WorkerConfig(f"127.0.0.1:{port}")))
 
     timer = threading.Timer(0.5, start)
@@ -134,6 +133,28 @@ def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
     cluster.start_worker()
     got = collections.Counter(head + [int(x) for x in it])
     assert got == collections.Counter({i: 2 for i in range(n)})
+
+
+@pytest.mark.parametrize("where", ["same port", "another port"])
+@pytest.mark.parametrize("dispatcher", ["stays", "restarts"])
+def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispatcher):
+    cluster = make_cluster(worker_timeout_ms=2000)
+    n = 20000
+    it = iter(Dataset.range(n).apply(cluster.distribute()))
+    head = [int(x) for x in itertools.islice(it, 50)]
+    assert head == list(range(50))
+    if dispatcher == "restarts":
+        cluster.restart_dispatcher()
+    if where == "same port":
+        cluster.restart_worker()
+    else:
+        cluster.workers[0].kill()
+        cluster.start_worker()
+    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):  # the rest of the first copy
+        rest = [int(x) for x in it]
+    again = rest.index(0)
+    assert rest[:again] == list(range(50, 50 + again))  # what was on its way
+    assert rest[again:] == list(range(n))
 
 
 def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
@@ -275,7 +296,7 @@ def test_ctrl_c_on_the_terminal_does_not_reach_the_servers(cluster):
 
 
 def test_the_life_of_a_server(etcd):
-    config = mr.service.DispatcherConfig(etcd_endpoints=[etcd.endpoint], cluster="life")
+    config = dataclasses.replace(etcd.dispatcher_config("life"), etcd_endpoints=[etcd.endpoint])
     server = mr.service.DispatchServer(config, start=False)
     with pytest.raises(mr.errors.FailedPreconditionError):
         server.address
@@ -291,10 +312,10 @@ def test_the_life_of_a_server(etcd):
 
 
 def test_a_server_that_cannot_start_says_so(etcd):
-    with mr.service.DispatchServer(mr.service.DispatcherConfig(etcd_endpoints=etcd.endpoint, cluster="busy")) as server:
+    with mr.service.DispatchServer(etcd.dispatcher_config("busy")) as server:
         port = int(server.address.rsplit(":", 1)[1])
         with pytest.raises(mr.errors.MillraceError, match="dispatcher"):
-            mr.service.DispatchServer(mr.service.DispatcherConfig(port=port, etcd_endpoints=etcd.endpoint, cluster="busy"))
+            mr.service.DispatchServer(etcd.dispatcher_config("busy", port=port))
 
 
 def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
@@ -315,7 +336,7 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
     assert child.stdout.readline() == "reading\n"
     os.kill(cluster.workers[0].pid, signal.SIGSTOP)
     try:
-        time.sleep(0.5)  # let it run dry; the test holds either way
+        wait_until(lambda: is_waiting(child.pid), "the reader has run dry")
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
         assert child.wait(30) == 0

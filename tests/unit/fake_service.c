@@ -259,6 +259,7 @@ static void watch_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err
         d->watcher_busy[i] = false;
         d->watcher_stale[i] = false;
     }
+    (void)pthread_cond_broadcast(&d->changed);
     mr_rpc_stream_unref(s);
 }
 

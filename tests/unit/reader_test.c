@@ -331,6 +331,37 @@ static void what_an_iteration_fails_with_is_told(void **state)
     assert_non_null(strstr(err.message, "the iteration failed"));
 }
 
+/* The dispatcher may be faster than the application: what came is taken first. */
+static void an_iteration_fails_after_the_elements_that_came(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+    mr_error err;
+
+    add_workers(f, 1, 2);
+    open_reader(f, 0);
+    pull_n(f, 1);
+    mr_mutex_lock(&w->lock);
+    while (w->received < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&w->lock);
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].ended = true;
+    f->d.finished = true;
+    f->d.error_code = MR_EDATALOSS;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    mr_mutex_lock(&f->d.lock);
+    while (f->d.watchers[0] != NULL) { /* closed when the end was told */
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->d.lock);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_int_equal(f->count, 2);
+}
+
 static void elements_of_another_spec_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -787,6 +818,7 @@ int main(int argc, char **argv)
         TEST(a_lost_goodbye_is_said_again),
         TEST(what_a_pipeline_fails_with_comes_after_its_elements),
         TEST(what_an_iteration_fails_with_is_told),
+        TEST(an_iteration_fails_after_the_elements_that_came),
         TEST(elements_of_another_spec_are_refused),
         TEST(a_worker_that_moved_is_asked_again),
         TEST(a_lost_worker_does_not_hold_up_the_end),
