@@ -19,7 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The longest pause between two rounds. */
+/* The first pause between two rounds, since a leader that goes hands over within milliseconds; and the longest. */
+#define PAUSE_MS_FIRST 10
 #define PAUSE_MS_MAX 1000
 #define PAUSE_MS_MAX_ALONE 250
 
@@ -149,7 +150,7 @@ int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s)
     s->tried_leader = false;
     s->heard = false;
     forget_old_locked(c);
-    return mr_backoff_ms(s->rounds++, 50, pause_ms_max, mr_rng_next(&c->rng));
+    return mr_backoff_ms(s->rounds++, PAUSE_MS_FIRST, pause_ms_max, mr_rng_next(&c->rng));
 }
 
 /* ---- headers ---- */
