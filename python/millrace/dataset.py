@@ -311,6 +311,16 @@ class Dataset:
         """The first @count elements (-1: all)."""
         return _apply("take", [self], _number(AttrTable(), "count", count))
 
+    def cache(self, filename="", name=None):
+        """
+        The elements of the first complete pass, kept in memory for the passes after it: for all iterators over this object,
+        on a worker for each task. A pass that ends early keeps nothing.
+        """
+        if isinstance(filename, Tensor) or filename not in ("", b""):
+            raise errors.UnimplementedError("Dataset.cache in a file is not built: write TFRecord files with "
+                                            "mr.io.TFRecordWriter, or keep the elements in memory")
+        return _apply("cache", [self])
+
     def take_while(self, predicate, name=None):
         """The elements before the first for which @predicate does not hold."""
         fn, returned = self._trace(predicate, "take_while")
@@ -443,7 +453,6 @@ class Dataset:
 
     # ---- not built ----
 
-    cache = _absent("cache", "datasets are read again in each pass")
     ragged_batch = _absent("ragged_batch", "use padded_batch")
     reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")
     rejection_resample = _absent("rejection_resample", "filter by class and concatenate, or choose outside")

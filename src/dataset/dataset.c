@@ -29,6 +29,9 @@ void mr_dataset_unref(mr_dataset *ds)
     mr_free(ds->functions);
     mr_attrs_free(ds->attrs, ds->nattrs);
     mr_spec_unref(ds->spec);
+    if (ds->op != NULL && ds->op->release != NULL) {
+        ds->op->release(atomic_load(&ds->kept));
+    }
     mr_free(ds);
 }
 
@@ -329,6 +332,7 @@ int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs, 
     atomic_init(&ds->refs, 1);
     atomic_init(&ds->opened, 0);
     atomic_init(&ds->reads, 0);
+    atomic_init(&ds->kept, NULL);
     ds->op = found;
     ds->ninputs = ninputs;
     ds->nfunctions = nfunctions;

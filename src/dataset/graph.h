@@ -46,6 +46,8 @@ struct mr_dataset {
     atomic_uint_least64_t opened;
     /* Reads of the service opened over this node, as a root or below one: the next one's repetition of its job. */
     atomic_uint_least64_t reads;
+    /* What iterators over this object leave to those after them (cache); freed by op->release(). */
+    _Atomic(void *) kept;
 };
 
 enum mr_fn_value_kind {

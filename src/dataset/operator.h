@@ -62,6 +62,7 @@ struct mr_operator {
     const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
     /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in front. */
     int (*infer)(struct mr_infer *in, mr_error *err);
+    void (*release)(void *kept); /* of a dataset that goes (mr_dataset.kept); NULL: nothing is kept */
     const struct mr_op_run *run;
 };
 

@@ -19,6 +19,8 @@ struct mr_env_entry {
     struct mr_expansion expansion;
 };
 
+static atomic_uint_least64_t serials;
+
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err)
 {
     *env = (struct mr_env){0};
@@ -28,6 +30,7 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     atomic_init(&env->open_nodes, 0);
     env->seed = opts->seed != 0 ? opts->seed : mr_random_u64();
     env->epoch = opts->epoch;
+    env->serial = atomic_fetch_add(&serials, 1) + 1;
     env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
     env->budget_bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
     if (opts->external != NULL) {

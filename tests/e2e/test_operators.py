@@ -426,3 +426,66 @@ def test_shard_enumerate_unique_counter():
         list(Dataset.range(1 << 20).unique().with_options(options))
     assert values(Dataset.counter().take(3)) == [0, 1, 2] and values(Dataset.counter(5, -2).take(3)) == [5, 3, 1]
     assert Dataset.counter(dtype=mr.int32).element_spec.dtype == mr.int32
+
+
+# ---- cache ----
+
+
+def test_cache_keeps_the_first_complete_pass():
+    ds = Dataset.range(20).shuffle(20).cache()
+    it = iter(ds)
+    part = [next(it) for _ in range(5)]
+    it.close()
+    first = values(ds)
+    assert sorted(first) == list(range(20)) and first[:5] != part  # what was not read to the end is not kept
+    assert values(ds) == first and values(ds.repeat(2)) == first * 2
+    assert values(ds.map(lambda x: x).take(3)) == first[:3]
+    assert len(ds) == 20
+    shuffled = Dataset.range(20).shuffle(20).cache().repeat(3)
+    got = values(shuffled)
+    assert got[:20] == got[20:40] == got[40:]
+    reshuffled = values(Dataset.range(20).cache().shuffle(20).repeat(2))
+    assert reshuffled[:20] != reshuffled[20:]
+
+
+def test_cache_of_files_outlives_them(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("a\nb\n")
+    ds = mr.TextLineDataset(str(path)).cache()
+    assert values(ds) == [b"a", b"b"]
+    path.unlink()
+    assert values(ds) == [b"a", b"b"]
+    with pytest.raises(mr.errors.NotFoundError):
+        values(pickle.loads(pickle.dumps(ds)))  # another object has nothing
+
+
+@pytest.mark.parametrize("cut", [0, 3, 10, 13, 20, 24, 30])
+def test_cache_keeps_the_place_while_it_is_written_and_read(cut):
+    def make():
+        return Dataset.range(10).shuffle(10).map(lambda x: (x, mr.strings.as_string(x))).cache().repeat(3)
+    it = iter(make())
+    first = [next(it) for _ in range(cut)]
+    state = it.get_state()
+    want = first + list(it)
+    other = iter(make())  # another object: everything comes from the state
+    other.set_state(state)
+    assert first + list(other) == want and want[:10] == want[10:20] == want[20:]
+    again = make()
+    list(again)
+    same = iter(again)  # a complete pass is kept already, in another order: later passes may be that one's
+    same.set_state(state)
+    got = first + list(same)
+    assert all(sorted(got[k:k + 10]) == sorted(want[:10]) for k in (0, 10, 20))
+
+
+def test_cache_is_on_the_memory_budget_and_refuses_files():
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 16
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"cache.*elements hold.*bytes.*budget"):
+        list(Dataset.range(1 << 20).cache().with_options(options))
+    with pytest.raises(mr.errors.UnimplementedError, match="file"):
+        Dataset.range(3).cache("/tmp/x")
+    with pytest.raises(mr.errors.InvalidArgumentError, match="is a dataset"):
+        Dataset.range(3).window(2).cache()
+    inside = Dataset.range(4).flat_map(lambda n: Dataset.range(n).cache())
+    assert values(inside) == [0, 0, 1, 0, 1, 2] == values(inside)

@@ -28,6 +28,7 @@ struct pipeline {
     mr_dataset *(*make)(void);
     size_t most; /* elements to look at, for endless ones; 0: all */
     bool any_order;
+    bool kept;     /* elements of a later pass descend from nothing: an earlier one has accounted for them */
     bool by_value; /* which elements are put together depends on their values */
 };
 
@@ -574,6 +575,18 @@ static mr_dataset *p_unique_strings(void)
                 NULL, 0, NULL);
 }
 
+static mr_dataset *p_cache(void)
+{
+    return make("cache", p_shuffle_vectors(), NULL, NULL, 0, NULL);
+}
+
+static mr_dataset *p_cache_twice(void)
+{
+    mr_dataset *ds = make_one("shuffle", map_of(make_range(0, 25, 1), fn_text, 0, true), "buffer_size", 7);
+
+    return make_one("take", make_one("repeat", make("cache", ds, NULL, NULL, 0, NULL), "count", 3), "count", 60);
+}
+
 static mr_dataset *p_text_line(void)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
@@ -653,6 +666,8 @@ static const struct pipeline pipelines[] = {
     {.name = "unbatch of batches", .make = p_unbatch_batches},
     {.name = "unique", .make = p_unique, .by_value = true},
     {.name = "unique strings", .make = p_unique_strings, .by_value = true},
+    {.name = "cache", .make = p_cache},
+    {.name = "cache, read again", .make = p_cache_twice, .kept = true},
     {.name = "text_line", .make = p_text_line},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
@@ -969,8 +984,8 @@ static void splits_are_followed_to_their_end(void **state)
     for (size_t i = 0; i < PIPELINES; i++) {
         mr_dataset *ds = pipelines[i].make();
 
-        followed[i] =
-            check_grants(pipelines[i].name, ds, pipelines[i].most, pipelines[i].any_order || pipelines[i].by_value);
+        followed[i] = !pipelines[i].kept && check_grants(pipelines[i].name, ds, pipelines[i].most,
+                                                         pipelines[i].any_order || pipelines[i].by_value);
         mr_dataset_unref(ds);
     }
     for (size_t i = 0; i < n; i++) {

@@ -14,6 +14,7 @@
 #include <string.h>
 
 extern const struct mr_operator mr_operator_batch;
+extern const struct mr_operator mr_operator_cache;
 extern const struct mr_operator mr_operator_concatenate;
 extern const struct mr_operator mr_operator_distribute;
 extern const struct mr_operator mr_operator_elements_of;

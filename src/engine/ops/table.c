@@ -3,6 +3,7 @@
 /* Sorted by name. */
 static const struct mr_operator *const table[] = {
     &mr_operator_batch,
+    &mr_operator_cache,
     &mr_operator_concatenate,
     &mr_operator_distribute,
     &mr_operator_elements_of,

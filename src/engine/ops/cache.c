@@ -1,0 +1,310 @@
+/*
+ * cache: the elements of the first complete pass, kept in memory for the passes after it.
+ *
+ * What is kept belongs to the dataset object (struct mr_dataset.kept): all iterators over it share it, and it goes with
+ * it. A pass that ends early leaves nothing. Each iterator that holds the elements has them on its memory budget.
+ * Inside of functions nothing is shared: there the dataset is another one for each element. A pass over splits is one
+ * reader's part: it is kept for the passes of that engine iterator only.
+ *
+ * Kept elements descend from nothing: the pass that read them has accounted for that.
+ */
+#include "base/sync.h"
+#include "engine/gather.h"
+#include "engine/ops/ops.h"
+
+/* A block that holds so many times its own bytes is copied. */
+#define PINNED_FACTOR 2u
+
+/* The elements of a complete pass. */
+struct kept {
+    pthread_mutex_t lock;
+    bool complete;         /* guarded by lock */
+    uint64_t owner;        /* guarded by lock: of the engine iterator that it is for; 0: for all */
+    struct mr_gather rows; /* guarded by lock */
+};
+
+struct cache_iter {
+    struct mr_op_iter head;
+    struct mr_op_iter *input; /* NULL: from what was kept */
+    struct mr_gather rows;    /* all so far, or all there are */
+    struct mr_gather left;    /* reading: still to give */
+    struct kept *kept;        /* the dataset's; NULL: nothing is shared */
+    size_t charged;
+};
+
+static int cache_infer(struct mr_infer *in, mr_error *err)
+{
+    int rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
+
+    return rc == MR_OK ? mr_infer_same(in, err) : rc;
+}
+
+/* ---- what is kept ---- */
+
+static void kept_free(void *p)
+{
+    struct kept *kept = p;
+
+    if (kept != NULL) {
+        mr_gather_free(&kept->rows);
+        (void)pthread_mutex_destroy(&kept->lock);
+        mr_free(kept);
+    }
+}
+
+/* The dataset's; made by the first iterator. */
+static int kept_of(const mr_dataset *ds, struct kept **ret, mr_error *err)
+{
+    _Atomic(void *) *place = &((mr_dataset *)(uintptr_t)ds)->kept; /* not part of what is immutable */
+    struct kept *kept = atomic_load(place);
+    void *nothing = NULL;
+
+    if (kept == NULL) {
+        kept = mr_calloc(1, sizeof *kept);
+        if (kept == NULL) {
+            return mr_error_nomem(err);
+        }
+        mr_mutex_init(&kept->lock);
+        if (!atomic_compare_exchange_strong(place, &nothing, kept)) {
+            kept_free(kept);
+            kept = nothing;
+        }
+    }
+    *ret = kept;
+    return MR_OK;
+}
+
+static int add_all(struct mr_gather *to, const struct mr_gather *from, mr_error *err)
+{
+    return from->rows > 0 ? mr_gather_pick(from, 1, from->rows, to, err) : MR_OK;
+}
+
+static uint64_t owner_of(const struct cache_iter *it)
+{
+    return it->head.env->has_splits ? it->head.env->serial : 0;
+}
+
+static bool is_ours_locked(const struct cache_iter *it)
+{
+    return it->kept->complete && it->kept->owner == owner_of(it);
+}
+
+/* A pass is complete: its rows are for those after it, unless another one was faster. */
+static int publish(struct cache_iter *it, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (it->kept == NULL) {
+        return MR_OK;
+    }
+    MR_LOCK(&it->kept->lock);
+    if (!is_ours_locked(it)) {
+        mr_gather_clear(&it->kept->rows);
+        it->kept->owner = owner_of(it);
+        rc = add_all(&it->kept->rows, &it->rows, err);
+        it->kept->complete = rc == MR_OK;
+    }
+    return rc;
+}
+
+/* ---- running ---- */
+
+static int recharge(struct cache_iter *it, mr_error *err)
+{
+    struct mr_op_iter *head = &it->head;
+    size_t bytes = it->rows.bytes;
+
+    if (bytes > it->charged && !mr_env_charge(head->env, bytes - it->charged)) {
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, the memory budget is %zu",
+                              (unsigned long long)it->rows.rows, bytes, head->env->budget_bytes);
+
+        return mr_op_fail(head, head->delivered, rc, err);
+    }
+    it->charged = bytes > it->charged ? bytes : it->charged;
+    return MR_OK;
+}
+
+/* From what was kept, if a pass was complete; *@found says so. */
+static int open_kept(struct cache_iter *it, bool *found, mr_error *err)
+{
+    *found = false;
+    if (it->kept == NULL) {
+        return MR_OK;
+    }
+    mr_mutex_lock(&it->kept->lock);
+    *found = is_ours_locked(it);
+    int rc = *found ? add_all(&it->rows, &it->kept->rows, err) : MR_OK;
+    mr_mutex_unlock(&it->kept->lock);
+    if (rc == MR_OK) {
+        rc = add_all(&it->left, &it->rows, err);
+    }
+    return rc == MR_OK ? recharge(it, err) : rc;
+}
+
+static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
+    bool found = false;
+    int rc = ctx->outermost ? kept_of(head->ds, &it->kept, err) : MR_OK;
+
+    if (rc == MR_OK) {
+        rc = open_kept(it, &found, err);
+    }
+    return rc == MR_OK && !found ? mr_op_open(&below, head->ds->inputs[0], &it->input, err) : rc;
+}
+
+/* @block as it is kept: without what it descends from, and without memory of others that it would hold. */
+static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
+{
+    uint32_t n = mr_block_column_count(block);
+    uint32_t rows = mr_block_rows(block);
+    struct mr_column *columns = mr_calloc(n, sizeof *columns);
+    mr_block *copy = NULL;
+    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+
+    if (rc == MR_OK && mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
+        rc = mr_block_copy_rows(block, 0, rows, &copy, err);
+        block = copy;
+    }
+    for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
+        columns[i] = *mr_block_column(block, i);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_from_columns(rows, columns, n, ret, err);
+    }
+    mr_block_unref(copy);
+    mr_free(columns);
+    return rc;
+}
+
+static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    mr_block *block = NULL;
+    mr_block *kept = NULL;
+    int rc = mr_op_pull(it->input, pull, &block, err);
+
+    if (rc == MR_END) {
+        int published = publish(it, err);
+
+        return published == MR_OK ? MR_END : published;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = as_kept(block, &kept, err);
+    if (rc == MR_OK) {
+        rc = mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err);
+    }
+    mr_block_unref(kept);
+    if (rc == MR_OK) {
+        rc = recharge(it, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(block);
+        return rc;
+    }
+    *ret = block;
+    return MR_OK;
+}
+
+static int cache_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+
+    if (it->input != NULL) {
+        return pull_and_keep(it, pull, ret, err);
+    }
+    if (it->left.rows == 0) {
+        return MR_END;
+    }
+    return mr_gather_take(&it->left, pull->rows < it->left.rows ? pull->rows : (uint32_t)it->left.rows, ret, err);
+}
+
+/* ---- state: with the elements, as another process has none of them ---- */
+
+static int cache_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+
+    mr_state_put_u64(out, it->input != NULL);
+    int rc = mr_gather_save(&it->rows, out, err);
+    return rc == MR_OK && it->input != NULL ? mr_op_save(it->input, out, err) : rc;
+}
+
+/* The pass was reading: all elements, of which some were delivered. */
+static int go_on_reading(struct cache_iter *it, mr_error *err)
+{
+    int rc = publish(it, err);
+
+    if (rc == MR_OK && it->head.delivered > it->rows.rows) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK) {
+        rc = add_all(&it->left, &it->rows, err);
+    }
+    if (rc == MR_OK) {
+        mr_gather_drop(&it->left, it->head.delivered);
+        mr_op_close(it->input);
+        it->input = NULL;
+    }
+    return rc;
+}
+
+static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+    struct mr_op_ctx ctx = {.env = head->env,
+                            .bound = head->bound,
+                            .path = mr_op_child_path(head->path, 0),
+                            .epoch = head->epoch,
+                            .stream = head->stream,
+                            .outermost = it->kept != NULL};
+    uint64_t writing = 0;
+    int rc = mr_state_get_bounded(in, 1, &writing, err);
+
+    mr_gather_clear(&it->rows);
+    mr_gather_clear(&it->left);
+    if (rc == MR_OK && writing != 0 && it->input == NULL) {
+        rc = mr_op_open(&ctx, head->ds->inputs[0], &it->input, err); /* there is a complete pass here, but not there */
+    }
+    if (rc == MR_OK) {
+        rc = mr_gather_restore(&it->rows, head->ds->spec, in, err);
+    }
+    if (rc == MR_OK) {
+        rc = recharge(it, err);
+    }
+    if (rc == MR_OK && writing == 0) {
+        return go_on_reading(it, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+}
+
+static void cache_close(struct mr_op_iter *head)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+
+    mr_op_close(it->input);
+    mr_env_release(head->env, it->charged);
+    mr_gather_free(&it->rows);
+    mr_gather_free(&it->left);
+}
+
+static const struct mr_op_run cache_run = {
+    .size = sizeof(struct cache_iter),
+    .open = cache_open,
+    .pull = cache_pull,
+    .save = cache_save,
+    .restore = cache_restore,
+    .close = cache_close,
+};
+
+const struct mr_operator mr_operator_cache = {
+    .name = "cache",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .infer = cache_infer,
+    .release = kept_free,
+    .run = &cache_run,
+};
