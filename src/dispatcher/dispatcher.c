@@ -143,6 +143,8 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
                                     .client_retention_ms = or_default(o->client_retention_ms, 600000),
                                     .worker_retention_ms = or_default(o->worker_retention_ms, 600000),
                                     .job_retention_ms = or_default(o->job_retention_ms, INT64_C(7) * 86400000),
+                                    .stall_timeout_ms = or_default(o->stall_timeout_ms, 60000),
+                                    .task_timeout_ms = o->task_timeout_ms,
                                     .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
     if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
         return mr_error_set(err, MR_EINVAL, "etcd_endpoints are required");

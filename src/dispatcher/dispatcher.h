@@ -42,6 +42,8 @@ struct mr_dispatcher_options {
     int64_t worker_retention_ms;   /* lost workers; default 600000 */
     int64_t job_retention_ms;      /* named jobs that nobody uses; default 7 days */
     int64_t dataset_retention_ms;  /* content-addressed datasets that nothing uses; default 1 day */
+    int64_t stall_timeout_ms; /* a task that makes nothing for so long, while clients wait, is shown; default 60000 */
+    int64_t task_timeout_ms;  /* and is closed after that; default: never */
 };
 
 /*

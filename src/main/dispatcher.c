@@ -33,6 +33,8 @@ struct dispatcher_values {
     int64_t worker_retention;
     int64_t job_retention;
     int64_t dataset_retention;
+    int64_t stall_timeout;
+    int64_t task_timeout;
     struct etcd_values etcd;
     struct run_options run;
 };
@@ -78,6 +80,10 @@ static const struct opt own_options[] = {
      "a named job that has no client for so long is removed", 0},
     {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000, 3650 * DAY_MS, NULL,
      "a dataset that nothing uses is removed after that, unless it was\ngiven a name", 0},
+    {"stall-timeout", OPT_DURATION, AT(stall_timeout), "DURATION", "1m", 1000, 30 * DAY_MS, NULL,
+     "a task that makes nothing for so long, while readers wait, is shown\nas stalled", 0},
+    {"task-timeout", OPT_DURATION, AT(task_timeout), "DURATION", NULL, 1000, 30 * DAY_MS, NULL,
+     "one that is stalled so long is closed, as if its worker were lost;\nwithout this never", 0},
 };
 
 const struct opt_program *dispatcher_program(void)
@@ -161,6 +167,8 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
         .worker_retention_ms = v->worker_retention,
         .job_retention_ms = v->job_retention,
         .dataset_retention_ms = v->dataset_retention,
+        .stall_timeout_ms = v->stall_timeout,
+        .task_timeout_ms = v->task_timeout,
     };
     rc = mr_dispatcher_start(&opts, &d, err);
     if (rc < 0) {

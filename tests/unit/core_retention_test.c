@@ -452,6 +452,90 @@ static void a_job_that_goes_goes_as_a_whole(void **state)
     stop(t);
 }
 
+/* ---------------------------------------------------------------- a task that hangs */
+
+static void report(struct table *t, const char *worker, const char *task, uint64_t produced, uint32_t sessions)
+{
+    Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__TaskProgress *list[] = {&progress};
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &in};
+
+    progress.task_id = (char *)(uintptr_t)task;
+    progress.produced = progress.delivered = produced;
+    progress.sessions = sessions;
+    in.incarnation = (char *)(uintptr_t)id_of(worker);
+    in.tasks = list;
+    in.n_tasks = 1;
+    table_step(t, &command);
+    assert_int_equal(the_reply(t)->error.code, MR_OK);
+}
+
+static bool shown_as_stalled(struct table *t)
+{
+    struct mr_status_about about = {.cluster = "prod", .incarnation = "abc", .leader = "d0:5050", .version = "0.1.0"};
+    struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
+
+    table_step(t, &command);
+    return strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json, "stalledMs") != NULL;
+}
+
+/* Heartbeats for @seconds: w0 makes nothing more, w1 goes on. */
+static void hang(struct table *t, const char *iteration, int seconds, uint32_t sessions)
+{
+    char stuck[128], other[128];
+
+    snprintf(stuck, sizeof stuck, "%s", task_of(iteration, "w0", 1));
+    snprintf(other, sizeof other, "%s", task_of(iteration, "w1", 1));
+    for (int i = 0; i < seconds; i++) {
+        table_wait(t, SECOND);
+        report(t, "w0", stuck, 7, sessions);
+        report(t, "w1", other, 7 + (uint64_t)(t->now / SECOND), sessions);
+        assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+    }
+}
+
+static void a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for(void **state)
+{
+    struct table *t = start(NULL);
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 2);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    hang(t, iteration, 100, 0 /* nobody waits for it */);
+    assert_false(shown_as_stalled(t));
+    hang(t, iteration, 59, 1);
+    assert_false(shown_as_stalled(t));
+    hang(t, iteration, 2, 1);
+    assert_true(shown_as_stalled(t));
+    hang(t, iteration, 1000, 1);
+    assert_false(watch_client(t, "c1", iteration)->tasks[0]->lost);
+    stop(t);
+}
+
+static void a_stuck_task_is_closed_after_the_task_timeout(void **state)
+{
+    struct mr_core_config config = {.task_timeout_ms = 90 * SECOND};
+    struct table *t = start(&config);
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 2);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    hang(t, iteration, 89, 1);
+    assert_false(watch_client(t, "c1", iteration)->tasks[0]->lost);
+    hang(t, iteration, 3, 1);
+    assert_true(watch_client(t, "c1", iteration)->tasks[0]->lost);
+    assert_int_equal(watch_worker(t, "w0")->n_tasks, 0);
+    end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+    assert_int_equal(watch_client(t, "c1", iteration)->end->lost_workers, 1);
+    stop(t);
+}
+
 /* ---------------------------------------------------------------- by command */
 
 static int delete_dataset(struct table *t, const char *id)
@@ -546,6 +630,8 @@ int main(void)
         cmocka_unit_test(a_job_with_a_client_does_not_die),
         cmocka_unit_test(a_dataset_goes_before_its_parts),
         cmocka_unit_test(a_job_that_goes_goes_as_a_whole),
+        cmocka_unit_test(a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for),
+        cmocka_unit_test(a_stuck_task_is_closed_after_the_task_timeout),
         cmocka_unit_test(a_named_dataset_goes_by_command_unless_it_is_used),
         cmocka_unit_test(a_job_with_clients_goes_only_by_force),
     };

@@ -16,6 +16,7 @@ static const struct mr_core_config defaults = {
     .dataset_retention_ms = INT64_C(24) * 3600 * 1000,
     .takeover_grace_ms = 20 * 1000,
     .heartbeat_ms = 1000,
+    .stall_timeout_ms = 60 * 1000,
 };
 
 static void default_to(int64_t *value, int64_t or)
@@ -44,6 +45,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     default_to(&core->config.dataset_retention_ms, defaults.dataset_retention_ms);
     default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
     default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
+    default_to(&core->config.stall_timeout_ms, defaults.stall_timeout_ms);
     TAILQ_INIT(&core->dataset_list);
     TAILQ_INIT(&core->job_list);
     TAILQ_INIT(&core->iteration_list);

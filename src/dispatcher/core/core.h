@@ -80,6 +80,8 @@ struct mr_core_config {
     int64_t takeover_grace_ms; /* 20 s: nobody is given up earlier than this after mr_core_ready() */
     int64_t heartbeat_ms;      /* 1 s: what workers are told */
     bool may_resign;           /* MR_EFFECT_RESIGN is understood */
+    int64_t stall_timeout_ms; /* 60 s: a task that makes nothing for so long, while clients wait, is shown as stalled */
+    int64_t task_timeout_ms;  /* 0, never: one that is stalled so long is closed as if its worker were lost */
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);

@@ -166,7 +166,8 @@ struct mr_task {
     bool counted;                 /* LOST: in the iteration's losses */
     Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
     struct mr_grant *grants;      /* one a provider */
-    uint64_t produced, delivered; /* soft */
+    uint64_t produced, delivered; /* soft, as is the next one */
+    int64_t waited_for; /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
 };
 
 struct mr_worker {
@@ -438,6 +439,10 @@ void mr_iteration_free(struct mr_iteration *it);
 
 /* Derive the task of @worker in @it. */
 struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker);
+/* What its worker says of it. */
+void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
+/* How long clients have waited for it in vain; 0: they do not. */
+int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
 /* By the id that others use; NULL if there is none. */
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);

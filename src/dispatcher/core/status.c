@@ -124,6 +124,9 @@ static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *ta
     for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
         status->open_splits += mr_grants_splits(task, i);
     }
+    if (mr_task_stalled_ms(core, task) >= core->config.stall_timeout_ms) {
+        status->stalled_ms = (uint64_t)mr_task_stalled_ms(core, task);
+    }
     list_reporters(core, task, status);
     return status;
 }

@@ -59,6 +59,7 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     task->iteration = it;
     task->worker = worker;
     task->state = MR_TASK_OPEN;
+    task->waited_for = MR_NEVER;
     task->rec = rec;
     if (rec != NULL) {
         snprintf(task->id, sizeof task->id, "%s/%s/%u", it->rec->id, worker->ref, rec->recovery);
@@ -86,6 +87,28 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
 struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker)
 {
     return add_task(core, it, worker, NULL);
+}
+
+void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
+{
+    bool wanted = progress->sessions > 0 && progress->produced == progress->delivered;
+    int64_t timeout_ms = core->config.task_timeout_ms;
+
+    if (!wanted || task->state != MR_TASK_OPEN) {
+        task->waited_for = MR_NEVER;
+    } else if (task->waited_for == MR_NEVER || task->produced != progress->produced) {
+        task->waited_for = core->now;
+    }
+    task->produced = progress->produced;
+    task->delivered = progress->delivered;
+    if (timeout_ms > 0 && task->waited_for != MR_NEVER) {
+        mr_alarm_by(core, &task->iteration->alarm, mr_time_add(task->waited_for, timeout_ms));
+    }
+}
+
+int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
+{
+    return task->state == MR_TASK_OPEN && task->waited_for != MR_NEVER ? core->now - task->waited_for : 0;
 }
 
 struct mr_task *mr_task_find(const mr_core *core, const char *id)

@@ -284,6 +284,40 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
+/* ---------------------------------------------------------------- tasks that hang */
+
+static struct mr_task *find_stuck(const mr_core *core, const struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (mr_task_stalled_ms(core, task) >= core->config.task_timeout_ms) {
+            break;
+        }
+    }
+    return task;
+}
+
+/* An operator that does not return would keep its readers for ever. False: there was no room for all. */
+static bool close_stuck(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    if (core->config.task_timeout_ms <= 0 || core->full) {
+        return true; /* the next heartbeat rings again */
+    }
+    while ((task = find_stuck(core, it)) != NULL) { /* none in a finished one, whose tasks are gone */
+        if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
+            return false;
+        }
+        mr_core_trace(core, "task %s: nothing came of it for %lld ms, closed", task->id,
+                      (long long)mr_task_stalled_ms(core, task));
+        mr_task_close_unreachable(core, task);
+    }
+    return true;
+}
+
 /* ---------------------------------------------------------------- iterations */
 
 static bool is_dynamic(const struct mr_iteration *it)
@@ -351,7 +385,8 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
     int64_t report = next_report(core, it, &reports);
     int64_t left;
 
-    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) || (reports && !close_unreachable(core, it))) {
+    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) || (reports && !close_unreachable(core, it)) ||
+        !close_stuck(core, it)) {
         return false;
     }
     left = iteration_left(core, it);

@@ -345,8 +345,7 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         struct mr_task *task = mr_task_find(core, in->tasks[i]->task_id);
 
         if (task != NULL && task->worker == worker) {
-            task->produced = in->tasks[i]->produced;
-            task->delivered = in->tasks[i]->delivered;
+            mr_task_note_progress(core, task, in->tasks[i]);
             take_reports(core, task, in->tasks[i]);
         }
     }

@@ -38,6 +38,8 @@ struct mr_loop_options {
     int64_t worker_retention_ms;
     int64_t job_retention_ms;
     int64_t dataset_retention_ms;
+    int64_t stall_timeout_ms;
+    int64_t task_timeout_ms; /* 0: never */
 };
 
 int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *err);

@@ -78,6 +78,8 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
                                     .job_retention_ms = l->opts.job_retention_ms,
                                     .dataset_retention_ms = l->opts.dataset_retention_ms,
                                     .may_resign = may_resign(l),
+                                    .stall_timeout_ms = l->opts.stall_timeout_ms,
+                                    .task_timeout_ms = l->opts.task_timeout_ms,
                                     .takeover_grace_ms = takeover_grace_ms(l),
                                     .heartbeat_ms = l->opts.heartbeat_ms,
                                     .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};
