@@ -26,7 +26,7 @@ static void trace(void *ctx, const char *line)
         {"", "one more grace", SIM_RARE_BRAKE},
         {"task", "no client reaches", SIM_RARE_UNREACHABLE},
         {"task", "opened, a recovery task", SIM_RARE_RECOVERY},
-        {"task", "a recovery task for one split", SIM_RARE_SUSPECT},
+        {"task", "a recovery task for suspects", SIM_RARE_SUSPECT},
     };
 
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {

@@ -263,6 +263,29 @@ static void each_worker_has_a_task_of_each_open_iteration(void **state)
     assert_int_equal(end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL), MR_OK); /* repeated */
 }
 
+/* What follows on nothing would be a complete list: readers would close all tasks that did not change. */
+static void changes_follow_on_what_a_watch_began_with(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
+    keep(iteration, opened(t)->iteration_id);
+    table_take_over(t);
+    for (int i = 0; i < 2; i++) {
+        uint64_t version = watch_client(t, "c1", iteration)->version;
+
+        add_worker(t, i == 0 ? "w2" : "w3", i == 0 ? "b:1" : "c:1");
+        const Millrace__ClientUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+
+        assert_non_null(update);
+        assert_int_equal(update->n_tasks, 1);
+        assert_int_not_equal(update->follows, 0);
+        assert_int_equal(update->follows, version);
+    }
+}
+
 static void a_failed_task_ends_the_iteration_with_its_error(void **state)
 {
     struct table *t = *state;
@@ -799,6 +822,7 @@ int main(void)
         T(an_ended_repetition_is_never_run_again),
         T(an_anonymous_job_goes_with_its_client),
         T(each_worker_has_a_task_of_each_open_iteration),
+        T(changes_follow_on_what_a_watch_began_with),
         T(a_failed_task_ends_the_iteration_with_its_error),
         T(a_new_process_supersedes_the_old_one_at_its_address),
         T(splits_are_answered_by_number),
