@@ -44,7 +44,7 @@ no_error() {
     search "$@"
     if grep -q "errors: 0" "$build/report"; then
         right=$((right + 1))
-        printf '%-8s %-42s %10s states, no error\n' "$1" "$(shift; echo "$*")" \
+        printf '%-10s %-42s %10s states, no error\n' "$1" "$(shift; echo "$*")" \
             "$(awk '/states, stored/ { print $1; exit }' "$build/report")"
     else
         cat "$build/report"
@@ -58,7 +58,7 @@ an_error() {
     search "$@"
     if grep -q "errors: 1" "$build/report"; then
         found=$((found + 1))
-        printf '%-8s %-42s %s\n' "$1" "$(shift; echo "$*")" "$(sed -n 's/^pan:1: //p' "$build/report")"
+        printf '%-10s %-42s %s\n' "$1" "$(shift; echo "$*")" "$(sed -n 's/^pan:1: //p' "$build/report")"
     else
         echo "models: $*: no error was found, and there is one" >&2
         status=1
@@ -85,6 +85,14 @@ for mistake in FINISHED_IS_READ FINISHED_IS_SENT FINISHED_WITHOUT_GRANTS END_WHE
     an_error splits -DLOSSES=1 -D$mistake
 done
 an_error splits -DLOSSES=1 -DAT_MOST_ONCE -DGIVEN_AGAIN
+
+no_error quarantine
+no_error quarantine -DNP
+no_error quarantine -DBAD_LUCK=2
+for mistake in SUSPECTS_TOGETHER ANY_CRASH_COUNTS COUNTS_IN_MEMORY ALONE=1; do
+    an_error quarantine -D$mistake
+done
+an_error quarantine -DBAD_LUCK=2 -DNEVER_UNJUST
 
 echo "models: $right searches without an error, $found mistakes and rare events found"
 exit $status
