@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from . import _ffi, _grouping, _padding, _spec, _structure, errors
+from . import _ffi, _grouping, _padding, _scanning, _spec, _structure, errors
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
 from ._iterator import NumpyIterator
@@ -321,6 +321,17 @@ class Dataset:
                                             "mr.io.TFRecordWriter, or keep the elements in memory")
         return _apply("cache", [self])
 
+    def scan(self, initial_state, scan_func, name=None):
+        """
+        What @scan_func gives for each element: (state, element) -> (next state, result). Elements go one after the other.
+        """
+        attrs, fn = _scanning.scan_arguments(self, initial_state, scan_func)
+        return _apply("scan", [self], attrs, [fn])
+
+    def reduce(self, initial_state, reduce_func, name=None):
+        """The state after all elements, each of which changes it: reduce_func(state, element) -> state. Reads at once."""
+        return _scanning.reduce(self, initial_state, reduce_func)
+
     def take_while(self, predicate, name=None):
         """The elements before the first for which @predicate does not hold."""
         fn, returned = self._trace(predicate, "take_while")
@@ -454,10 +465,8 @@ class Dataset:
     # ---- not built ----
 
     ragged_batch = _absent("ragged_batch", "use padded_batch")
-    reduce = _absent("reduce", "use functools.reduce(f, ds.as_numpy_iterator(), initial_state)")
     rejection_resample = _absent("rejection_resample", "filter by class and concatenate, or choose outside")
     save = _absent("save", "write TFRecord files with mr.io.TFRecordWriter")
-    scan = _absent("scan", "there is no replacement yet")
     snapshot = _absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter")
     sparse_batch = _absent("sparse_batch", "there are no sparse tensors yet")
     choose_from_datasets = staticmethod(_absent("choose_from_datasets", "use zip, concatenate or interleave"))

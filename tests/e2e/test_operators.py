@@ -489,3 +489,28 @@ def test_cache_is_on_the_memory_budget_and_refuses_files():
         Dataset.range(3).window(2).cache()
     inside = Dataset.range(4).flat_map(lambda n: Dataset.range(n).cache())
     assert values(inside) == [0, 0, 1, 0, 1, 2] == values(inside)
+
+
+# ---- scan, reduce ----
+
+
+def test_scan_and_reduce():
+    assert values(Dataset.range(5).scan(np.int64(0), lambda s, x: (s + x, s * 10 + x))) == [0, 1, 12, 33, 64]
+    state = {"n": 0, "text": ""}
+    ds = Dataset.from_tensor_slices(["a", "b", "c"]).scan(
+        state, lambda s, x: ({"n": s["n"] + 1, "text": s["text"] + x}, (s["n"], s["text"])))
+    assert [(int(n), t) for n, t in ds] == [(0, b""), (1, b"a"), (2, b"ab")] and len(ds) == 3
+    growing = Dataset.range(4).scan(np.empty(0, np.int64), lambda s, x: (mr.concat([s, mr.expand_dims(x, 0)], 0), mr.size(s)))
+    assert values(growing) == [0, 1, 2, 3]
+    assert Dataset.range(5).reduce(np.int64(0), lambda s, x: s + x) == 10
+    assert Dataset.range(0).reduce(7, lambda s, x: s) == 7
+    count, total = Dataset.range(5).reduce((0, np.int64(0)), lambda s, x: (s[0] + 1, s[1] + x))
+    assert (count, total) == (5, 10) and count.dtype == np.int32
+    pairs = Dataset.zip((Dataset.range(3), Dataset.range(3)))
+    assert pairs.reduce(np.int64(0), lambda s, x: s + x[0] * x[1]) == 5
+    with pytest.raises(TypeError, match="int32.*int64|int64.*int32"):
+        Dataset.range(3).reduce(0, lambda s, x: x)
+    with pytest.raises(TypeError, match="state, result"):
+        Dataset.range(3).scan(0, lambda s, x: s)
+    with pytest.raises(TypeError, match="structure"):
+        Dataset.range(3).scan(0, lambda s, x: ((s, s), x))

@@ -587,6 +587,32 @@ static mr_dataset *p_cache_twice(void)
     return make_one("take", make_one("repeat", make("cache", ds, NULL, NULL, 0, NULL), "count", 3), "count", 60);
 }
 
+/* Sums: (s, x) -> (s + x, 1000 // (s - 10)), which fails where the sum is 10. */
+static mr_dataset *p_scan(void)
+{
+    struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64}};
+    mr_dataset *ds = make_range(0, 30, 1);
+    int64_t zero = 0;
+    struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &zero};
+    mr_block *state = NULL;
+    mr_spec *spec = NULL;
+    mr_builder *b = NULL;
+
+    CHECK_OK(mr_spec_new(leaves, 2, NULL, &spec, e));
+    CHECK_OK(mr_builder_new(spec, NULL, &b, e));
+    mr_spec_unref(spec);
+    uint32_t sum_in[2] = {0, 1};
+    uint32_t sum = add_op(b, "add", sum_in, 2, NULL, 0);
+    uint32_t less_in[2] = {sum, add_int(b, 10)};
+    uint32_t div_in[2] = {add_int(b, 1000), add_op(b, "sub", less_in, 2, NULL, 0)};
+    uint32_t out[2] = {sum, add_op(b, "floor_div", div_in, 2, NULL, 0)};
+    CHECK_OK(mr_block_new(1, &column, 1, &state, e));
+    ds = make("scan", ds, finish(b, out, 2), ATTRS({.name = "initial_state", .kind = MR_ATTR_BLOCK, .block = state}),
+              NULL);
+    mr_block_unref(state);
+    return ds;
+}
+
 static mr_dataset *p_text_line(void)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
@@ -668,6 +694,7 @@ static const struct pipeline pipelines[] = {
     {.name = "unique strings", .make = p_unique_strings, .by_value = true},
     {.name = "cache", .make = p_cache},
     {.name = "cache, read again", .make = p_cache_twice, .kept = true},
+    {.name = "scan", .make = p_scan, .by_value = true},
     {.name = "text_line", .make = p_text_line},
     {.name = "everything", .make = p_everything, .by_value = true},
 };

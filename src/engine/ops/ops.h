@@ -31,6 +31,7 @@ extern const struct mr_operator mr_operator_padded_batch;
 extern const struct mr_operator mr_operator_prefetch;
 extern const struct mr_operator mr_operator_range;
 extern const struct mr_operator mr_operator_repeat;
+extern const struct mr_operator mr_operator_scan;
 extern const struct mr_operator mr_operator_shard;
 extern const struct mr_operator mr_operator_shuffle;
 extern const struct mr_operator mr_operator_skip;

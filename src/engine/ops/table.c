@@ -20,6 +20,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_prefetch,
     &mr_operator_range,
     &mr_operator_repeat,
+    &mr_operator_scan,
     &mr_operator_shard,
     &mr_operator_shuffle,
     &mr_operator_skip,

@@ -1,0 +1,311 @@
+/*
+ * scan: a function of a state and an element gives the next state and what is delivered. Elements go one after the
+ * other: each needs the state that the one before it left. One that fails leaves the state as it was.
+ */
+#include "engine/gather.h"
+#include "engine/ops/apply.h"
+
+struct scan_iter {
+    struct mr_unary_iter base;
+    struct mr_apply apply;
+    struct mr_apply_input in;
+    mr_block *state; /* one row */
+    uint32_t nstate;
+    uint32_t *columns; /* numbers of the function's results: those of the state, then those delivered */
+    struct mr_gather out;
+};
+
+/* ---- infer ---- */
+
+/* The tensors of the initial state, and those of an element behind them. */
+static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_spec **ret, mr_error *err)
+{
+    const mr_spec *elements = in->inputs[0]->spec;
+    const mr_spec *takes = in->functions[0]->inputs;
+    size_t nstate = mr_block_column_count(state);
+    size_t n = nstate + mr_spec_leaves(elements);
+    struct mr_leaf_spec *leaves = NULL;
+    int rc = MR_OK;
+
+    if (mr_block_rows(state) != 1 || mr_spec_leaves(takes) != n) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the function takes %zu tensors, the state has %zu (in %u rows) and elements %zu",
+                            mr_spec_leaves(takes), nstate, mr_block_rows(state), mr_spec_leaves(elements));
+    }
+    leaves = mr_calloc(n, sizeof *leaves);
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        leaves[i] = i < nstate ? *mr_spec_leaf(takes, i) : *mr_spec_leaf(elements, i - nstate);
+    }
+    rc = mr_spec_new(leaves, n, NULL, ret, err);
+    mr_free(leaves);
+    return rc;
+}
+
+/* The state fits what the function takes for it, first and ever after. */
+static int check_state(const mr_block *state, const mr_function *fn, mr_error *err)
+{
+    char is[MR_LEAF_TEXT];
+    char wants[MR_LEAF_TEXT];
+
+    for (uint32_t i = 0; i < mr_block_column_count(state); i++) {
+        const struct mr_column *c = mr_block_column(state, i);
+        const struct mr_leaf_spec *takes = mr_spec_leaf(fn->inputs, i);
+        const struct mr_leaf_spec *gives = mr_spec_leaf(fn->spec, i);
+        struct mr_leaf_spec first = {.dtype = c->dtype, .rank = (int8_t)c->rank};
+
+        memcpy(first.dims, c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims, c->rank * sizeof first.dims[0]);
+        if (!mr_leaf_covers(takes, &first) || !mr_leaf_covers(takes, gives)) {
+            return mr_error_set(err, MR_EINVAL, "tensor %u of the state is taken as %s, and %s is given for it", i,
+                                mr_leaf_text(takes, wants),
+                                mr_leaf_text(mr_leaf_covers(takes, &first) ? gives : &first, is));
+        }
+    }
+    return MR_OK;
+}
+
+static int result_spec(struct mr_infer *in, size_t nstate, mr_error *err)
+{
+    const mr_spec *gives = in->functions[0]->spec;
+    size_t n = mr_spec_leaves(gives);
+    struct mr_leaf_spec *leaves = NULL;
+    char *structure = NULL;
+    int rc = mr_spec_copy_leaves(gives, &leaves, err);
+
+    if (rc == MR_OK) {
+        rc = mr_infer_string(in, "structure", &structure, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_spec_new(leaves + nstate, n - nstate, structure, &in->spec, err);
+    }
+    mr_free(structure);
+    mr_free(leaves);
+    return rc;
+}
+
+static int scan_infer(struct mr_infer *in, mr_error *err)
+{
+    const mr_block *state = mr_infer_attr(in, "initial_state")->block;
+    size_t nstate = mr_block_column_count(state);
+    mr_spec *arguments = NULL;
+    int rc = argument_spec(in, state, &arguments, err);
+
+    if (rc == MR_OK) {
+        rc = mr_infer_function(in, 0, MR_FUNCTION_VALUES, arguments, err);
+    }
+    mr_spec_unref(arguments);
+    if (rc == MR_OK && mr_spec_leaves(in->functions[0]->spec) <= nstate) {
+        rc = mr_error_set(err, MR_EINVAL, "the function must return a state of %zu tensors and a result", nstate);
+    }
+    if (rc == MR_OK) {
+        rc = check_state(state, in->functions[0], err);
+    }
+    if (rc == MR_OK) {
+        rc = result_spec(in, nstate, err);
+    }
+    in->cardinality = in->inputs[0]->cardinality;
+    return rc;
+}
+
+/* ---- running ---- */
+
+static void set_initial_state(struct scan_iter *it)
+{
+    const mr_dataset *ds = it->base.head.ds;
+
+    mr_block_unref(it->state);
+    it->state = mr_block_ref(mr_attr_find(ds->attrs, ds->nattrs, "initial_state")->block);
+}
+
+static int scan_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+    mr_function *fn = head->ds->functions[0];
+    size_t n = mr_spec_leaves(fn->spec);
+    mr_program *program = NULL;
+    int rc = mr_env_program(head->env, fn, &program, err);
+
+    set_initial_state(it);
+    it->nstate = mr_block_column_count(it->state);
+    it->columns = mr_calloc(n, sizeof *it->columns);
+    if (rc == MR_OK && it->columns == NULL) {
+        rc = mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
+        it->columns[i] = i;
+    }
+    if (rc == MR_OK) {
+        rc = mr_apply_init(&it->apply, head, fn, program, err);
+    }
+    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+}
+
+/* The element in row @row: into `out`, and the next state. */
+static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_error *err)
+{
+    uint32_t n = (uint32_t)mr_spec_leaves(it->base.head.ds->functions[0]->spec);
+    const mr_block *both[2] = {it->state, NULL};
+    mr_block *element = NULL;
+    mr_block *arguments = NULL;
+    mr_block *results = NULL;
+    mr_block *state = NULL;
+    mr_block *out = NULL;
+    uint32_t bad;
+    int rc = mr_block_slice(rows, row, 1, &element, err);
+
+    both[1] = element;
+    if (rc == MR_OK) {
+        rc = mr_block_zip(both, 2, &arguments, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_apply_run(&it->apply, arguments, it->in.index + row, &results, &bad, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_select(results, it->columns, it->nstate, &state, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_block_select(results, it->columns + it->nstate, n - it->nstate, &out, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_gather_add(&it->out, out, 0, 1, err);
+    }
+    if (rc == MR_OK) {
+        mr_block_unref(it->state);
+        it->state = state;
+        state = NULL;
+    }
+    mr_block_unref(element);
+    mr_block_unref(arguments);
+    mr_block_unref(results);
+    mr_block_unref(state);
+    mr_block_unref(out);
+    return rc;
+}
+
+static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+    mr_block *in = NULL;
+    mr_error failure;
+    uint32_t row = 0;
+    int rc = MR_OK;
+
+    if (it->out.rows == 0) {
+        rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+        if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
+            set_initial_state(it);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        while (rc == MR_OK && row < mr_block_rows(in)) {
+            rc = step(it, in, row, &failure);
+            row += rc == MR_OK;
+        }
+        if (rc != MR_OK) {
+            (void)mr_op_fail(head, it->in.index + row, rc, &failure);
+            int kept = mr_apply_keep(&it->in, in, row, &failure);
+            rc = kept == MR_OK ? rc : kept;
+        } else {
+            it->in.index += row;
+        }
+        mr_block_unref(in);
+    }
+    if (it->out.rows == 0) {
+        if (err != NULL) {
+            *err = failure;
+        }
+        return rc;
+    }
+    if (rc != MR_OK) {
+        (void)mr_op_defer(head, rc, &failure);
+    }
+    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows, ret, err);
+}
+
+/* ---- state ---- */
+
+static int scan_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+    int rc = mr_state_put_block(out, it->state, err);
+
+    if (rc == MR_OK) {
+        rc = mr_gather_save(&it->out, out, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_apply_save(&it->in, out, err);
+    }
+    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+}
+
+static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+    mr_block *state = NULL;
+    int rc = mr_state_get_block(in, NULL, &state, err);
+
+    if (rc == MR_OK && (state == NULL || mr_block_rows(state) != 1 || mr_block_column_count(state) != it->nstate)) {
+        rc = mr_state_damaged(err);
+    }
+    for (uint32_t i = 0; rc == MR_OK && i < it->nstate; i++) {
+        const struct mr_leaf_spec *takes = mr_spec_leaf(head->ds->functions[0]->inputs, i);
+        const struct mr_column *c = mr_block_column(state, i);
+
+        if (c->dtype != takes->dtype || (takes->rank >= 0 && c->rank != (uint8_t)takes->rank)) {
+            rc = mr_state_damaged(err);
+        }
+    }
+    if (rc == MR_OK) {
+        mr_block_unref(it->state);
+        it->state = state;
+        state = NULL;
+        rc = mr_gather_restore(&it->out, head->ds->spec, in, err);
+    }
+    mr_block_unref(state);
+    if (rc == MR_OK) {
+        rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
+    }
+    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+}
+
+static void scan_close(struct mr_op_iter *head)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+
+    mr_gather_free(&it->out);
+    mr_block_unref(it->state);
+    mr_block_unref(it->in.rest);
+    mr_free(it->columns);
+    mr_apply_free(&it->apply);
+    mr_unary_close(head);
+}
+
+static const struct mr_op_run scan_run = {
+    .size = sizeof(struct scan_iter),
+    .open = scan_open,
+    .pull = scan_pull,
+    .save = scan_save,
+    .restore = scan_restore,
+    .close = scan_close,
+};
+
+static const struct mr_arg scan_args[] = {
+    {.name = "initial_state", .kind = MR_ATTR_BLOCK},
+    {.name = "structure", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
+    {0},
+};
+
+const struct mr_operator mr_operator_scan = {
+    .name = "scan",
+    .version = 1,
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_more_functions = 1,
+    .max_more_functions = 1,
+    .args = scan_args,
+    .infer = scan_infer,
+    .run = &scan_run,
+};
