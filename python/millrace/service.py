@@ -296,7 +296,20 @@ class DispatcherConfig:
     /millrace/<cluster>/, or a private one that lives with the server, in @work_dir or in a temporary directory.
 
     A server started with the config of an earlier one (same etcd and cluster, same port) is a restart of it.
+
+    What is removed when (None: the default in brackets, as `millrace dispatcher --help` says):
+    @client_timeout_ms: a client that is silent so long is gone [2 min]; one that comes back is attached again.
+    @worker_timeout_ms: a worker that is silent so long is lost [10 s].
+    @job_gc_timeout_ms: an iteration that nobody reads any more is removed [5 min]; the last one of a job with DYNAMIC
+    sharding waits for readers as long as the job, unless @gc_dynamic_sharding_jobs.
+    @job_retention_ms: a named job without clients [7 days]. @dataset_retention_ms: a dataset that was not given a name and
+    that nothing uses [1 day]. @finished_retention_ms, @client_retention_ms, @worker_retention_ms: the records of finished
+    iterations, of clients that have gone, of lost workers [10 min each].
+    @heartbeat_interval_ms: how often clients and workers report [1 s, or a third of the shorter timeout].
     @job_gc_check_interval_ms is accepted and does nothing: what is due is done when it is due.
+
+    @etcd_ca_file, @etcd_cert_file, @etcd_key_file, @etcd_server_name, @etcd_user, @etcd_password_file: TLS and access to
+    etcd (docs/etcd.md). @etcd_write_budget_bytes: how much may be written to it in a second. @etcd_quota_bytes: its quota.
     """
 
     port: int = 0
@@ -312,6 +325,37 @@ class DispatcherConfig:
     cluster: Optional[str] = None
     lease_ttl_s: Optional[float] = None
     client_timeout_ms: Optional[int] = None
+    gc_dynamic_sharding_jobs: bool = False
+    heartbeat_interval_ms: Optional[int] = None
+    job_retention_ms: Optional[int] = None
+    dataset_retention_ms: Optional[int] = None
+    finished_retention_ms: Optional[int] = None
+    client_retention_ms: Optional[int] = None
+    worker_retention_ms: Optional[int] = None
+    etcd_ca_file: Optional[str] = None
+    etcd_cert_file: Optional[str] = None
+    etcd_key_file: Optional[str] = None
+    etcd_server_name: Optional[str] = None
+    etcd_user: Optional[str] = None
+    etcd_password_file: Optional[str] = None
+    etcd_write_budget_bytes: Optional[int] = None
+    etcd_quota_bytes: Optional[int] = None
+
+
+_DISPATCHER_MS = ("client_timeout", "worker_timeout", "job_gc_timeout", "job_retention", "dataset_retention",
+                  "finished_retention", "client_retention", "worker_retention")
+_DISPATCHER_ETCD = {"etcd_ca_file": "etcd-ca", "etcd_cert_file": "etcd-cert", "etcd_key_file": "etcd-key",
+                    "etcd_server_name": "etcd-server-name", "etcd_user": "etcd-user",
+                    "etcd_password_file": "etcd-password-file", "etcd_write_budget_bytes": "etcd-write-budget",
+                    "etcd_quota_bytes": "etcd-quota"}
+
+
+def _dispatcher_heartbeat_ms(config):
+    """As configured, or what the shortest timeout needs; None: the program's default will do."""
+    if config.heartbeat_interval_ms is not None:
+        return config.heartbeat_interval_ms
+    shortest = min((t for t in (config.client_timeout_ms, config.worker_timeout_ms) if t is not None), default=3000)
+    return max(shortest // 3, 1) if shortest < 3000 else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,10 +415,19 @@ class DispatchServer(_server.Server):
             flags.append(f"--cluster={config.cluster}")
         if config.lease_ttl_s is not None:
             flags.append(f"--lease-ttl={round(config.lease_ttl_s * 1000)}ms")
-        for flag, value in (("client-timeout", config.client_timeout_ms), ("worker-timeout", config.worker_timeout_ms),
-                            ("job-gc-timeout", config.job_gc_timeout_ms)):
+        heartbeat_ms = _dispatcher_heartbeat_ms(config)
+        if heartbeat_ms is not None:
+            flags.append(f"--heartbeat={heartbeat_ms}ms")
+        for name in _DISPATCHER_MS:
+            value = getattr(config, name + "_ms")
             if value is not None:
-                flags.append(f"--{flag}={value}ms")
+                flags.append(f"--{name.replace('_', '-')}={value}ms")
+        for name, flag in _DISPATCHER_ETCD.items():
+            value = getattr(config, name)
+            if value is not None:
+                flags.append(f"--{flag}={value}")
+        if config.gc_dynamic_sharding_jobs:
+            flags.append("--gc-dynamic")
         return flags
 
     @property

@@ -363,8 +363,7 @@ void mr_book_close(mr_book *book, mr_book_session *s)
     remove_session(book, s);
 }
 
-/* The client opened a new session though this one was not done: what is not known to have arrived may have. */
-static void abandon(mr_book *book, mr_book_session *s)
+void mr_book_abandon(mr_book *book, mr_book_session *s)
 {
     bool before = !TAILQ_EMPTY(&s->sent);
     struct piece *p;
@@ -428,7 +427,7 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
         if (s != NULL) {
-            abandon(book, s);
+            mr_book_abandon(book, s);
         }
         rc = new_session(book, client, number, &s, err);
         if (rc < 0) {

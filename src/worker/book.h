@@ -48,10 +48,9 @@ bool mr_book_low(const mr_book *book);
 
 /*
  * Open or come back to session @number of @client. @resume_from: elements below it arrived. A higher number than before
- * closes the earlier session; what of it did not arrive for certain counts as lost, or, if it has to be returned, is
- * ready for others again. MR_EABORTED: the session cannot be
- * resumed from there; MR_EEXHAUSTED: too many sessions. @owner is what mr_book_next() gives back, never looked at.
- * *@ret is lent until it is closed.
+ * abandons the earlier session. MR_EABORTED: the session cannot be resumed from there; MR_EEXHAUSTED: too many
+ * sessions.
+ * @owner is what mr_book_next() gives back, never looked at. *@ret is lent until it is closed.
  */
 int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,
                  mr_book_session **ret, mr_error *err);
@@ -61,8 +60,13 @@ void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */
 /* MR_EINVAL: acknowledges what was never sent. */
 int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
                    uint64_t returned, mr_error *err);
-/* The client goes: what is kept for it is ready for others again. @s is gone afterwards. */
+/* The client says good-bye: what is kept for it is ready for others again. @s is gone afterwards. */
 void mr_book_close(mr_book *book, mr_book_session *s);
+/*
+ * Nobody knows what the client has: it fell silent, or begins anew. What is not known to have arrived may have, so it
+ * counts as lost, or, if each element has to be returned, is ready for others again. @s is gone afterwards.
+ */
+void mr_book_abandon(mr_book *book, mr_book_session *s);
 /* The session of @client, or NULL. */
 mr_book_session *mr_book_find(const mr_book *book, const char *client);
 /* The next session after @s (NULL: the first). */
@@ -97,7 +101,7 @@ struct mr_book_counts {
     uint64_t produced;
     uint64_t received; /* acknowledged by clients */
     uint64_t returned; /* given to applications */
-    uint64_t lost;     /* sent to a session that was replaced, perhaps never seen */
+    uint64_t lost;     /* sent to a session that was abandoned, perhaps never seen */
     uint32_t sessions;
     uint64_t buffered_bytes; /* ready, or sent and kept */
 };

@@ -153,7 +153,7 @@ void mr_task_release_client(struct mr_task *t, const char *client)
     mr_book_session *s = mr_book_find(t->book, client);
     if (s != NULL) {
         stream = detach_locked(s);
-        mr_book_close(t->book, s);
+        mr_book_abandon(t->book, s); /* Had it said good-bye, its session would be closed. */
         mr_task_changed_locked(t);
     }
     mr_mutex_unlock(&t->lock);

@@ -7,6 +7,7 @@ process, even when it is killed.
 
 import ctypes
 import dataclasses
+import faulthandler
 import json
 import os
 import shutil
@@ -72,6 +73,14 @@ def run_state(etcd, cluster, *words):
     arguments += [f"--cluster={cluster}"] if cluster is not None else []
     program = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
     return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """A test that hangs ends the run, with a stack."""
+    faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 class Etcd:

@@ -252,6 +252,27 @@ static void what_a_leaving_client_lacks_goes_to_others(void **state)
     mr_book_free(book);
 }
 
+/* A silent client may wake up and use what it was sent: nobody else gets that. */
+static void what_a_silent_client_was_sent_is_lost(void **state)
+{
+    mr_book *book = new_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 4);
+    struct mr_book_counts counts;
+
+    add_rows(book, 0, 6);
+    expect(book, a, 0, 0, 4, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 4, 1u << 30, 1, 0, NULL), MR_OK);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    mr_book_abandon(book, a);
+    assert_null(mr_book_find(book, "a"));
+    expect(book, b, 0, 4, 2, false);
+    mr_book_counts(book, &counts);
+    assert_int_equal(counts.received, 1);
+    assert_int_equal(counts.lost, 3);
+    mr_book_free(book);
+}
+
 static void the_end_waits_for_what_may_come_back(void **state)
 {
     mr_book *book = new_book();
@@ -906,6 +927,7 @@ int main(void)
         cmocka_unit_test(a_broken_connection_is_resumed),
         cmocka_unit_test(a_resumed_session_keeps_to_its_limits),
         cmocka_unit_test(what_a_leaving_client_lacks_goes_to_others),
+        cmocka_unit_test(what_a_silent_client_was_sent_is_lost),
         cmocka_unit_test(the_end_waits_for_what_may_come_back),
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),
         cmocka_unit_test(demand_follows_credit),

@@ -264,11 +264,18 @@ static void a_dead_client_is_replaced_on_the_dispatchers_word(void **state)
     fake_assign(f->d, "t1", "range", -1, 0);
     struct fake_client *a = open_client(f, "t1", "a", 0, 100);
     assert_true(fake_client_next(a, &m));
+    unsigned sent = m.header->elements;
     mr_frame_content_free(&m);
     struct fake_client *b = open_client(f, "t1", "b", 0, 2);
     fake_release_client(f->d, "a");
     assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
-    assert_all_once(seen, N); /* a had acknowledged nothing */
+    /* a has acknowledged nothing and may yet use all it was sent, at most its credit: nobody else gets that. */
+    unsigned lost = 0;
+    for (unsigned i = 0; i < N; i++) {
+        assert_true(seen[i] <= 1);
+        lost += seen[i] == 0;
+    }
+    assert_in_range(lost, sent, 100);
     assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
     fake_client_free(a);
     fake_client_free(b);

@@ -1,0 +1,348 @@
+"""What a read ends without and how it says so; guarantees; workers out of reach; clients that were away for too long."""
+
+import collections
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from concurrent import futures
+
+import pytest
+
+import millrace as mr
+from conftest import free_port, wait_until
+
+Dataset = mr.Dataset
+GUARANTEES = ("at_most_once", "at_least_once")
+
+
+def values(it):
+    return [int(x) for x in it]
+
+
+def slowly(n):
+    """A dataset of 0..n-1 that takes a worker a while: what is under way when something happens is not a matter of luck."""
+    return Dataset.range(n).map(lambda x: x + mr.cast(mr.reduce_sum(mr.range(20_000)) * 0, mr.int64))
+
+
+def wait_for_splits(cluster):
+    wait_until(lambda: cluster.tasks() and all(int(t.get("splits", 0)) for t in cluster.tasks()), "every worker has splits")
+
+
+# ---- arguments ----
+
+
+def test_guarantees_and_what_to_do_about_losses():
+    service = "grpc://127.0.0.1:1"
+    spec = mr.TensorSpec([], mr.int64)
+    for guarantee, on_loss in itertools.product(GUARANTEES, ("warn", "error")):
+        mr.service.distribute("distributed_epoch", service, guarantee=guarantee, on_loss=on_loss)
+        mr.service.from_dataset_id("distributed_epoch", service, "id", spec, guarantee=guarantee, on_loss=on_loss)
+    for arguments in ({"guarantee": "at_will"}, {"guarantee": None}, {"on_loss": "ignore"}, {"on_loss": None}):
+        with pytest.raises(ValueError):
+            mr.service.distribute("distributed_epoch", service, **arguments)
+        with pytest.raises(ValueError):
+            mr.service.from_dataset_id("distributed_epoch", service, "id", spec, **arguments)
+    with pytest.raises(mr.errors.UnimplementedError, match="exactly_once"):
+        mr.service.from_dataset_id("distributed_epoch", service, "id", spec, guarantee="exactly_once")
+    with pytest.raises(ValueError, match="DYNAMIC"):
+        mr.service.distribute("parallel_epochs", service, guarantee="at_least_once")
+
+
+def test_a_job_has_one_guarantee(cluster):
+    a = Dataset.range(10).apply(cluster.distribute("distributed_epoch", job_name="g"))
+    b = Dataset.range(10).apply(cluster.distribute("distributed_epoch", job_name="g", guarantee="at_least_once"))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="guarantee"):
+        list(Dataset.zip(a, b))
+
+
+# ---- workers that are lost ----
+
+
+def test_nothing_is_said_when_nothing_is_lost(cluster):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        it = iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", on_loss="error")))
+        assert values(it) == list(range(100))
+    assert it.losses == mr.Losses() and str(it.losses) == "nothing lost"
+    assert iter(Dataset.range(3)).losses == mr.Losses()
+
+
+def test_at_most_once_leaves_out_what_a_lost_worker_had(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch")))
+    got = values(itertools.islice(it, 10))
+    wait_for_splits(cluster)
+    cluster.workers[0].kill()
+    with pytest.warns(mr.DataLossWarning, match="elements missing: .* 1 worker lost") as said:
+        got += values(it)
+    assert len(said) == 1 and said[0].filename == __file__
+    assert len(got) == len(set(got)) and set(got) < set(range(3000))
+    assert 3000 - len(got) <= it.losses.lost_splits < 3000
+    assert (it.losses.lost_workers, it.losses.incomplete_reads, it.losses.repeated_splits) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("mode", ["distributed_epoch", "parallel_epochs"])
+def test_a_loss_can_be_an_error_in_place_of_the_end(make_cluster, mode):
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    it = iter(slowly(3000).apply(cluster.distribute(mode, on_loss="error")))
+    got = values(itertools.islice(it, 10))
+    wait_until(lambda: all(int(t.get("produced", 0)) for t in cluster.tasks()), "every worker has begun")
+    cluster.workers[0].kill()
+    with pytest.raises(mr.errors.DataLossError, match="1 worker lost"):
+        for x in it:
+            got.append(int(x))
+    assert it.losses.incomplete_reads == 1
+    assert max(collections.Counter(got).values()) <= (1 if mode == "distributed_epoch" else 2)
+    if mode == "parallel_epochs":
+        assert set(got) == set(range(3000))  # the copy of the other one
+
+
+def test_each_pass_is_told_of_once(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch")).repeat(2))
+    got = values(itertools.islice(it, 10))
+    wait_for_splits(cluster)
+    cluster.workers[0].kill()
+    with pytest.warns(mr.DataLossWarning) as said:
+        got += values(it)
+    assert len(said) == 1 and it.losses.incomplete_reads == 1
+    assert collections.Counter(got).keys() == set(range(3000))  # the second pass has them all
+
+
+def test_a_read_that_is_left_early_is_not_told_of(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch", on_loss="error")).take(500))
+        values(itertools.islice(it, 10))
+        wait_for_splits(cluster)
+        cluster.workers[0].kill()
+        assert len(values(it)) == 490
+
+
+def test_at_least_once_has_others_do_it_again(make_cluster):
+    cluster = make_cluster(workers=3, worker_timeout_ms=2000)
+    it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once", on_loss="error")))
+    got = values(itertools.islice(it, 10))
+    wait_for_splits(cluster)
+    cluster.workers[0].kill()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        got += values(it)  # repeats alone are no error
+    times = collections.Counter(got)
+    assert times.keys() == set(range(3000))
+    assert len(got) - 3000 <= it.losses.repeated_splits
+    assert it.losses.lost_splits == 0 and it.losses.incomplete_reads == 0 and it.losses.lost_workers == 1
+    assert [w.category for w in said] == [mr.DataLossWarning] * (it.losses.repeated_splits > 0)
+
+
+def test_at_least_once_when_the_last_elements_are_in_two_shuffle_buffers(make_cluster):
+    """No split is left to hand out; the survivor has been told so. Another task takes what comes back."""
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    n = 2000
+    ds = Dataset.range(n).shuffle(n).batch(7)
+    it = iter(ds.apply(cluster.distribute("distributed_epoch", guarantee="at_least_once")))
+    got = list(next(it))
+    wait_until(lambda: sum(int(t.get("splits", 0)) for t in cluster.tasks()) == n, "all splits are handed out")
+    cluster.workers[0].kill()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        for batch in it:
+            got += list(batch)
+    assert {int(x) for x in got} == set(range(n))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_worker_and_the_dispatcher_are_lost_together(make_cluster, guarantee):
+    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch", guarantee=guarantee)))
+    got = values(itertools.islice(it, 10))
+    wait_for_splits(cluster)
+    cluster.workers[0].kill()
+    cluster.restart_dispatcher()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        got += values(it)
+    if guarantee == "at_most_once":
+        assert len(got) == len(set(got)) and 3000 - len(got) <= it.losses.lost_splits
+    else:
+        assert set(got) == set(range(3000)) and it.losses.lost_splits == 0
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_worker_that_is_replaced_at_its_address(make_cluster, guarantee):
+    cluster = make_cluster(workers=1, worker_timeout_ms=2000)
+    it = iter(slowly(2000).apply(cluster.distribute("distributed_epoch", guarantee=guarantee)))
+    got = values(itertools.islice(it, 10))
+    cluster.restart_worker()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        got += values(it)
+    if guarantee == "at_most_once":
+        assert len(got) == len(set(got)) and 2000 - len(got) <= it.losses.lost_splits
+    else:
+        assert set(got) == set(range(2000))
+
+
+# ---- workers out of reach ----
+
+
+def test_no_worker_can_be_reached(make_cluster):
+    cluster = make_cluster(workers=0)
+    wrong = f"127.0.0.1:{free_port()}"
+    cluster.start_worker(worker_address=wrong)
+    it = iter(Dataset.range(10).apply(cluster.distribute(connect_timeout_ms=1000)))
+    with pytest.raises(mr.errors.UnavailableError, match=f"no worker reachable .*tried {wrong}"):
+        next(it)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_worker_that_no_client_reaches_is_closed(make_cluster, guarantee):
+    cluster = make_cluster(workers=1, worker_timeout_ms=1000)
+    wrong = f"127.0.0.1:{free_port()}"
+    cluster.start_worker(worker_address=wrong)
+    readers = [iter(Dataset.range(500).apply(cluster.distribute("distributed_epoch", job_name="j", guarantee=guarantee)))
+               for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        with futures.ThreadPoolExecutor() as pool:
+            got = [x for part in pool.map(values, readers) for x in part]  # both end
+    assert len(got) == len(set(got))
+    assert readers[0].losses == readers[1].losses
+    if guarantee == "at_most_once":
+        assert len(got) + readers[0].losses.lost_splits == 500
+    else:
+        assert len(got) == 500
+    # It lives and is served others with: only what nobody reached was closed.
+    assert wrong in [w["address"] for w in cluster.status()["workers"] if not w.get("lost")]
+
+
+# ---- clients that were away ----
+
+READER = """
+    import sys
+    import millrace as mr
+    service, guarantee, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    ds = mr.Dataset.range(n).apply(mr.service.distribute(
+        "distributed_epoch", service, job_name="shared", guarantee=guarantee, max_outstanding_requests=64))
+    for x in ds:
+        print(int(x), flush=True)
+    print("end", flush=True)
+"""
+
+
+class Reader:
+    """A reader in a process of its own, which can be stopped."""
+
+    def __init__(self, cluster, guarantee, n):
+        argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(READER), cluster.service, guarantee, str(n)]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self.got = []
+
+    def read(self, n):
+        self.got += [int(self.process.stdout.readline()) for _ in range(n)]
+
+    def read_to_the_end(self):
+        for line in self.process.stdout:
+            if line == "end\n":
+                break
+            self.got.append(int(line))
+        else:
+            pytest.fail("the reader ended without an end")
+        assert self.process.wait(60) == 0
+
+    def stop(self, cluster):
+        """Until the dispatcher has given it up."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+        wait_until(lambda: not self.clients(cluster), "the dispatcher gives up its client")
+
+    @staticmethod
+    def clients(cluster):
+        return sum(i.get("clients", 0) for j in cluster.status().get("jobs", []) for i in j["iterations"])
+
+    def go_on(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def start_reader():
+    made = []
+    yield lambda *arguments: made.append(Reader(*arguments)) or made[-1]
+    for reader in made:
+        reader.kill()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_client_that_was_away_goes_on(make_cluster, start_reader, guarantee):
+    n = 200_000
+    cluster = make_cluster(workers=2, client_timeout_ms=600)
+    reader = start_reader(cluster, guarantee, n)
+    reader.read(100)
+    reader.stop(cluster)
+    reader.go_on()
+    reader.read_to_the_end()
+    if guarantee == "at_most_once":
+        # What it was sent and had not acknowledged when it was given up is nobody's, if it did not read it any more.
+        assert len(reader.got) == len(set(reader.got)) and n - len(set(reader.got)) <= 64
+    else:
+        assert set(reader.got) == set(range(n))
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_client_that_was_away_while_another_read_on(make_cluster, start_reader, guarantee):
+    n = 20_000
+    cluster = make_cluster(workers=2, client_timeout_ms=600)
+    away = start_reader(cluster, guarantee, n)
+    away.read(100)
+    away.stop(cluster)
+    other = start_reader(cluster, guarantee, n)
+    other.read_to_the_end()
+    away.go_on()
+    away.read_to_the_end()
+    together = collections.Counter(away.got + other.got)
+    if guarantee == "at_most_once":
+        assert max(together.values()) == 1 and n - len(together) <= 64
+    else:
+        assert together.keys() == set(range(n))
+
+
+def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
+    """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
+    cluster = make_cluster(client_timeout_ms=600)
+    it = iter(Dataset.range(10**9).apply(cluster.distribute(job_name="own", heartbeat_interval_ms=3_600_000)))
+    assert next(it) == 0
+    for _ in range(2):  # each time one that was attached later is given up
+        reader = start_reader(cluster, "at_most_once", 10**9)
+        reader.read(1)
+        os.kill(reader.process.pid, signal.SIGSTOP)
+        wait_until(lambda: reader.clients(cluster) == 1, "the dispatcher gives up the other client")
+        reader.kill()
+    jobs = {j["name"]: j for j in cluster.status()["jobs"]}
+    assert jobs["own"]["iterations"][0]["clients"] == 1
+    assert values(itertools.islice(it, 1000)) == list(range(1, 1001))
+
+
+# ---- which service ----
+
+
+def test_two_clusters_behind_one_list(make_cluster):
+    a, b = make_cluster(workers=1), make_cluster(workers=1)
+    both = f"grpc://{a.addresses},{b.addresses}"
+    first = mr.service.status(both)  # from here on it is this one
+    led, other = (a, b) if a.name in first else (b, a)
+    ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", both))
+    assert values(ds) == list(range(10))
+    led.dispatchers[0].kill()
+    with pytest.raises(mr.errors.FailedPreconditionError) as said:
+        values(ds)
+    assert led.name in str(said.value) and other.name in str(said.value)
