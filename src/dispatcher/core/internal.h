@@ -30,6 +30,7 @@
 
 /* Grants: an unmeasured worker starts small, since a split may be a whole file. */
 #define MR_GRANT_FIRST_MAX 8
+#define MR_GRANT_PARTS_MAX 200 /* the least share at the end is worth a grant's time divided by this: 10 ms */
 /* At least once: splits that were in one crash are granted so many at a time, ... */
 #define MR_GRANT_RETRY_MAX 16
 /* ... those that were in two are suspects: as many, but in a task that has nothing else, ... */

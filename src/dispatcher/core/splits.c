@@ -59,7 +59,8 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 /*
  * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and
  * little at first, since a split may be a whole file. One that has much open, behind a large buffer, gets a little more
- * each time, so that the number of its open grants grows with the logarithm of what they hold.
+ * each time, so that the number of its open grants grows with the logarithm of what they hold. What lasts a worker for a
+ * few milliseconds is not cut further at the end: asking for it would take longer.
  */
 static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want, uint64_t open)
 {
@@ -67,6 +68,7 @@ static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_
     uint64_t fair = left / sharers + (left % sharers != 0 ? 1 : 0);
     uint64_t n = max_u64(want != 0 ? want : MR_GRANT_FIRST_MAX, open / MR_GRANTS_OPEN_MAX);
 
+    fair = max_u64(fair, want / MR_GRANT_PARTS_MAX);
     n = min_u64(n, min_u64(fair, MR_GRANT_SPLITS_MAX));
     return n > 0 ? n : 1;
 }
