@@ -87,7 +87,7 @@ static void expect_end(struct fixture *f, const char *worker, const char *task, 
 static uint64_t drain(struct fixture *f, const char *worker, const char *task, uint64_t seq)
 {
     for (;; seq++) {
-        assert_int_equal(get_splits(&f->t, worker, task, 0, seq, 1000), MR_OK);
+        assert_int_equal(get_splits(&f->t, worker, task, 0, seq, 199), MR_OK);
         if (splits(&f->t)->end) {
             return seq - 1;
         }
