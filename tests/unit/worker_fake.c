@@ -23,6 +23,7 @@ struct fake_task {
     int64_t splits;
     uint64_t grant;
     bool listed;
+    bool told; /* ... as far as the worker was told */
     bool at_least_once;
     uint64_t finished; /* grants that were reported, a bit each */
     uint64_t cursor;
@@ -57,6 +58,7 @@ struct fake_dispatcher {
     unsigned grants;
     unsigned wrong_reports;
     mr_rpc_stream *watch;
+    bool watch_is_new; /* its first message is complete, the others say what changed */
     bool watch_sending;
     bool watch_stale;
     uint64_t version;
@@ -117,6 +119,7 @@ static void push_locked(struct fake_dispatcher *d)
     Millrace__ProviderInfo providers[MAX];
     Millrace__ProviderInfo *provider_pointers[MAX];
     char *released[MAX];
+    char *dropped[MAX];
 
     if (d->watch == NULL) {
         return;
@@ -127,13 +130,21 @@ static void push_locked(struct fake_dispatcher *d)
     }
     fill_header(&h);
     update.header = &h;
+    update.follows = d->watch_is_new ? 0 : d->version;
     update.version = ++d->version;
     update.tasks = pointers;
+    update.dropped = dropped;
     for (size_t i = 0; i < d->ntasks; i++) {
         struct fake_task *t = &d->tasks[i];
         Millrace__TaskAssignment *a = &tasks[update.n_tasks];
 
-        if (!t->listed) {
+        if (!t->listed && t->told) {
+            dropped[update.n_dropped++] = t->id;
+        }
+        bool wanted = t->listed && (d->watch_is_new || !t->told);
+
+        t->told = t->listed;
+        if (!wanted) {
             continue;
         }
         millrace__task_assignment__init(a);
@@ -157,6 +168,7 @@ static void push_locked(struct fake_dispatcher *d)
     for (size_t i = 0; i < d->nreleased; i++) {
         released[i] = d->released[i];
     }
+    d->watch_is_new = false;
     update.released_clients = released;
     update.n_released_clients = d->nreleased;
     size_t size = millrace__worker_update__get_packed_size(&update);
@@ -178,6 +190,7 @@ static void watch_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         mr_rpc_stream_unref(d->watch);
     }
     d->watch = mr_rpc_stream_ref(s);
+    d->watch_is_new = true;
     d->watch_sending = false;
     push_locked(d);
 }
@@ -479,6 +492,21 @@ void fake_unassign(struct fake_dispatcher *d, const char *task)
     MR_LOCK(&d->lock);
     find_locked(d, task)->listed = false;
     push_locked(d);
+}
+
+void fake_lose_update(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    d->version++;
+    for (size_t i = 0; i < d->ntasks; i++) {
+        d->tasks[i].told = d->tasks[i].listed;
+    }
+}
+
+void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed)
+{
+    MR_LOCK(&d->lock);
+    find_locked(d, task)->listed = listed;
 }
 
 void fake_release_client(struct fake_dispatcher *d, const char *client)

@@ -29,6 +29,9 @@ void fake_assign(struct fake_dispatcher *d, const char *task, const char *datase
 void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
                                uint64_t grant);
 void fake_unassign(struct fake_dispatcher *d, const char *task);
+/* Without telling the worker; and the update that would say so, and whatever else is new, never reaches it. */
+void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed);
+void fake_lose_update(struct fake_dispatcher *d);
 void fake_release_client(struct fake_dispatcher *d, const char *client);
 /* The next call to @method ("RegisterWorker") is answered with this code. */
 void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);

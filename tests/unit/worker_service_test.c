@@ -580,6 +580,30 @@ static void a_task_that_is_taken_away_ends_its_streams(void **state)
     assert_false(fake_has_ended(f->d, "t1"));
 }
 
+/* What came after the update that was lost does not follow on what the worker knows: it asks for all. */
+static void an_update_that_was_missed_is_made_up_for(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    fake_list_quietly(f->d, "t1", false);
+    fake_lose_update(f->d);
+    fake_assign(f->d, "t2", "range", -1, 0);
+    while (fake_client_next(c, &m)) { /* t1 is dropped after all */
+        mr_frame_content_free(&m);
+    }
+    fake_client_free(c);
+    fake_wait_registrations(f->d, 2);
+    c = open_client(f, "t2", "a", 0, 2);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    fake_client_free(c);
+}
+
 static void a_forgotten_worker_registers_again(void **state)
 {
     struct fixture *f = *state;
@@ -695,6 +719,7 @@ int main(void)
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(names_that_are_not_ours_are_refused),
         TEST(a_task_that_is_taken_away_ends_its_streams),
+        TEST(an_update_that_was_missed_is_made_up_for),
         TEST(a_forgotten_worker_registers_again),
         TEST(reading_goes_on_while_no_dispatcher_answers),
         TEST(stopping_under_load_is_clean),
