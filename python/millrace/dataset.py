@@ -62,6 +62,16 @@ def _apply(op, inputs=(), attrs=None, functions=(), options=None):
     return Dataset(_ffi.DatasetHandle(ret), options)
 
 
+def _datasets(datasets, what):
+    datasets = list(datasets)
+    if not datasets:
+        raise ValueError(f"{what} takes at least one dataset")
+    for ds in datasets:
+        if not isinstance(ds, Dataset):
+            raise TypeError(f"{what} takes datasets, not {type(ds).__name__}")
+    return datasets
+
+
 def _absent(name, instead):
     """A method of tf.data.Dataset that is not built: using it says so, and what to use."""
     def method(*args, **kwargs):
@@ -171,6 +181,37 @@ class Dataset:
             if not isinstance(leaf, Dataset):
                 raise TypeError(f"Dataset.zip takes datasets, not {type(leaf).__name__}")
         return _apply("zip", leaves, AttrTable().bytes("structure", _structure.to_json(structure)))
+
+    @staticmethod
+    def choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset=True):
+        """Elements of several datasets, from the one whose number @choice_dataset gives (int64 scalars) in turn."""
+        datasets = _datasets(datasets, "choose_from_datasets")
+        if not isinstance(choice_dataset, Dataset):
+            raise TypeError(f"choice_dataset is a Dataset, not {type(choice_dataset).__name__}")
+        return _apply("choose", [choice_dataset, *datasets], _flag(AttrTable(), "stop_on_empty", stop_on_empty_dataset))
+
+    @staticmethod
+    def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_dataset=False,
+                             rerandomize_each_iteration=None):
+        """Elements of several datasets, each from one drawn at random, with probabilities as @weights."""
+        datasets = _datasets(datasets, "sample_from_datasets")
+        attrs = _flag(AttrTable(), "stop_on_empty", stop_on_empty_dataset)
+        if isinstance(weights, Dataset):
+            raise errors.UnimplementedError("sample_from_datasets with a dataset of weights is not built: weights are constants")
+        if weights is not None:
+            weights = np.asarray(weights, np.float64).reshape(-1)
+            if len(weights) != len(datasets):
+                raise ValueError(f"{len(weights)} weights for {len(datasets)} datasets")
+            datasets = [ds for ds, weight in zip(datasets, weights) if weight != 0]
+            weights = weights[weights != 0]
+            if not datasets:
+                raise ValueError("all weights are 0")
+            attrs.block("weights", new_block(len(weights), [weights], per_row=True))
+        if seed is not None:
+            _number(attrs, "seed", seed)
+        if rerandomize_each_iteration is not None:
+            _flag(attrs, "rerandomize_each_iteration", rerandomize_each_iteration)
+        return _apply("sample", datasets, attrs)
 
     # ---- transformations ----
 
@@ -469,11 +510,9 @@ class Dataset:
     save = _absent("save", "write TFRecord files with mr.io.TFRecordWriter")
     snapshot = _absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter")
     sparse_batch = _absent("sparse_batch", "there are no sparse tensors yet")
-    choose_from_datasets = staticmethod(_absent("choose_from_datasets", "use zip, concatenate or interleave"))
     from_generator = staticmethod(_absent("from_generator", "use from_tensor_slices, or files"))
     load = staticmethod(_absent("load", "read TFRecord files with mr.TFRecordDataset"))
     random = staticmethod(_absent("random", "shuffle a range"))
-    sample_from_datasets = staticmethod(_absent("sample_from_datasets", "use zip, concatenate or interleave"))
 
 
 def elements_of(value, of):

@@ -514,3 +514,40 @@ def test_scan_and_reduce():
         Dataset.range(3).scan(0, lambda s, x: s)
     with pytest.raises(TypeError, match="structure"):
         Dataset.range(3).scan(0, lambda s, x: ((s, s), x))
+
+
+# ---- choose_from_datasets, sample_from_datasets ----
+
+
+def test_choose_from_datasets():
+    letters = [Dataset.from_tensor_slices([c] * n) for c, n in (("a", 3), ("b", 1), ("c", 2))]
+    choice = Dataset.from_tensor_slices(np.array([0, 1, 2, 0, 1, 2, 0, 0]))
+    assert b"".join(Dataset.choose_from_datasets(letters, choice)) == b"abca"
+    assert b"".join(Dataset.choose_from_datasets(letters, choice, stop_on_empty_dataset=False)) == b"abcaca"
+    with pytest.raises(mr.errors.InvalidArgumentError, match="choice 7, there are 3"):
+        list(Dataset.choose_from_datasets(letters, Dataset.range(7, 8)))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="int64"):
+        Dataset.choose_from_datasets(letters, Dataset.from_tensor_slices([0]))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="choose.*input 1"):
+        Dataset.choose_from_datasets([Dataset.range(3), letters[0]], Dataset.range(2))
+    with pytest.raises(ValueError, match="at least one"):
+        Dataset.choose_from_datasets([], choice)
+
+
+def test_sample_from_datasets():
+    parts = [Dataset.from_tensors(np.int64(k)).repeat() for k in range(3)]
+    drawn = np.array(values(Dataset.sample_from_datasets(parts, [0.5, 0.2, 0.3], seed=3).take(10000)))
+    assert np.abs(np.bincount(drawn) / 10000 - [0.5, 0.2, 0.3]).max() < 0.03
+    uniform = np.array(values(Dataset.sample_from_datasets(parts, seed=3).take(9000)))
+    assert np.abs(np.bincount(uniform) - 3000).max() < 300
+    assert set(values(Dataset.sample_from_datasets(parts, [1, 0, 1]).take(100))) == {0, 2}
+    finite = [Dataset.range(10), Dataset.range(100, 105)]
+    ds = Dataset.sample_from_datasets(finite, seed=1)
+    got = values(ds)
+    assert sorted(got) == [*range(10), *range(100, 105)] and [x for x in got if x < 100] == list(range(10))
+    assert len(ds) == 15 and values(ds) == got
+    again = Dataset.sample_from_datasets(finite, seed=1, rerandomize_each_iteration=True)
+    assert len({tuple(values(again)) for _ in range(5)}) > 1
+    assert len(values(Dataset.sample_from_datasets(finite, seed=1, stop_on_empty_dataset=True))) < 15
+    with pytest.raises(ValueError, match="2 weights for 3"):
+        Dataset.sample_from_datasets(parts, [1, 2])

@@ -613,6 +613,47 @@ static mr_dataset *p_scan(void)
     return ds;
 }
 
+static mr_dataset *of_three(const char *op, mr_dataset *choices, const struct mr_attr *attrs, size_t nattrs)
+{
+    mr_dataset *inputs[4] = {choices, make_range(0, 9, 1), make_range(100, 120, 1), make_range(200, 203, 1)};
+    size_t first = choices == NULL;
+    mr_dataset *ds = NULL;
+
+    CHECK_OK(mr_dataset_apply(op, inputs + first, 4 - first, attrs, nattrs, NULL, 0, NULL, &ds, e));
+    for (int i = 0; i < 4; i++) {
+        mr_dataset_unref(inputs[i]);
+    }
+    return ds;
+}
+
+static mr_dataset *p_choose(void)
+{
+    mr_dataset *ds = make_range(0, 60, 1);
+    mr_function *fn = fn_mod(ds, 3);
+
+    return of_three("choose", make_with_function("map", ds, fn, NULL, 0), ATTRS(BOOL_ATTR("stop_on_empty", 0)));
+}
+
+static mr_dataset *p_choose_stops(void)
+{
+    mr_dataset *ds = make_range(2, 60, 1);
+    mr_function *fn = fn_mod(ds, 5); /* 3 and 4 are errors */
+
+    return of_three("choose", make_with_function("map", ds, fn, NULL, 0), NULL, 0);
+}
+
+static mr_dataset *p_sample(void)
+{
+    double w[3] = {1, 2, 0.5};
+    struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_FLOAT64, .data = w};
+    mr_block *weights = NULL;
+
+    CHECK_OK(mr_block_new(3, &column, 1, &weights, e));
+    mr_dataset *ds = of_three("sample", NULL, ATTRS({.name = "weights", .kind = MR_ATTR_BLOCK, .block = weights}));
+    mr_block_unref(weights);
+    return make_one("repeat", ds, "count", 2);
+}
+
 static mr_dataset *p_text_line(void)
 {
     const char *const names[2] = {text_path[0], text_path[1]};
@@ -695,6 +736,9 @@ static const struct pipeline pipelines[] = {
     {.name = "cache", .make = p_cache},
     {.name = "cache, read again", .make = p_cache_twice, .kept = true},
     {.name = "scan", .make = p_scan, .by_value = true},
+    {.name = "choose", .make = p_choose, .by_value = true},
+    {.name = "choose, to the end of one", .make = p_choose_stops, .by_value = true},
+    {.name = "sample", .make = p_sample, .by_value = true},
     {.name = "text_line", .make = p_text_line},
     {.name = "everything", .make = p_everything, .by_value = true},
 };

@@ -30,10 +30,8 @@ static int join_leaf(size_t i, const struct mr_leaf_spec *a, const struct mr_lea
     return MR_OK;
 }
 
-static int concatenate_infer(struct mr_infer *in, mr_error *err)
+int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *err)
 {
-    const mr_spec *a = in->inputs[0]->spec;
-    const mr_spec *b = in->inputs[1]->spec;
     size_t n = mr_spec_leaves(a);
     struct mr_leaf_spec *leaves;
     int rc = MR_OK;
@@ -50,11 +48,16 @@ static int concatenate_infer(struct mr_infer *in, mr_error *err)
         rc = join_leaf(i, mr_spec_leaf(a, i), mr_spec_leaf(b, i), &leaves[i], err);
     }
     if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, n, mr_spec_structure(a), &in->spec, err);
+        rc = mr_spec_new(leaves, n, mr_spec_structure(a), ret, err);
     }
     mr_free(leaves);
-    in->cardinality = mr_cardinality_add(in->inputs[0]->cardinality, in->inputs[1]->cardinality);
     return rc;
+}
+
+static int concatenate_infer(struct mr_infer *in, mr_error *err)
+{
+    in->cardinality = mr_cardinality_add(in->inputs[0]->cardinality, in->inputs[1]->cardinality);
+    return mr_spec_join(in->inputs[0]->spec, in->inputs[1]->spec, &in->spec, err);
 }
 
 static int open_input(struct concatenate_iter *it, mr_error *err)

@@ -15,6 +15,7 @@
 
 extern const struct mr_operator mr_operator_batch;
 extern const struct mr_operator mr_operator_cache;
+extern const struct mr_operator mr_operator_choose;
 extern const struct mr_operator mr_operator_concatenate;
 extern const struct mr_operator mr_operator_distribute;
 extern const struct mr_operator mr_operator_elements_of;
@@ -31,6 +32,7 @@ extern const struct mr_operator mr_operator_padded_batch;
 extern const struct mr_operator mr_operator_prefetch;
 extern const struct mr_operator mr_operator_range;
 extern const struct mr_operator mr_operator_repeat;
+extern const struct mr_operator mr_operator_sample;
 extern const struct mr_operator mr_operator_scan;
 extern const struct mr_operator mr_operator_shard;
 extern const struct mr_operator mr_operator_shuffle;
@@ -52,6 +54,9 @@ struct mr_unary_iter {
 
 int mr_unary_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err);
 void mr_unary_close(struct mr_op_iter *head);
+
+/* The narrowest spec that covers both. MR_EINVAL says how they differ in structure or dtype. */
+int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *err);
 
 /* The leaves of @spec in one array that is freed with mr_free(). */
 int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err);

@@ -4,6 +4,7 @@
 static const struct mr_operator *const table[] = {
     &mr_operator_batch,
     &mr_operator_cache,
+    &mr_operator_choose,
     &mr_operator_concatenate,
     &mr_operator_distribute,
     &mr_operator_elements_of,
@@ -20,6 +21,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_prefetch,
     &mr_operator_range,
     &mr_operator_repeat,
+    &mr_operator_sample,
     &mr_operator_scan,
     &mr_operator_shard,
     &mr_operator_shuffle,
