@@ -6,8 +6,7 @@
  *  - what anybody is told was committed before: objects that were acknowledged exist, and go on existing;
  *  - an iteration that has ended stays ended: nothing of it is written or opened again;
  *  - a worker has one task of an iteration in each of its lives, beside recovery tasks;
- *  - nobody is given up who was heard of in time, on anybody's clock: neither on his own, nor on that of a leader
- *    that slept, nor while a message of his lies unread;
+ *  - nobody is given up who was heard of in time (given_up.c);
  *  - who is told that a call was not applied can rely on it.
  */
 #include "sim.h"
@@ -88,7 +87,7 @@ static bool starts(const char *key, const char *prefix)
     return strncmp(key, prefix, strlen(prefix)) == 0;
 }
 
-static void *parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key, const char *value)
+void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key, const char *value)
 {
     ProtobufCMessage *message = NULL;
     mr_error err;
@@ -115,7 +114,7 @@ static void answer_text(uint64_t repetition, bool end, Millrace__SplitRange *con
 /* "grants/<iteration>/<provider>/<rest of the task's id>" */
 static void commit_grant(struct sim *sim, const char *key, const char *value, int64_t memory)
 {
-    Millrace__GrantRecord *grant = parse(sim, &millrace__grant_record__descriptor, key, value);
+    Millrace__GrantRecord *grant = sim_parse(sim, &millrace__grant_record__descriptor, key, value);
     char name[256], text[600], iteration[64], task[128];
     const char *id = strchr(key, '/') + 1, *provider = strchr(id, '/') + 1;
 
@@ -134,7 +133,7 @@ static void commit_grant(struct sim *sim, const char *key, const char *value, in
 
 static void commit_iteration(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__IterationRecord *it = parse(sim, &millrace__iteration_record__descriptor, key, value);
+    Millrace__IterationRecord *it = sim_parse(sim, &millrace__iteration_record__descriptor, key, value);
     char name[256], at[32];
 
     if (it == NULL) {
@@ -182,7 +181,7 @@ static void commit_task(struct sim *sim, const char *key, const char *value)
         note(sim, &sim->committed, name, "yes");
         return;
     }
-    Millrace__TaskRecord *task = parse(sim, &millrace__task_record__descriptor, key, value);
+    Millrace__TaskRecord *task = sim_parse(sim, &millrace__task_record__descriptor, key, value);
 
     if (task != NULL && task->lost) {
         note(sim, &sim->committed, name, "yes");
@@ -194,7 +193,7 @@ static void commit_task(struct sim *sim, const char *key, const char *value)
 
 static void commit_worker(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__WorkerRecord *worker = parse(sim, &millrace__worker_record__descriptor, key, value);
+    Millrace__WorkerRecord *worker = sim_parse(sim, &millrace__worker_record__descriptor, key, value);
     char name[96];
 
     if (worker == NULL) {
@@ -212,7 +211,7 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
 
 static void commit_job(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__JobRecord *job = parse(sim, &millrace__job_record__descriptor, key, value);
+    Millrace__JobRecord *job = sim_parse(sim, &millrace__job_record__descriptor, key, value);
     char name[96];
 
     if (job == NULL) {
@@ -330,98 +329,6 @@ void sim_check_client_update(struct sim *sim, const struct sim_client *client, c
         note(sim, &sim->told, key, at);
     }
     sim_view_told(sim, client->iteration, update->end);
-}
-
-void sim_check_client_gone(struct sim *sim, const struct sim_client *client)
-{
-    if (sim->now - client->last_ok < SIM_CLIENT_TIMEOUT_MS) {
-        sim_violation(sim, "client %d was given up %lld ms after it was heard of", client->number,
-                      (long long)(sim->now - client->last_ok));
-    }
-}
-
-void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker)
-{
-    if (worker->registered && sim->now - worker->last_ok < SIM_WORKER_TIMEOUT_MS) {
-        sim_violation(sim, "worker %d was given up %lld ms after it was heard of", worker->number,
-                      (long long)(sim->now - worker->last_ok));
-    }
-}
-
-/* ---------------------------------------------------------------- who is given up, and when */
-
-/* The time in which @replica ran: it stands still while the replica does. */
-static int64_t ran(const struct sim *sim, const struct sim_replica *replica)
-{
-    return sim->now - replica->stood_still;
-}
-
-void sim_check_term(struct sim *sim, struct sim_replica *replica)
-{
-    memset(replica->heard, 0, sizeof replica->heard);
-    replica->term_ran_at = ran(sim, replica);
-}
-
-/* What no leader may refuse, and has to take for a sign of life. */
-static bool is_sign_of(const struct sim_message *message, const struct sim_worker *worker)
-{
-    return message->is_worker && message->actor == worker->number && message->actor_life == worker->process.life &&
-           (message->kind == MR_COMMAND_WORKER_HEARTBEAT || message->kind == MR_COMMAND_WATCH_WORKER);
-}
-
-void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message)
-{
-    const struct sim_worker *worker = &sim->workers[message->is_worker ? message->actor : 0];
-
-    if (is_sign_of(message, worker)) {
-        struct sim_heard *heard = &replica->heard[message->actor];
-
-        snprintf(heard->incarnation, sizeof heard->incarnation, "%s", worker->incarnation);
-        heard->ran_at = ran(sim, replica);
-    }
-}
-
-static void check_given_up(struct sim *sim, const struct sim_replica *replica, const char *incarnation)
-{
-    for (int i = 0; i < sim->nworkers; i++) {
-        const struct sim_heard *heard = &replica->heard[i];
-        bool known = strcmp(heard->incarnation, incarnation) == 0;
-        int64_t silent = ran(sim, replica) - (known ? heard->ran_at : replica->term_ran_at);
-
-        if (strcmp(sim->workers[i].incarnation, incarnation) != 0) {
-            continue;
-        }
-        if (silent < SIM_WORKER_TIMEOUT_MS) {
-            sim_violation(sim,
-                          "worker %d was given up by a leader that had been awake for %lld ms since it heard of it", i,
-                          (long long)silent);
-        }
-        for (size_t m = 0; m < replica->nmailbox; m++) {
-            const struct sim_message *message = replica->mailbox[m];
-
-            if (message != NULL && is_sign_of(message, &sim->workers[i])) {
-                sim_violation(sim, "worker %d was given up while a message of it lay unread", i);
-            }
-        }
-    }
-}
-
-void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out)
-{
-    for (size_t i = 0; i < out->nchanges; i++) {
-        if (out->changes[i].value == NULL || !starts(out->changes[i].key, "workers/")) {
-            continue;
-        }
-        Millrace__WorkerRecord *worker =
-            parse(sim, &millrace__worker_record__descriptor, out->changes[i].key, out->changes[i].value);
-
-        if (worker != NULL && worker->lost[0] != '\0') {
-            check_given_up(sim, replica, worker->incarnation);
-        }
-        if (worker != NULL) {
-            millrace__worker_record__free_unpacked(worker, NULL);
-        }
-    }
 }
 
 void sim_check_applied(struct sim *sim, const struct sim_batch *batch)

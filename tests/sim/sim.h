@@ -9,6 +9,8 @@
 #ifndef MR_TESTS_SIM_SIM_H
 #define MR_TESTS_SIM_SIM_H
 
+#include "lists.h"
+
 #include "base/map.h"
 #include "base/rng.h"
 #include "dispatcher/core/core.h"
@@ -29,21 +31,6 @@
 
 struct sim;
 
-/* Bugs to put in, which the checker has to find: name, what is wrong. */
-#define SIM_BUGS(X)                                                                                                    \
-    X(NO_FENCE, "batches do not compare the leader key, nor the batch before")                                         \
-    X(ANSWER_EARLY, "effects leave when they are decided")                                                             \
-    X(DECIDE_ON_COMMITTED, "commands are decided on what the store has, not on what was decided before")               \
-    X(READ_SETTLES, "after a timeout a read decides whether the batch was applied")                                    \
-    X(NO_NONCE, "a batch whose compares fail was not applied: its calls are told so")                                  \
-    X(REFUSAL_SETTLES, "a definite refusal counts although an earlier attempt may have been applied")                  \
-    X(SOFT_DENIALS, "denials and first contacts are answered from memory")                                             \
-    X(FINISHED_IS_READ, "a grant is finished when its splits were read to the end")                                    \
-    X(FINISHED_IS_RECEIVED, "a grant is finished when clients have received what came of it")                          \
-    X(REPORTS_AFTER_SEQ, "a request for splits that is a repeated one is answered without a look at what it reports")  \
-    X(TIMERS_FIRST, "timers are looked at before the messages that are there")                                         \
-    X(LATENESS_IGNORED, "a turn that starts late does not move deadlines")
-
 enum sim_bug {
     SIM_BUG_NONE,
 #define X(name, text) SIM_BUG_##name,
@@ -51,48 +38,6 @@ enum sim_bug {
 #undef X
         SIM_BUG_COUNT
 };
-
-/* Rare branches: over a run of the suite each must have been taken, or it proves less than it seems to. */
-#define SIM_RARES(X)                                                                                                   \
-    X(SETTLED_BY_NONCE, "a batch had been applied, its answer was lost, and sending it again showed so")               \
-    X(DEPOSED_COMMITTED, "a deposed leader learned that its last batch had been applied")                              \
-    X(DEPOSED_REFUSED, "the fence refused a batch of a deposed leader")                                                \
-    X(LATE_ATTEMPT, "an attempt reached the store after a later one of the same batch had")                            \
-    X(REFUSED, "the store refused a batch for good, and the state was loaded again")                                   \
-    X(REFUSED_LATE, "a refusal after an ambiguous attempt settled nothing")                                            \
-    X(STORE_FULL, "the store had no space for a batch")                                                                \
-    X(STORE_CUT, "the leader alone could not reach the store")                                                         \
-    X(ADMISSION, "a call was refused because the batch in flight did not come back")                                   \
-    X(LATE_TURN, "a turn of the loop began late")                                                                      \
-    X(PAUSED_BEYOND_LEASE, "a leader slept until another one led")                                                     \
-    X(PAUSED_WITH_LEASE, "a leader slept for longer than a worker's timeout, and kept its lease")                      \
-    X(WALL_JUMP, "the wall clock of a leader jumped")                                                                  \
-    X(MINUTES_LATE, "a request arrived a minute late or more")                                                         \
-    X(DUPLICATE, "a request arrived twice")                                                                            \
-    X(CUT, "two processes could not reach each other")                                                                 \
-    X(CUT_ONE_WAY, "one could send to the other, and not the other way round")                                         \
-    X(ANSWER_AGAIN, "splits were asked for again, and the stored answer was given")                                    \
-    X(ANSWER_BY_SUCCESSOR, "the stored answer was given by another leader than had decided it")                        \
-    X(WORKER_LOST, "a worker was given up")                                                                            \
-    X(WORKER_BACK, "a worker that had been given up came back")                                                        \
-    X(CLIENT_LOST, "a reader was given up")                                                                            \
-    X(COLLECTED, "a reader came back too late: what it read had been collected")                                       \
-    X(CLIENT_BACK, "a reader that had been given up was attached again")                                               \
-    X(UNREACHABLE, "a task was closed because no reader could reach its worker")                                       \
-    X(REPORT_REPEATED, "a repeated request for splits reported more than the first one")                               \
-    X(RECOVERY, "a recovery task was opened")                                                                          \
-    X(RECOVERY_LOST, "a recovery task was lost as well")                                                               \
-    X(GIVEN_AGAIN, "a split was handed out again")                                                                     \
-    X(REPEATED, "an application got an element twice, of a job that may")                                              \
-    X(MISSING, "an application never got an element, of a job that may lose some")                                     \
-    X(SUSPECT, "a split that was in two crashes got a task of its own")                                                \
-    X(QUARANTINE, "a split was given up")                                                                              \
-    X(REDELIVERED, "what a reader took with it went to another one")                                                   \
-    X(RELEASED_BEFORE, "a reader opened a session with a worker that had heard of its end already")                    \
-    X(SESSION_OVER, "a reader came back to a session that was over")                                                   \
-    X(RESIGNED, "a leader that had lost many workers made room for another one")                                       \
-    X(SUPERSEDED, "a newer process at its address replaced a worker")                                                  \
-    X(BRAKE, "so many workers were silent that none was given up")
 
 enum sim_rare {
 #define X(name, text) SIM_RARE_##name,
@@ -615,6 +560,7 @@ void sim_client_drained(struct sim *sim, struct sim_client *client);
 void sim_data_send(struct sim *sim, const struct sim_data *data);
 
 /* checker.c: what was seen from outside */
+void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key, const char *value);
 void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* It is being applied. */
 void sim_check_batch(struct sim *sim, const struct sim_batch *batch);

@@ -1,0 +1,97 @@
+/*
+ * Who is given up, and when: nobody who was heard of in time, on anybody's clock. Neither on his own, nor on that of a
+ * leader that slept, nor while a message of his lies unread.
+ */
+#include "sim.h"
+
+#include <string.h>
+
+/* The time in which @replica ran: it stands still while the replica does. */
+static int64_t ran(const struct sim *sim, const struct sim_replica *replica)
+{
+    return sim->now - replica->stood_still;
+}
+
+void sim_check_term(struct sim *sim, struct sim_replica *replica)
+{
+    memset(replica->heard, 0, sizeof replica->heard);
+    replica->term_ran_at = ran(sim, replica);
+}
+
+/* What no leader may refuse, and has to take for a sign of life. */
+static bool is_sign_of(const struct sim_message *message, const struct sim_worker *worker)
+{
+    return message->is_worker && message->actor == worker->number && message->actor_life == worker->process.life &&
+           (message->kind == MR_COMMAND_WORKER_HEARTBEAT || message->kind == MR_COMMAND_WATCH_WORKER);
+}
+
+void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message)
+{
+    const struct sim_worker *worker = &sim->workers[message->is_worker ? message->actor : 0];
+
+    if (is_sign_of(message, worker)) {
+        struct sim_heard *heard = &replica->heard[message->actor];
+
+        snprintf(heard->incarnation, sizeof heard->incarnation, "%s", worker->incarnation);
+        heard->ran_at = ran(sim, replica);
+    }
+}
+
+static void check_given_up(struct sim *sim, const struct sim_replica *replica, const char *incarnation)
+{
+    for (int i = 0; i < sim->nworkers; i++) {
+        const struct sim_heard *heard = &replica->heard[i];
+        bool known = strcmp(heard->incarnation, incarnation) == 0;
+        int64_t silent = ran(sim, replica) - (known ? heard->ran_at : replica->term_ran_at);
+
+        if (strcmp(sim->workers[i].incarnation, incarnation) != 0) {
+            continue;
+        }
+        if (silent < SIM_WORKER_TIMEOUT_MS) {
+            sim_violation(sim,
+                          "worker %d was given up by a leader that had been awake for %lld ms since it heard of it", i,
+                          (long long)silent);
+        }
+        for (size_t m = 0; m < replica->nmailbox; m++) {
+            const struct sim_message *message = replica->mailbox[m];
+
+            if (message != NULL && is_sign_of(message, &sim->workers[i])) {
+                sim_violation(sim, "worker %d was given up while a message of it lay unread", i);
+            }
+        }
+    }
+}
+
+void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out)
+{
+    for (size_t i = 0; i < out->nchanges; i++) {
+        if (out->changes[i].value == NULL || strncmp(out->changes[i].key, "workers/", 8) != 0) {
+            continue;
+        }
+        Millrace__WorkerRecord *worker =
+            sim_parse(sim, &millrace__worker_record__descriptor, out->changes[i].key, out->changes[i].value);
+
+        if (worker != NULL && worker->lost[0] != '\0') {
+            check_given_up(sim, replica, worker->incarnation);
+        }
+        if (worker != NULL) {
+            millrace__worker_record__free_unpacked(worker, NULL);
+        }
+    }
+}
+
+void sim_check_client_gone(struct sim *sim, const struct sim_client *client)
+{
+    if (sim->now - client->last_ok < SIM_CLIENT_TIMEOUT_MS) {
+        sim_violation(sim, "client %d was given up %lld ms after it was heard of", client->number,
+                      (long long)(sim->now - client->last_ok));
+    }
+}
+
+void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker)
+{
+    if (worker->registered && sim->now - worker->last_ok < SIM_WORKER_TIMEOUT_MS) {
+        sim_violation(sim, "worker %d was given up %lld ms after it was heard of", worker->number,
+                      (long long)(sim->now - worker->last_ok));
+    }
+}
