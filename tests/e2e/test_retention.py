@@ -1,11 +1,16 @@
-"""What goes by command: datasets and jobs that were given a name."""
+"""
+What time does, and what goes by command: a leader that hears nobody; datasets and jobs that were given a name. What is
+collected by itself is in test_service_retention.py.
+"""
 
+import os
+import signal
 import subprocess
 
 import pytest
 
 import millrace as mr
-from conftest import run_state
+from conftest import run_state, wait_until
 from millrace import _ffi
 
 Dataset = mr.Dataset
@@ -47,3 +52,19 @@ def test_a_job_is_deleted_under_its_reader_by_force(cluster):
     with pytest.raises(mr.errors.NotFoundError, match="'train'. is gone"):
         for _ in range(100_000_000):
             next(reader)
+
+
+def test_a_leader_that_hears_no_worker_lets_another_one_lead(etcd, make_cluster):
+    """All of them silent at once: that may be the leader's own fault. Nobody is given up before another one has listened."""
+    cluster = make_cluster(workers=3, dispatchers=2, worker_timeout_ms=3000)
+    reader = iter(Dataset.range(100_000).apply(cluster.distribute("distributed_epoch")))
+    seen = [int(next(reader))]
+    leader = cluster.status()["leader"]
+    for worker in cluster.workers:
+        os.kill(worker.pid, signal.SIGSTOP)
+    wait_until(lambda: cluster.status()["leader"] != leader, "another dispatcher leads", 60)
+    for worker in cluster.workers:
+        os.kill(worker.pid, signal.SIGCONT)
+    seen += (int(x) for x in reader)
+    assert sorted(seen) == list(range(100_000))
+    assert not any('"lost"' in line for line in keys(etcd, cluster, "workers/"))
