@@ -27,8 +27,8 @@ from ._iterator import Losses, NumpyIterator  # noqa: F401
 from ._spec import DatasetSpec, TensorShape, TensorSpec  # noqa: F401
 from ._tensor import Tensor, convert_to_tensor  # noqa: F401
 from ._version import __version__  # noqa: F401
-from .dataset import (AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset, FixedLengthRecordDataset,  # noqa: F401
-                      TextLineDataset, TFRecordDataset)
+from ._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: F401
+from .dataset import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset  # noqa: F401
 from .dtypes import (DType, as_dtype, bfloat16, double, float16, float32, float64, half, int8, int16, int32,  # noqa: F401
                      int64, string, uint8, uint16, uint32, uint64)
 from .dtypes import bool_ as bool  # noqa: F401
