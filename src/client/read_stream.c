@@ -350,6 +350,15 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     return MR_OK;
 }
 
+/* Something went through; that a message came may be known before that ours has left. */
+static void note_connection_locked(struct mr_read_task *t)
+{
+    if (!t->connected) {
+        t->connected = true;
+        t->connected_ms = mr_now_ms();
+    }
+}
+
 static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
 {
     struct mr_read_task *t = ctx;
@@ -364,6 +373,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     int spec_rc = rc == MR_OK ? check_spec(r, &content, &err) : MR_OK;
 
     mr_mutex_lock(&r->lock);
+    note_connection_locked(t);
     if (spec_rc < 0) {
         fail_task_locked(t, &err);
         t->settled = true;
@@ -404,10 +414,7 @@ static void on_sent(void *ctx, mr_rpc_stream *stream)
     (void)stream;
     MR_LOCK(&t->reader->lock);
     t->sending = false;
-    if (!t->connected) {
-        t->connected = true;
-        t->connected_ms = mr_now_ms();
-    }
+    note_connection_locked(t);
     mr_read_task_tell_locked(t, t->unsaid);
     mr_read_grant_locked(t->reader);
 }
