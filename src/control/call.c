@@ -195,6 +195,13 @@ static int give_up(const mr_control *c, const struct mr_pending *p, const mr_err
                                (long long)(mr_now_ms() - p->begin_ms), last->message);
 }
 
+/* Definitions of known content are not the leader's alone: asking anybody spares it. */
+static bool is_anybodys(const ProtobufCMessage *request)
+{
+    return request->descriptor == &millrace__get_dataset_request__descriptor &&
+           ((const Millrace__GetDatasetRequest *)request)->fingerprint[0] != '\0';
+}
+
 int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request,
                     const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms, const atomic_bool *cancel,
                     ProtobufCMessage **reply, mr_error *err)
@@ -210,6 +217,7 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
     }
     MR_LOCK(&c->lock);
     mr_search_init_locked(c, &p.search);
+    p.search.tried_leader = is_anybodys(request);
     for (;;) {
         if (cancelled(&p)) {
             rc = mr_error_set(err, MR_ECANCELED, "%s: cancelled", method);

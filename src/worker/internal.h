@@ -81,6 +81,7 @@ struct mr_task {
     char *iteration;
     char *job;
     char *dataset;
+    char *fingerprint; /* its content */
     bool dynamic;
     bool at_least_once;
     uint64_t seed;

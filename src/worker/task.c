@@ -54,6 +54,7 @@ void mr_task_unref(struct mr_task *t)
     mr_free(t->iteration);
     mr_free(t->job);
     mr_free(t->dataset);
+    mr_free(t->fingerprint);
     mr_free(t->splits);
     mr_free(t->released);
     (void)pthread_cond_destroy(&t->changed);
@@ -233,6 +234,7 @@ static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
 
     req.dataset_id = t->dataset;
     req.want_definition = true;
+    req.fingerprint = t->fingerprint;
     rc = mr_link_dataset(t->worker->link, &req, &t->stop, &reply, err);
     if (rc < 0) {
         mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
@@ -490,6 +492,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     t->iteration = mr_strdup(a->iteration_id);
     t->job = mr_strdup(a->job_id);
     t->dataset = mr_strdup(a->dataset_id);
+    t->fingerprint = mr_strdup(a->fingerprint);
     t->dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     t->at_least_once = limits.until_returned;
     t->seed = a->seed;
@@ -505,7 +508,8 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     mr_mutex_lock(&w->lock);
     w->ntasks++; /* Until mr_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
-    if (t->id == NULL || t->iteration == NULL || t->job == NULL || t->dataset == NULL || t->splits == NULL) {
+    if (t->id == NULL || t->iteration == NULL || t->job == NULL || t->dataset == NULL || t->fingerprint == NULL ||
+        t->splits == NULL) {
         rc = mr_error_nomem(err);
     }
     if (rc == MR_OK) {

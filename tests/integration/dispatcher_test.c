@@ -388,6 +388,60 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 
 static const struct mr_rpc_stream_ops watch_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
 
+/* Definitions never change, so a standby may give them to those who know what they want. */
+static void a_standby_gives_definitions_of_known_content(void **state)
+{
+    mr_dispatcher *a = start();
+    char *id = register_range(mr_dispatcher_address(a), 77);
+    mr_dispatcher *b = start();
+    Millrace__GetDatasetRequest r = MILLRACE__GET_DATASET_REQUEST__INIT;
+    mr_dataset *ds = NULL;
+    mr_error err;
+
+    (void)state;
+    r.dataset_id = id;
+    r.want_definition = true;
+    r.fingerprint = id; /* which is its id, too */
+    Millrace__GetDatasetReply *reply = CALL(mr_dispatcher_address(b), GetDataset, get_dataset, &r);
+
+    assert_false(reply->header->not_leader);
+    assert_int_equal(reply->header->code, 0);
+    assert_true(reply->header->epoch == 0); /* It speaks for nobody's term. */
+    assert_string_equal(reply->fingerprint, id);
+    assert_int_equal(reply->cardinality, 77);
+    assert_true(reply->spec.len > 0);
+    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, &err), MR_OK);
+    assert_int_equal(mr_dataset_cardinality(ds), 77);
+    mr_dataset_unref(ds);
+    drop(reply);
+
+    /* Other content, or no dataset at all: only the leader may deny that. */
+    const char *const wrong[][2] = {{id, WORKER}, {"none", id}};
+
+    for (size_t i = 0; i < 2; i++) {
+        r.dataset_id = (char *)(uintptr_t)wrong[i][0];
+        r.fingerprint = (char *)(uintptr_t)wrong[i][1];
+        bool told = false;
+
+        for (int64_t until = mr_now_ms() + PATIENCE_MS; !told && mr_now_ms() < until;) {
+            reply = (Millrace__GetDatasetReply *)try_call(mr_dispatcher_address(b), "GetDataset", &r.base,
+                                                          &millrace__get_dataset_reply__descriptor, &err);
+            assert_non_null(reply);
+            assert_true(reply->header->not_leader);
+            told = reply->header->leader[0] != '\0'; /* It may have to find out. */
+            if (!told) {
+                drop(reply);
+            }
+        }
+        assert_true(told);
+        assert_string_equal(reply->header->leader, mr_dispatcher_address(a));
+        drop(reply);
+    }
+    mr_free(id);
+    mr_dispatcher_free(b);
+    mr_dispatcher_free(a);
+}
+
 static void a_watch_is_told_of_changes(void **state)
 {
     mr_dispatcher *d = start();
@@ -600,6 +654,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dataset_survives_its_dispatcher, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(a_large_definition_is_kept_in_parts, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(a_standby_sends_callers_to_the_leader, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(a_standby_gives_definitions_of_known_content, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(a_watch_is_told_of_changes, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(etcd_may_be_away_for_a_while, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(state_of_a_newer_version_is_refused, new_cluster, check_state),

@@ -260,6 +260,9 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
 /* When MR_COMMAND_TIMER is due, on the clock of now_ms; INT64_MAX: no need. */
 int64_t mr_core_next_timer(const mr_core *core);
 
+/* The key of the dataset of that id, relative to the root. */
+void mr_dataset_key(const char *id, char *out, size_t size);
+
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
 

@@ -365,7 +365,6 @@ void mr_core_push_touched(mr_core *core);
 struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id);
 /* Index @rec (taken). */
 struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec);
-void mr_dataset_key(const char *id, char *out, size_t size);
 /* Note that it is or was in use, so that retention starts anew. At most one change. */
 void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset);
 bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);

@@ -354,6 +354,16 @@ bool mr_loop_led_by_another(const struct mr_loop *l)
            strcmp(leader->record.instance, l->instance) != 0 && strcmp(leader->record.address, l->address) != 0;
 }
 
+/* Definitions of known content are anybody's to give. */
+static bool looked_up(struct mr_loop *l, struct mr_call *call)
+{
+    const Millrace__GetDatasetRequest *r = (const Millrace__GetDatasetRequest *)call->request;
+    struct mr_header_info info = mr_loop_header(l);
+
+    return !l->serving && !l->stopping && call->method->command == MR_COMMAND_GET_DATASET && r->want_definition &&
+           r->fingerprint[0] != '\0' && mr_side_submit(l->side, call, &info, NULL) >= 0;
+}
+
 void mr_loop_call(struct mr_loop *l, struct mr_call *call)
 {
     if (wrong_cluster(l, call)) {
@@ -361,6 +371,9 @@ void mr_loop_call(struct mr_loop *l, struct mr_call *call)
     }
     if (call->method->follow) {
         follow(l, call);
+        return;
+    }
+    if (looked_up(l, call)) {
         return;
     }
     if (l->stopping || (!l->serving && mr_loop_led_by_another(l))) {

@@ -25,6 +25,8 @@ struct job {
     /* for the header of the answer: the loop's may have changed by then */
     uint64_t epoch;
     char incarnation[40];
+    bool not_leader;
+    char *leader;
     char *cluster;
     char *dispatchers[MR_DISPATCHERS_MAX];
     size_t ndispatchers;
@@ -106,33 +108,36 @@ static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *er
     return rc;
 }
 
-/* One page, from part @from on. Waits for the store. */
-static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got, mr_error *err)
+/* Keys into read_parts. Waits for the store. */
+static int read_keys(mr_side *s, const char *key, struct mr_bytes end, mr_error *err)
 {
-    char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
-    char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
-    int rc = MR_OK;
-
-    if (key == NULL || end == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
     mr_mutex_lock(&s->lock);
     s->read_done = false;
     mr_mutex_unlock(&s->lock);
-    s->store->ops->range(s->store, mr_bytes_str(key), mr_bytes_str(end), 0, PAGE_PARTS, false, READ_TIMEOUT_MS, on_read,
-                         s);
+    s->store->ops->range(s->store, mr_bytes_str(key), end, 0, PAGE_PARTS, false, READ_TIMEOUT_MS, on_read, s);
     mr_mutex_lock(&s->lock);
     while (!s->read_done) {
         mr_cond_wait(&s->wake, &s->lock);
     }
     mr_mutex_unlock(&s->lock);
-    if (s->read_rc < 0) {
-        if (err != NULL) {
-            *err = s->read_err;
-        }
-        rc = s->read_rc;
+    if (s->read_rc < 0 && err != NULL) {
+        *err = s->read_err;
     }
+    return s->read_rc;
+}
+
+/* One page, from part @from on. */
+static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got, mr_error *err)
+{
+    char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
+    char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
+    int rc;
+
+    if (key == NULL || end == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    rc = read_keys(s, key, mr_bytes_str(end), err);
     *got = (uint32_t)s->read_count;
     for (size_t i = 0; rc >= 0 && i < s->read_count; i++) {
         rc = take_part(&s->read_parts[i], out, err);
@@ -232,6 +237,8 @@ static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct ca
 static struct mr_header_info header_of(const struct job *job)
 {
     return (struct mr_header_info){.cluster = job->cluster,
+                                   .not_leader = job->not_leader,
+                                   .leader = job->leader,
                                    .incarnation = job->incarnation,
                                    .epoch = job->epoch,
                                    .dispatchers = (const char *const *)job->dispatchers,
@@ -244,6 +251,7 @@ static void job_free(struct job *job)
         mr_free(job->dispatchers[i]);
     }
     mr_free(job->cluster);
+    mr_free(job->leader);
     mr_free(job);
 }
 
@@ -258,7 +266,9 @@ static struct job *job_new(struct mr_call *call, const struct mr_header_info *in
     job->epoch = info->epoch;
     (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
     job->cluster = mr_strdup(info->cluster);
-    bool complete = job->cluster != NULL;
+    job->leader = mr_strdup(info->leader != NULL ? info->leader : "");
+    job->not_leader = info->not_leader;
+    bool complete = job->cluster != NULL && job->leader != NULL;
 
     for (size_t i = 0; i < info->ndispatchers && complete; i++) {
         job->dispatchers[i] = mr_strdup(info->dispatchers[i]);
@@ -303,9 +313,78 @@ static void run_get(mr_side *s, struct job *job)
     mr_call_free(call);
 }
 
+/* The record of the dataset that @r asks for, if the store has it with the content that is expected. */
+static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r, Millrace__DatasetRecord **ret, mr_error *err)
+{
+    char name[MR_NAME_BYTES_MAX * 3 + 16];
+    ProtobufCMessage *msg = NULL;
+    int rc;
+
+    if (strlen(r->dataset_id) > MR_NAME_BYTES_MAX) {
+        return mr_error_set(err, MR_ENOTFOUND, "an id of %zu bytes", strlen(r->dataset_id));
+    }
+    mr_dataset_key(r->dataset_id, name, sizeof name);
+    char *key = mr_asprintf("%s%s", s->root, name);
+
+    rc = key == NULL ? mr_error_nomem(err) : read_keys(s, key, (struct mr_bytes){NULL, 0}, err);
+    mr_free(key);
+    if (rc >= 0 && s->read_count == 0) {
+        rc = mr_error_set(err, MR_ENOTFOUND, "no record of dataset '%s'", r->dataset_id);
+    }
+    if (rc >= 0) {
+        rc = mr_pbjson_parse(&millrace__dataset_record__descriptor, (const char *)s->read_parts[0].data,
+                             s->read_parts[0].len, &msg, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (strcmp(((Millrace__DatasetRecord *)msg)->fingerprint, r->fingerprint) != 0) {
+        protobuf_c_message_free_unpacked(msg, NULL);
+        return mr_error_set(err, MR_ENOTFOUND, "dataset '%s' has other content", r->dataset_id);
+    }
+    *ret = (Millrace__DatasetRecord *)msg;
+    return MR_OK;
+}
+
+/* Not the leader's, but immutable: whoever has it may give it. What is not found may be the leader's to deny. */
+static void run_lookup(mr_side *s, struct job *job)
+{
+    struct mr_call *call = job->call;
+    struct mr_header_info info = header_of(job);
+    Millrace__GetDatasetReply reply = MILLRACE__GET_DATASET_REPLY__INIT;
+    Millrace__DatasetRecord *rec = NULL;
+    struct cached *c = NULL;
+    mr_error err;
+    int rc = find_record(s, (const Millrace__GetDatasetRequest *)call->request, &rec, &err);
+
+    if (rc >= 0) {
+        rc = definition_of(s, rec->blob, rec->parts, &c, &err);
+    }
+    if (rc >= 0) {
+        reply.dataset_id = rec->id;
+        reply.fingerprint = rec->fingerprint;
+        reply.compression = rec->compression;
+        reply.cardinality = rec->cardinality;
+        reply.spec = rec->spec;
+        reply.definition = (ProtobufCBinaryData){.data = c->bytes, .len = c->size};
+        info.not_leader = false;
+        mr_call_answer(call, &reply.base, &info, NULL);
+    } else {
+        err.code = MR_EUNAVAIL;
+        err.traits = MR_RETRYABLE;
+        mr_call_answer(call, NULL, &info, &err);
+    }
+    if (rec != NULL) {
+        protobuf_c_message_free_unpacked(&rec->base, NULL);
+    }
+    mr_call_free(call);
+}
+
 static void run(mr_side *s, struct job *job)
 {
-    if (job->call->reply != NULL) {
+    if (job->call->method->command == MR_COMMAND_GET_DATASET && job->call->reply == NULL) {
+        run_lookup(s, job);
+    } else if (job->call->reply != NULL) {
         run_get(s, job);
     } else {
         run_register(s, job);
