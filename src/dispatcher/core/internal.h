@@ -552,6 +552,13 @@ void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *
 void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
 void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
 
+/* ---------------------------------------------------------------- adopt.c */
+
+/* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is there. */
+typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
+mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_iteration, mr_adopt_task,
+    mr_adopt_cursor, mr_adopt_grant, mr_adopt_client;
+
 /* ---------------------------------------------------------------- timers.c, status.c, load.c */
 
 void mr_core_do_timer(mr_core *core);

@@ -59,8 +59,8 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 /*
  * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and
  * little at first, since a split may be a whole file. One that has much open, behind a large buffer, gets a little more
- * each time, so that the number of its open grants grows with the logarithm of what they hold. What lasts a worker for a
- * few milliseconds is not cut further at the end: asking for it would take longer.
+ * each time, so that the number of its open grants grows with the logarithm of what they hold. What lasts a worker for
+ * a few milliseconds is not cut further at the end: asking for it would take longer.
  */
 static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want, uint64_t open)
 {

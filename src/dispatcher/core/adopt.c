@@ -1,0 +1,277 @@
+/*
+ * Takeover, one record at a time: does it fit its key, and what was adopted before it? What refers to something that is
+ * gone is left over. load.c calls these kind by kind, in an order in which nothing refers to what comes later.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int contradiction(mr_error *err)
+{
+    return mr_error_set(err, MR_EDATALOSS, "the key does not fit its own value");
+}
+
+/* Frees @rec too. */
+static int leave_over(mr_core *core, const char *key, void *rec)
+{
+    mr_record_free(rec);
+    mr_core_leave_over(core, key);
+    return MR_OK;
+}
+
+int mr_adopt_schema(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    if (strcmp(key, "schema") != 0 || core->schema != NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    core->schema = rec;
+    return MR_OK;
+}
+
+int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    Millrace__DatasetRecord *dataset = rec;
+    char expected[MR_KEY_SIZE];
+
+    mr_dataset_key(dataset->id, expected, sizeof expected);
+    if (strcmp(key, expected) != 0 || dataset->n_providers > MR_CORE_PROVIDERS_MAX) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    mr_dataset_add(core, dataset);
+    return MR_OK;
+}
+
+/* An older version would have taken over what it cannot serve. */
+static bool may_have(const mr_core *core, Millrace__Guarantee guarantee)
+{
+    return guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE ||
+           (guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && mr_schema_has(core, MR_FEATURE_AT_LEAST_ONCE));
+}
+
+int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    const Millrace__JobRecord *job = rec;
+    char slot[MR_KEY_SIZE];
+
+    mr_job_slot(rec, slot, sizeof slot);
+    if (strcmp(key + strlen("jobs/"), slot) != 0) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    if (!may_have(core, job->guarantee)) {
+        int guarantee = (int)job->guarantee;
+
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features of the schema do not tell of",
+                            guarantee);
+    }
+    return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
+}
+
+int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    struct mr_worker *worker = mr_worker_add(core, rec, err);
+
+    if (worker == NULL) {
+        return MR_EDATALOSS;
+    }
+    return strcmp(key + strlen("workers/"), worker->ref) == 0 ? MR_OK : contradiction(err);
+}
+
+int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    Millrace__IterationRecord *iteration = rec;
+    struct mr_job *job = mr_job_by_id(core, iteration->job_id);
+    struct mr_worker *worker;
+
+    if (strcmp(key + strlen("iterations/"), iteration->id) != 0 || iteration->n_providers > MR_CORE_PROVIDERS_MAX) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    if (job == NULL) {
+        return leave_over(core, key, rec);
+    }
+    struct mr_iteration *it = mr_iteration_add(core, job, iteration, err);
+
+    if (it == NULL) {
+        return MR_EDATALOSS;
+    }
+    if (it->rec->finished) {
+        mr_job_note_ended(core, job, it->rec->repetition);
+        return MR_OK;
+    }
+    if (mr_iteration_repeats(it) && it->rec->n_providers != 1) {
+        return mr_error_set(err, MR_EDATALOSS, "an at_least_once iteration has %zu sources to split, not one",
+                            it->rec->n_providers);
+    }
+    /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        if (mr_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0) {
+            mr_task_add(core, it, worker);
+        }
+    }
+    return MR_OK;
+}
+
+/* What is before the next '/' of @path; returns what is behind it, or NULL if there is none or it is too long. */
+static const char *take_segment(const char *path, char *out, size_t size)
+{
+    const char *slash = strchr(path, '/');
+
+    if (slash == NULL || (size_t)(slash - path) >= size) {
+        return NULL;
+    }
+    memcpy(out, path, (size_t)(slash - path));
+    out[slash - path] = '\0';
+    return slash + 1;
+}
+
+/* "<iteration>/<worker>/<number>" behind the prefix. */
+static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *rec, mr_error *err)
+{
+    const char *path = key + strlen("tasks/");
+    char iteration[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE], again[MR_TASK_ID_SIZE];
+    const char *rest = take_segment(path, iteration, sizeof iteration);
+    struct mr_iteration *it;
+    struct mr_worker *worker;
+
+    if (rest == NULL || take_segment(rest, ref, sizeof ref) == NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    snprintf(again, sizeof again, "%s/%s/%u", iteration, ref, rec->recovery);
+    it = mr_iteration_find(core, iteration);
+    worker = mr_map_get(&core->workers_by_ref, ref);
+    if (strcmp(path, again) != 0 || rec->lost || (rec->ended && rec->code >= 0)) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    if (it == NULL || it->rec->finished || worker == NULL) {
+        return leave_over(core, key, rec);
+    }
+    if (!mr_iteration_repeats(it) || rec->ended || rec->recovery > it->rec->recoveries ||
+        (!mr_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);
+    }
+    mr_task_adopt_recovery(core, it, worker, rec);
+    return MR_OK;
+}
+
+int mr_adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    struct mr_task *task = mr_task_find(core, key + strlen("tasks/"));
+    Millrace__TaskRecord *record = rec;
+
+    if (record->recovery != 0) {
+        return adopt_recovery(core, key, rec, err);
+    }
+    if (task == NULL) {
+        return leave_over(core, key, rec);
+    }
+    if (record->ended == record->lost || record->isolated || task->rec != NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    task->rec = record;
+    task->counted = record->lost; /* in the transaction that closed it */
+    mr_task_move(core, task, record->ended ? MR_TASK_ENDED : MR_TASK_LOST);
+    return MR_OK;
+}
+
+/* "<iteration>/<provider>" or "<iteration>/<provider>/<rest>" behind the prefix. */
+static struct mr_iteration *split_key(const mr_core *core, const char *path, unsigned long *provider, const char **rest)
+{
+    char id[MR_STAMP_SIZE];
+    const char *number = take_segment(path, id, sizeof id);
+    char *end;
+
+    if (number == NULL) {
+        return NULL;
+    }
+    *provider = strtoul(number, &end, 10);
+    *rest = *end == '/' ? end + 1 : end;
+    return mr_iteration_find(core, id);
+}
+
+static bool is_pool_sound(const struct mr_iteration *it, size_t provider)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+
+    if (!mr_iteration_repeats(it)) {
+        return cursor->n_pool == 0;
+    }
+    if (cursor->repetition > 0 && !mr_position_fits(it, provider, cursor->repetition - 1)) {
+        return false;
+    }
+    return cursor->n_pool <= MR_OWED_RANGES_MAX &&
+           mr_owed_is_sound(mr_pool(it, provider), mr_position_end(it, provider));
+}
+
+int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    Millrace__CursorRecord *cursor = rec;
+    unsigned long provider;
+    const char *rest;
+    struct mr_iteration *it = split_key(core, key + strlen("cursors/"), &provider, &rest);
+
+    if (it == NULL || it->rec->finished) {
+        return leave_over(core, key, rec);
+    }
+    if (provider >= it->rec->n_providers || rest[0] != '\0' || it->cursors[provider].rec != NULL ||
+        (it->rec->providers[provider]->splits >= 0 && cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    it->cursors[provider].rec = cursor;
+    if (!is_pool_sound(it, provider)) {
+        return mr_error_set(err, MR_EDATALOSS, "the splits in its pool cannot have been handed out");
+    }
+    return MR_OK;
+}
+
+int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    unsigned long provider;
+    const char *rest;
+    struct mr_iteration *it = split_key(core, key + strlen("grants/"), &provider, &rest);
+    Millrace__GrantRecord *grant = rec;
+    struct mr_task *task = NULL;
+    char id[MR_TASK_ID_SIZE];
+
+    if (it != NULL && (size_t)snprintf(id, sizeof id, "%s/%s", it->rec->id, rest) < sizeof id) {
+        task = mr_task_find(core, id);
+    }
+    if (task == NULL) {
+        return leave_over(core, key, rec);
+    }
+    if (provider >= it->rec->n_providers || it->cursors[provider].rec == NULL || task->grants[provider].rec != NULL ||
+        grant->seq == 0 || grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
+        (!mr_iteration_repeats(it) && grant->n_open > 0) || !mr_grants_are_sound(it, provider, grant)) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    task->grants[provider].rec = grant;
+    return MR_OK;
+}
+
+int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    Millrace__ClientRecord *client = rec;
+    struct mr_iteration *it = mr_iteration_find(core, client->iteration_id);
+
+    if (strcmp(key + strlen("clients/"), client->client) != 0 || !mr_id_is_valid(client->client)) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    if (it == NULL) {
+        return leave_over(core, key, rec);
+    }
+    mr_client_add(core, client, it);
+    return MR_OK;
+}
