@@ -41,7 +41,6 @@ struct mr_commit {
     bool sealed;
     bool awaiting;
     bool ambiguous;
-    bool timed_out; /* an attempt may still lie in a queue */
     bool withdrawing;
     struct mr_op *undo; /* WITHDRAWING: what is sent; keys are lent from the batch */
     size_t nundo;
@@ -53,7 +52,7 @@ struct mr_commit {
     struct mr_op reads[2];
     int64_t proven_ms;
     bool full;
-    bool limbo; /* a withdrawal under no guard of ours may lie in a queue: there must not be a second one */
+    bool stray; /* an attempt that compares the absence of meta/batch may lie in a queue */
     uint64_t written;
 };
 
@@ -297,7 +296,6 @@ static bool seal(mr_commit *c)
     c->reads[1] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->batch_key)};
     c->sealed = true;
     c->ambiguous = false;
-    c->timed_out = false;
     c->withdrawing = false;
     c->attempts = 0;
     return true;
@@ -361,12 +359,22 @@ static bool head_puts(const mr_commit *c)
 
 /*
  * May it be withdrawn? An answer "full" says that its attempt was applied before, or never will be; one that timed out
- * may come later. It cannot pass when the withdrawal has deleted the key that it compares; if there is no such key,
- * nothing keeps it out.
+ * may come later. It cannot pass when the withdrawal has deleted the key that it compares. But an attempt that was sent
+ * while there was no such key, of this batch or of an earlier one of the term, would pass again when it is deleted.
  */
 static bool can_withdraw(const mr_commit *c)
 {
-    return !c->limbo && !(c->batch_revision == 0 && c->timed_out);
+    return !c->stray;
+}
+
+bool mr_commit_stray(const mr_commit *c)
+{
+    return c->stray;
+}
+
+void mr_commit_set_stray(mr_commit *c)
+{
+    c->stray = true;
 }
 
 static bool withdraw(mr_commit *c)
@@ -464,8 +472,7 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const str
     bool full = maybe && why->code == MR_EEXHAUSTED;
 
     c->ambiguous = c->ambiguous || maybe;
-    c->timed_out = c->timed_out || (maybe && !full && !c->withdrawing);
-    c->limbo = c->limbo || (maybe && c->withdrawing && c->batch_revision == 0);
+    c->stray = c->stray || (maybe && !full && c->batch_revision == 0);
     c->full = c->full || full;
     if (full && !c->withdrawing && can_withdraw(c) && withdraw(c)) {
         c->due_ms = now_ms;

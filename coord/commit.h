@@ -71,6 +71,10 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const str
                                  const mr_error *why, bool *maybe_applied, mr_error *err);
 /* Was the last answered batch refused for want of space (whatever became of it then)? */
 bool mr_commit_full(const mr_commit *c);
+/* An attempt that compares the absence of meta/batch may still come: nothing is withdrawn any more, in the whole term.
+ * The term's next mr_commit is told so. */
+bool mr_commit_stray(const mr_commit *c);
+void mr_commit_set_stray(mr_commit *c);
 /* Bytes of keys and values in all batches that were committed. */
 uint64_t mr_commit_written(const mr_commit *c);
 /* When the attempt was sent that was last answered COMMITTED; INT64_MIN: none. */

@@ -57,6 +57,7 @@ struct mr_member {
     enum { CERTAIN, DOUBTFUL, PROVING } doubt;
     int64_t doubt_ms; /* not before: the next doubt */
     bool full;
+    bool stray;       /* mr_commit_stray() of this term's earlier loads */
     uint64_t written; /* in earlier loads */
     mr_error trouble;
     bool status_out;
@@ -224,11 +225,15 @@ static void start_load(mr_member *m)
     drop_commit(m);
     m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
     MR_ASSERT(m->commit != NULL);
+    if (m->stray) {
+        mr_commit_set_stray(m->commit);
+    }
     m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation);
 }
 
 static void begin_term(mr_member *m, int64_t epoch)
 {
+    m->stray = false;
     m->epoch = epoch;
     m->answered_revision = epoch;
     mr_log(MR_LOG_INFO, "won the election", "epoch", "%lld", (long long)epoch, NULL);
@@ -429,6 +434,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
         mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s", m->refusal.message, NULL);
         m->opts.ops->refused(m->opts.ctx, committed + 1, &m->refusal);
         m->batch_revision = mr_commit_batch_revision(m->commit);
+        m->stray = mr_commit_stray(m->commit);
         start_load(m);
         break;
     }

@@ -356,6 +356,40 @@ static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **
     mr_commit_free(c);
 }
 
+/* The first batch of a cluster is sent twice, and its first attempt lies in a queue. It compares that there is no
+ * record, which a withdrawal much later would make true again. */
+static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **state)
+{
+    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
+    mr_commit *next = mr_commit_new(ROOT, EPOCH, 61, 1);
+
+    (void)state;
+    (void)add(c, "a", "1");
+    (void)send(c, 0);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    (void)send(c, mr_commit_due(c));
+    assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
+    assert_true(mr_commit_stray(c));
+    (void)add(c, "a", "2");
+    (void)send(c, 0);
+    assert_int_equal(full(c), MR_VERDICT_AGAIN);
+    struct mr_txn txn = send(c, mr_commit_due(c));
+
+    assert_true(has(&txn, ROOT "a", "2"));
+    assert_int_equal(succeed(c, 61), MR_VERDICT_COMMITTED);
+
+    /* The same when the state was loaded again in between. */
+    mr_commit_set_stray(next);
+    (void)add(next, "a", "3");
+    (void)send(next, 0);
+    assert_int_equal(full(next), MR_VERDICT_AGAIN);
+    txn = send(next, mr_commit_due(next));
+    assert_true(has(&txn, ROOT "a", "3"));
+    assert_int_equal(succeed(next, 62), MR_VERDICT_COMMITTED);
+    mr_commit_free(c);
+    mr_commit_free(next);
+}
+
 static void a_command_is_in_one_batch_as_a_whole(void **state)
 {
     mr_commit *c = *state;
@@ -426,6 +460,7 @@ int main(void)
         TEST(refused_for_space_and_applied_all_the_same),
         TEST(a_withdrawal_is_repeated_until_it_is_answered),
         TEST(without_a_batch_record_an_attempt_in_a_queue_keeps_its_place),
+        TEST(an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
