@@ -1,20 +1,12 @@
 /*
  * group_by_window: elements are put together by a key; a group that has its number of elements, and at the end each
  * group in the order of the keys, becomes a dataset, of which a function makes the one that is read.
- *
- * Groups hold copies of small elements, and references to large ones (engine/rows.h), within the memory budget.
  */
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
-#include "engine/rows.h"
+#include "engine/ops/groups.h"
 
 #include <inttypes.h>
-
-struct group {
-    int64_t key;
-    uint64_t size; /* when it is full */
-    struct mr_rows rows;
-};
 
 struct group_iter {
     struct mr_unary_iter base;
@@ -23,10 +15,8 @@ struct group_iter {
     uint64_t window_size;       /* then this */
     struct mr_expander reduce;  /* (key, dataset) -> dataset */
     struct mr_op_iter *current; /* what it made of the last group; NULL: was read to its end */
-    struct group **groups;      /* sorted by key */
-    size_t n;
-    size_t cap;
-    struct group *full; /* to be read next */
+    struct mr_groups groups;
+    struct mr_group *full; /* to be read next */
     bool ended;
     struct mr_apply_input in;
     /* Elements with their keys, not in a group yet from `at` on. Behind the last key is one that failed, or nothing. */
@@ -123,6 +113,7 @@ static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     int rc = mr_op_int(head, "window_size", 1, &size, err);
 
     it->window_size = (uint64_t)size;
+    mr_groups_init(&it->groups, head->env, head->ds->inputs[0]->spec);
     if (rc == MR_OK) {
         rc = open_function(head, 0, &it->key, err);
     }
@@ -136,32 +127,6 @@ static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 }
 
 /* ---- groups ---- */
-
-/* Where the group of @key is, or would be. */
-static size_t place_of(const struct group_iter *it, int64_t key)
-{
-    size_t low = 0;
-    size_t high = it->n;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-
-        if (it->groups[mid]->key < key) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
-}
-
-static void group_free(struct group *g)
-{
-    if (g != NULL) {
-        mr_rows_free(&g->rows);
-        mr_free(g);
-    }
-}
 
 /* The value of a scalar in the one column of @block. */
 static int scalar_at(const mr_block *block, uint32_t row, int64_t *ret, mr_error *err)
@@ -206,83 +171,14 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
     return rc;
 }
 
-static int make_room(struct group_iter *it, mr_error *err)
-{
-    if (it->n < it->cap) {
-        return MR_OK;
-    }
-    size_t cap = it->cap * 2 + 16;
-    struct group **bigger = mr_reallocarray(it->groups, cap, sizeof(struct group *));
-    if (bigger == NULL) {
-        return mr_error_nomem(err);
-    }
-    it->groups = bigger;
-    it->cap = cap;
-    return MR_OK;
-}
-
-static int new_group(struct group_iter *it, size_t place, int64_t key, uint64_t size, mr_error *err)
-{
-    struct group *g = NULL;
-    int rc = make_room(it, err);
-
-    if (rc != MR_OK) {
-        return rc;
-    }
-    g = mr_calloc(1, sizeof *g);
-    if (g == NULL) {
-        return mr_error_nomem(err);
-    }
-    g->key = key;
-    g->size = size;
-    mr_rows_init(&g->rows, it->base.head.env, it->base.head.ds->inputs[0]->spec);
-    memmove(it->groups + place + 1, it->groups + place, (it->n - place) * sizeof(struct group *));
-    it->groups[place] = g;
-    it->n++;
-    return MR_OK;
-}
-
-static void remove_group(struct group_iter *it, struct group *g)
-{
-    size_t place = place_of(it, g->key);
-
-    it->n--;
-    memmove(it->groups + place, it->groups + place + 1, (it->n - place) * sizeof(struct group *));
-    group_free(g);
-}
-
-static int over_budget(const struct group_iter *it, mr_error *err)
-{
-    size_t rows = 0;
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < it->n; i++) {
-        rows += it->groups[i]->rows.n;
-        bytes += mr_rows_bytes(&it->groups[i]->rows);
-    }
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, the memory budget is %zu", rows,
-                        it->n, bytes, it->base.head.env->budget_bytes);
-}
-
 /* ---- elements into groups ---- */
-
-/* At least so many elements are missing, or one. */
-static uint64_t missing(const struct group_iter *it)
-{
-    uint64_t least = it->size.program == NULL ? it->window_size : UINT64_MAX;
-
-    for (size_t i = 0; i < it->n && least > 1; i++) {
-        uint64_t left = it->groups[i]->size - it->groups[i]->rows.n;
-
-        least = left < least ? left : least;
-    }
-    return least < UINT64_MAX ? least : 1;
-}
 
 /* Elements and their keys. */
 static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    struct mr_pull below = mr_pull_rows(pull, missing(it));
+    uint64_t size = it->size.program == NULL ? it->window_size : UINT64_MAX;
+    uint64_t missing = mr_groups_missing(&it->groups, size);
+    struct mr_pull below = mr_pull_rows(pull, missing < UINT64_MAX ? missing : 1);
     uint32_t bad = 0;
     int rc = mr_apply_next(&it->in, it->base.input, &below, &it->rows, err);
 
@@ -330,28 +226,26 @@ static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failur
 /* The element at `at`, whose key is known. */
 static int absorb_one(struct group_iter *it, mr_error *err)
 {
+    struct mr_group *group = NULL;
     int64_t key = 0;
     uint64_t size = 0;
     int rc = scalar_at(it->keys, it->at, &key, err);
-    size_t place = rc == MR_OK ? place_of(it, key) : 0;
 
-    if (rc == MR_OK && (place == it->n || it->groups[place]->key != key)) {
+    if (rc == MR_OK) {
+        group = mr_groups_find(&it->groups, key);
+    }
+    if (rc == MR_OK && group == NULL) {
         rc = size_of(it, key, &size, err);
         if (rc == MR_OK) {
-            rc = new_group(it, place, key, size, err);
+            rc = mr_groups_add(&it->groups, key, size, &group, err);
         }
     }
-    if (rc != MR_OK) {
-        return rc;
-    }
-    struct group *g = it->groups[place];
-    rc = mr_rows_add(&g->rows, it->rows, it->at, err);
-    if (rc == MR_EEXHAUSTED) {
-        rc = over_budget(it, err);
+    if (rc == MR_OK) {
+        rc = mr_groups_put(&it->groups, group, it->rows, it->at, err);
     }
     if (rc == MR_OK) {
         it->at++;
-        it->full = g->rows.n >= g->size ? g : NULL;
+        it->full = group->rows.n >= group->size ? group : NULL;
     }
     return rc;
 }
@@ -402,7 +296,7 @@ static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
 }
 
 /* (key, dataset) of a group. */
-static int group_row(const struct group *g, mr_block **ret, mr_error *err)
+static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
 {
     struct writing w = {.bytes = MR_BUF_INIT};
     uint64_t offsets[2] = {0, 0};
@@ -437,7 +331,7 @@ static int flush(struct group_iter *it, mr_error *err)
     if (rc != MR_OK) {
         return rc;
     }
-    remove_group(it, it->full);
+    mr_groups_remove(&it->groups, it->full);
     it->full = NULL;
     rc = mr_expander_expand(&it->reduce, row, &it->current, err);
     mr_block_unref(row);
@@ -456,7 +350,7 @@ static int step(struct group_iter *it, const struct mr_pull *pull, mr_error *err
     if (!it->ended) {
         return fetch(it, pull, err);
     }
-    it->full = it->n > 0 ? it->groups[0] : NULL;
+    it->full = it->groups.n > 0 ? it->groups.all[0] : NULL;
     return it->full != NULL ? MR_OK : MR_END;
 }
 
@@ -508,11 +402,8 @@ static int group_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 
     mr_state_put_u64(out, it->ended);
     mr_state_put_u64(out, it->reduce.index);
-    mr_state_put_u64(out, it->n);
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        mr_state_put_u64(out, (uint64_t)it->groups[i]->key);
-        mr_state_put_u64(out, it->groups[i]->size);
-        rc = mr_rows_save(&it->groups[i]->rows, out, err);
+    if (rc == MR_OK) {
+        rc = mr_groups_save(&it->groups, out, err);
     }
     mr_state_put_u64(out, it->current != NULL);
     if (rc == MR_OK && it->current != NULL) {
@@ -547,37 +438,10 @@ static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error 
     return rc;
 }
 
-static int restore_group(struct group_iter *it, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t key = 0;
-    uint64_t size = 0;
-    int rc = mr_state_get_u64(in, &key, err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &size, err);
-    }
-    if (rc == MR_OK && (size == 0 || (it->n > 0 && it->groups[it->n - 1]->key >= (int64_t)key))) {
-        rc = mr_state_damaged(err);
-    }
-    if (rc == MR_OK) {
-        rc = new_group(it, it->n, (int64_t)key, size, err);
-    }
-    if (rc == MR_OK) {
-        struct group *g = it->groups[it->n - 1];
-
-        rc = mr_rows_restore(&g->rows, in, err);
-        if (rc == MR_OK && g->rows.n >= size) {
-            it->full = it->full == NULL ? g : it->full;
-        }
-    }
-    return rc;
-}
-
 static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
     uint64_t ended = 0;
-    uint64_t groups = 0;
     uint64_t reading = 0;
     int rc = restore_rows(it, in, err);
 
@@ -587,12 +451,14 @@ static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     if (rc == MR_OK) {
         rc = mr_state_get_u64(in, &it->reduce.index, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, in->left, &groups, err);
-    }
     it->ended = ended != 0;
-    for (uint64_t i = 0; i < groups && rc == MR_OK; i++) {
-        rc = restore_group(it, in, err);
+    if (rc == MR_OK) {
+        rc = mr_groups_restore(&it->groups, in, err);
+    }
+    for (size_t i = 0; rc == MR_OK && i < it->groups.n; i++) {
+        struct mr_group *g = it->groups.all[i];
+
+        it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
     }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, 1, &reading, err);
@@ -608,10 +474,7 @@ static void group_close(struct mr_op_iter *head)
     struct group_iter *it = (struct group_iter *)head;
 
     mr_op_close(it->current);
-    for (size_t i = 0; i < it->n; i++) {
-        group_free(it->groups[i]);
-    }
-    mr_free(it->groups);
+    mr_groups_free(&it->groups);
     drop_rows(it);
     mr_block_unref(it->in.rest);
     mr_apply_free(&it->key);

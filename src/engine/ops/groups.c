@@ -1,0 +1,173 @@
+#include "engine/ops/groups.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)
+{
+    *g = (struct mr_groups){.env = env, .spec = spec};
+}
+
+void mr_groups_free(struct mr_groups *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        mr_rows_free(&g->all[i]->rows);
+        mr_free(g->all[i]);
+    }
+    mr_free(g->all);
+    *g = (struct mr_groups){0};
+}
+
+/* Where the group of @key is, or would be. */
+static size_t place_of(const struct mr_groups *g, int64_t key)
+{
+    size_t low = 0;
+    size_t high = g->n;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (g->all[mid]->key < key) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+struct mr_group *mr_groups_find(const struct mr_groups *g, int64_t key)
+{
+    size_t place = place_of(g, key);
+
+    return place < g->n && g->all[place]->key == key ? g->all[place] : NULL;
+}
+
+static int make_room(struct mr_groups *g, mr_error *err)
+{
+    if (g->n < g->cap) {
+        return MR_OK;
+    }
+    size_t cap = g->cap * 2 + 16;
+    struct mr_group **bigger = mr_reallocarray(g->all, cap, sizeof(struct mr_group *));
+    if (bigger == NULL) {
+        return mr_error_nomem(err);
+    }
+    g->all = bigger;
+    g->cap = cap;
+    return MR_OK;
+}
+
+int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret, mr_error *err)
+{
+    size_t place = place_of(g, key);
+    struct mr_group *group;
+    int rc = make_room(g, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    group = mr_calloc(1, sizeof *group);
+    if (group == NULL) {
+        return mr_error_nomem(err);
+    }
+    group->key = key;
+    group->size = size;
+    mr_rows_init(&group->rows, g->env, g->spec);
+    memmove(g->all + place + 1, g->all + place, (g->n - place) * sizeof(struct mr_group *));
+    g->all[place] = group;
+    g->n++;
+    *ret = group;
+    return MR_OK;
+}
+
+void mr_groups_remove(struct mr_groups *g, struct mr_group *group)
+{
+    size_t place = place_of(g, group->key);
+
+    g->n--;
+    memmove(g->all + place, g->all + place + 1, (g->n - place) * sizeof(struct mr_group *));
+    mr_rows_free(&group->rows);
+    mr_free(group);
+}
+
+static int over_budget(const struct mr_groups *g, mr_error *err)
+{
+    size_t rows = 0;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < g->n; i++) {
+        rows += g->all[i]->rows.n;
+        bytes += mr_rows_bytes(&g->all[i]->rows);
+    }
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, the memory budget is %zu", rows,
+                        g->n, bytes, g->env->budget_bytes);
+}
+
+int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row, mr_error *err)
+{
+    int rc = mr_rows_add(&group->rows, block, row, err);
+
+    return rc == MR_EEXHAUSTED ? over_budget(g, err) : rc;
+}
+
+uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most)
+{
+    for (size_t i = 0; i < g->n && most > 1; i++) {
+        uint64_t left = g->all[i]->size - g->all[i]->rows.n;
+
+        most = left < most ? left : most;
+    }
+    return most;
+}
+
+/* ---- state ---- */
+
+int mr_groups_save(const struct mr_groups *g, struct mr_state_out *out, mr_error *err)
+{
+    int rc = MR_OK;
+
+    mr_state_put_u64(out, g->n);
+    for (size_t i = 0; i < g->n && rc == MR_OK; i++) {
+        mr_state_put_u64(out, (uint64_t)g->all[i]->key);
+        mr_state_put_u64(out, g->all[i]->size);
+        rc = mr_rows_save(&g->all[i]->rows, out, err);
+    }
+    return rc;
+}
+
+static int restore_group(struct mr_groups *g, struct mr_state_in *in, mr_error *err)
+{
+    struct mr_group *group = NULL;
+    uint64_t key = 0;
+    uint64_t size = 0;
+    int rc = mr_state_get_u64(in, &key, err);
+
+    if (rc == MR_OK) {
+        rc = mr_state_get_u64(in, &size, err);
+    }
+    if (rc == MR_OK && (size == 0 || mr_groups_find(g, (int64_t)key) != NULL)) {
+        rc = mr_state_damaged(err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_groups_add(g, (int64_t)key, size, &group, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_rows_restore(&group->rows, in, err);
+    }
+    return rc == MR_OK && group->rows.n > size ? mr_state_damaged(err) : rc;
+}
+
+int mr_groups_restore(struct mr_groups *g, struct mr_state_in *in, mr_error *err)
+{
+    uint64_t n = 0;
+    int rc = mr_state_get_bounded(in, in->left, &n, err);
+
+    for (uint64_t i = 0; i < n && rc == MR_OK; i++) {
+        rc = restore_group(g, in, err);
+    }
+    return rc;
+}

@@ -1,0 +1,41 @@
+/*
+ * Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small elements, and
+ * references to large ones (engine/rows.h), within the memory budget. Threads: none.
+ */
+#ifndef MR_ENGINE_OPS_GROUPS_H
+#define MR_ENGINE_OPS_GROUPS_H
+
+#include "engine/rows.h"
+
+struct mr_group {
+    int64_t key;
+    uint64_t size; /* when it is full */
+    struct mr_rows rows;
+};
+
+struct mr_groups {
+    struct mr_env *env;
+    const mr_spec *spec;   /* of the elements; lent */
+    struct mr_group **all; /* sorted by key */
+    size_t n;
+    size_t cap;
+};
+
+void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec);
+void mr_groups_free(struct mr_groups *g); /* zeroed is fine */
+
+/* NULL if there is none. */
+struct mr_group *mr_groups_find(const struct mr_groups *g, int64_t key);
+/* An empty one of a key that has none. */
+int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret, mr_error *err);
+void mr_groups_remove(struct mr_groups *g, struct mr_group *group);
+/* Put element @row of @block into @group. MR_EEXHAUSTED says what all groups hold. */
+int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row, mr_error *err);
+/* The fewest elements that any group lacks; @most if all lack more, or there is none. */
+uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most);
+
+/* As part of an iterator's state; restored into none. */
+int mr_groups_save(const struct mr_groups *g, struct mr_state_out *out, mr_error *err);
+int mr_groups_restore(struct mr_groups *g, struct mr_state_in *in, mr_error *err);
+
+#endif
