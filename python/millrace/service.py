@@ -425,7 +425,7 @@ class DispatchServer(_server.Server):
         for name, flag in _DISPATCHER_ETCD.items():
             value = getattr(config, name)
             if value is not None:
-                flags.append(f"--{flag}={value}")
+                flags.append(f"--{flag}={value}" + ("B" if name.endswith("_bytes") else ""))
         if config.gc_dynamic_sharding_jobs:
             flags.append("--gc-dynamic")
         return flags

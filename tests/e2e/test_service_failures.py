@@ -13,6 +13,7 @@ import threading
 import pytest
 
 import millrace as mr
+from millrace import _ffi
 from conftest import free_port, is_waiting, pid_gone, wait_until
 
 Dataset = mr.Dataset
@@ -309,6 +310,22 @@ def test_the_life_of_a_server(etcd):
     with server:
         assert server.pid != first
     assert not server.running
+
+
+def test_every_setting_of_a_dispatcher_is_an_option_of_the_program(etcd):
+    times = {f.name: 5000 for f in dataclasses.fields(mr.service.DispatcherConfig)
+             if f.name.endswith("_ms") and f.name != "job_gc_check_interval_ms"}
+    config = etcd.dispatcher_config("settings", gc_dynamic_sharding_jobs=True, etcd_write_budget_bytes=500_000,
+                                    etcd_quota_bytes=1 << 30, **{**times, "heartbeat_interval_ms": 500})
+    with mr.service.DispatchServer(config) as server:
+        assert server.running
+    access = dataclasses.replace(config, etcd_ca_file="a", etcd_cert_file="b", etcd_key_file="c", etcd_server_name="d",
+                                 etcd_user="e", etcd_password_file="f")
+    help = subprocess.run([_ffi.program_path(), "dispatcher", "--help"], capture_output=True, text=True, timeout=60).stdout
+    flags = [flag.split("=")[0] for flag in mr.service.DispatchServer(access, start=False)._flags()]
+    assert len(flags) == len(set(flags)) and [f for f in flags if f + " " not in help] == []
+    with pytest.raises(mr.errors.MillraceError):
+        mr.service.DispatchServer(dataclasses.replace(config, etcd_ca_file="/there/is/no/such/file"))
 
 
 def test_a_server_that_cannot_start_says_so(etcd):
