@@ -391,10 +391,21 @@ void mr_job_free(struct mr_job *job);
 /* No client is attached to any of its iterations. */
 bool mr_job_is_idle(const struct mr_job *job);
 bool mr_job_is_anonymous(const struct mr_job *job);
+/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. At most one change. */
+void mr_job_note_asked(mr_core *core, struct mr_job *job);
 /* Its last client has gone: from now on retention counts. One change. */
 void mr_job_note_idle(mr_core *core, struct mr_job *job);
-void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
 void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
+
+/* ---------------------------------------------------------------- open.c */
+
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
+
+/* ---------------------------------------------------------------- closing.c */
+
+/* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all. *@again: when to look
+ * next because of what readers reported. */
+bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *again);
 
 /* ---------------------------------------------------------------- ended.c */
 

@@ -1,0 +1,344 @@
+/*
+ * Open is one command: it joins or creates the job, joins or creates the iteration of the repetition asked for, and
+ * attaches the client, so that nothing can be collected in between.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* What Open asks of a job, checked. */
+struct wish {
+    const char *name;
+    const char *dataset_id;
+    Millrace__ProcessingMode mode;
+    Millrace__Guarantee guarantee;
+    const char *target;
+};
+
+static const char *mode_name(Millrace__ProcessingMode mode)
+{
+    return mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC ? "DYNAMIC" : "OFF";
+}
+
+static const char *guarantee_name(Millrace__Guarantee guarantee)
+{
+    return guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? "at_least_once" : "at_most_once";
+}
+
+static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_error *err)
+{
+    static const Millrace__JobSpec nothing = MILLRACE__JOB_SPEC__INIT;
+    const Millrace__JobSpec *spec = in->job != NULL ? in->job : &nothing;
+    int rc = mr_name_check("job name", spec->name, MR_NAME_BYTES_MAX, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (!mr_id_is_valid(in->client)) {
+        return mr_error_set(err, MR_EINVAL, "a client id is 32 hex digits");
+    }
+    if (spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_OFF &&
+        spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return mr_error_set(err, MR_EINVAL, "processing mode %d is not known to this dispatcher", (int)spec->mode);
+    }
+    /* Never served as a weaker one: refused. */
+    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE && spec->guarantee != MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+        return mr_error_set(err, MR_EINVAL, "guarantee %d is not known to this dispatcher", (int)spec->guarantee);
+    }
+    if (spec->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+        spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return mr_error_set(err, MR_EINVAL,
+                            "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
+    }
+    *wish = (struct wish){spec->name, in->dataset_id, spec->mode, spec->guarantee, "AUTO"};
+    if (strcasecmp(spec->target_workers, "ANY") == 0) {
+        wish->target = "ANY";
+    } else if (spec->target_workers[0] != '\0' && strcasecmp(spec->target_workers, "AUTO") != 0) {
+        return mr_error_set(err, MR_EINVAL, "target workers are AUTO or ANY");
+    }
+    return MR_OK;
+}
+
+/* Whoever joins must mean the same job: the message lists what exists and what was requested. */
+static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_error *err)
+{
+    const Millrace__JobRecord *rec = job->rec;
+    const char *what = NULL;
+
+    if (rec->mode != wish->mode) {
+        what = "processing mode";
+    } else if (rec->guarantee != wish->guarantee) {
+        what = "guarantee";
+    } else if (strcmp(rec->target_workers, wish->target) != 0) {
+        what = "target workers";
+    } else if (strcmp(rec->dataset_id, wish->dataset_id) != 0) {
+        what = "dataset";
+    } else {
+        return MR_OK;
+    }
+    if (rec->guarantee != wish->guarantee) {
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in %s: existing {%s, %s}, requested {%s, %s}",
+                            mr_job_label(job), what, mode_name(rec->mode), guarantee_name(rec->guarantee),
+                            mode_name(wish->mode), guarantee_name(wish->guarantee));
+    }
+    return mr_error_set(
+        err, MR_EINVAL,
+        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
+        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers, rec->dataset_id, mode_name(wish->mode),
+        wish->target, wish->dataset_id);
+}
+
+static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const struct wish *wish, struct mr_job **ret,
+                    mr_error *err)
+{
+    struct mr_job *job = NULL;
+
+    if (in->job_id[0] != '\0') {
+        job = mr_job_by_id(core, in->job_id);
+        if (job == NULL) {
+            /* Never a new job by accident: its repetitions would be run again. */
+            return mr_error_set(err, MR_ENOTFOUND, "job %.40s ('%.80s') is gone", in->job_id, wish->name);
+        }
+    } else if (wish->name[0] != '\0') {
+        char slot[MR_KEY_SIZE];
+
+        mr_name_encode(wish->name, slot, sizeof slot);
+        job = mr_map_get(&core->jobs, slot);
+    } else {
+        char slot[MR_ID_HEX + 2];
+
+        snprintf(slot, sizeof slot, "~%s", in->client);
+        job = mr_map_get(&core->jobs, slot);
+    }
+    if (job != NULL) {
+        int rc = compare_wish(job, wish, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    *ret = job;
+    return MR_OK;
+}
+
+/* Which splits of one source met which of another is not known any more when some of them have to be read again. */
+static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
+{
+    char list[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < dataset->n_providers && len < sizeof list - 1; i++) {
+        int n = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ", dataset->providers[i]->source);
+
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return mr_error_set(err, MR_EINVAL,
+                        "at_least_once needs one source to split, dataset '%.80s' has %zu (%s): a zip or concatenate "
+                        "directly above sources makes them one",
+                        dataset->id, dataset->n_providers, list);
+}
+
+/* May the job be created? */
+static int check_creation(const mr_core *core, const struct wish *wish, mr_error *err)
+{
+    const struct mr_dataset_entry *dataset = mr_dataset_find(core, wish->dataset_id);
+
+    if (dataset == NULL) {
+        return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", wish->dataset_id);
+    }
+    if (wish->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && dataset->rec->unsplittable[0] != '\0') {
+        return mr_error_set(err, MR_EUNIMPL, "dataset '%s' cannot be split for DYNAMIC sharding: %s", wish->dataset_id,
+                            dataset->rec->unsplittable);
+    }
+    if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && dataset->rec->n_providers != 1) {
+        return refuse_sources(dataset->rec, err);
+    }
+    if (core->jobs.count >= MR_CORE_JOBS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already", core->jobs.count);
+    }
+    return MR_OK;
+}
+
+static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t repetition)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
+        if (it->rec->repetition == repetition) {
+            return it;
+        }
+    }
+    return NULL;
+}
+
+static const Millrace__CollectedRepetition *find_collected(const struct mr_job *job, uint64_t repetition)
+{
+    for (size_t i = 0; i < job->rec->n_collected; i++) {
+        if (job->rec->collected[i]->repetition == repetition) {
+            return job->rec->collected[i];
+        }
+    }
+    return NULL;
+}
+
+/* How a repetition ended that has, as far as that is known still; NULL if it is not, or without memory. */
+static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job, const struct mr_iteration *it,
+                                      uint64_t repetition)
+{
+    const Millrace__CollectedRepetition *collected = find_collected(job, repetition);
+    Millrace__IterationEnd *end = NULL;
+
+    if (it != NULL && it->rec->end != NULL) {
+        return mr_end_copy(core, it->rec->end);
+    }
+    if (collected != NULL) {
+        end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    }
+    if (end != NULL) {
+        char why[MR_COLLECTED_SIZE];
+
+        mr_collected_print(collected->collected_ms, why);
+        mr_core_set(core, &end->error, why);
+    }
+    return end;
+}
+
+/* May an iteration be created in @job (NULL: in a new one)? */
+static int check_room(const mr_core *core, const struct mr_job *job, mr_error *err)
+{
+    if (core->iterations.count >= MR_CORE_ITERATIONS_MAX || core->clients.count >= MR_CORE_CLIENTS_MAX ||
+        core->tasks + core->live_workers > MR_CORE_TASKS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu iterations, %zu clients and %zu tasks are the most that is served",
+                            core->iterations.count, core->clients.count, core->tasks);
+    }
+    if (job != NULL && job->niterations >= MR_JOB_ITERATIONS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads", mr_job_label(job),
+                            job->niterations);
+    }
+    return MR_OK;
+}
+
+static struct mr_job *create_job(mr_core *core, const struct wish *wish, const char *client)
+{
+    Millrace__JobRecord *rec = mr_core_new_record(core, &millrace__job_record__descriptor);
+    char id[MR_STAMP_SIZE];
+    mr_error err;
+
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_stamp_print(mr_core_stamp(core), id);
+    mr_core_set(core, &rec->id, id);
+    mr_core_set(core, &rec->name, wish->name);
+    mr_core_set(core, &rec->client, wish->name[0] == '\0' ? client : "");
+    mr_core_set(core, &rec->dataset_id, wish->dataset_id);
+    mr_core_set(core, &rec->target_workers, wish->target);
+    rec->mode = wish->mode;
+    rec->guarantee = wish->guarantee;
+    rec->created_ms = (uint64_t)core->wall_ms;
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return NULL;
+    }
+    struct mr_job *job = mr_job_add(core, rec, &err);
+
+    if (job != NULL) {
+        mr_dataset_use(core, job->dataset);
+        mr_job_put(core, job);
+        if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+            mr_schema_use(core, MR_FEATURE_AT_LEAST_ONCE);
+        }
+        mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mode_name(wish->mode),
+                      wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once" : "");
+    }
+    return job;
+}
+
+/* Everything that can refuse Open; *job and *it stay NULL if they are to be created. */
+static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct wish *wish, struct mr_job **job,
+                      struct mr_iteration **it, bool *finished, mr_error *err)
+{
+    const Millrace__CollectedRepetition *collected;
+    const struct mr_client *client;
+    int rc = check_wish(in, wish, err);
+
+    if (rc == MR_OK) {
+        rc = find_job(core, in, wish, job, err);
+    }
+    if (rc == MR_OK && *job == NULL) {
+        rc = check_creation(core, wish, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (*job != NULL) {
+        *it = find_repetition(*job, in->repetition);
+        collected = find_collected(*job, in->repetition);
+        if (collected != NULL && in->iteration_id[0] != '\0') {
+            char when[MR_COLLECTED_SIZE];
+
+            /* Its end is not the end that this client was reading towards. */
+            mr_collected_print(collected->collected_ms, when);
+            return mr_error_set(err, MR_EPRECOND, "iteration %.40s was %s", in->iteration_id, when);
+        }
+        if (mr_job_has_ended(*job, in->repetition)) {
+            *finished = true; /* whatever became of its record: an ended repetition is never run again */
+            return MR_OK;
+        }
+    }
+    if (in->iteration_id[0] != '\0' && (*it == NULL || strcmp((*it)->rec->id, in->iteration_id) != 0)) {
+        /* A new one would begin from the start: what this client has had already would come again. */
+        return mr_error_set(err, MR_EPRECOND, "iteration %.40s was collected while its client %.8s was away",
+                            in->iteration_id, in->client);
+    }
+    client = mr_map_get(&core->clients, in->client);
+    if (client != NULL && client->rec->released && !client->rec->silent && in->job_id[0] == '\0' &&
+        client->iteration == *it && client->repetition == in->repetition) {
+        /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
+        return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);
+    }
+    return *it == NULL ? check_room(core, *job, err) : MR_OK;
+}
+
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
+{
+    struct mr_iteration *it = NULL;
+    struct mr_job *job = NULL;
+    struct wish wish = {0};
+    bool finished = false;
+    mr_error err;
+    int rc = judge_open(core, in, &wish, &job, &it, &finished, &err);
+
+    if (rc < 0) {
+        mr_core_refuse(core, &millrace__open_reply__descriptor, &err);
+        return;
+    }
+    if (job == NULL) {
+        job = create_job(core, &wish, in->client);
+    }
+    if (finished) {
+        mr_job_note_asked(core, job);
+    } else if (job != NULL) {
+        if (it == NULL) {
+            it = mr_iteration_create(core, job, in->repetition, core->in->seed);
+        }
+        if (it != NULL) {
+            mr_client_attach(core, in->client, it);
+        }
+    }
+
+    Millrace__OpenReply *reply = mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
+
+    if (reply != NULL) {
+        mr_core_set(core, &reply->job_id, job->rec->id);
+        mr_core_set(core, &reply->iteration_id, it != NULL ? it->rec->id : "");
+        reply->finished = finished;
+        reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
+        if (finished) {
+            reply->end = end_of(core, job, it, in->repetition);
+        }
+    }
+}
