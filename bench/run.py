@@ -1,10 +1,11 @@
-"""Measure reading from one worker, beside raw TCP, in interleaved rounds; print medians and ratios.
+"""Measure reading from one worker beside raw TCP, and the sharing window beside bare RocksDB, in interleaved rounds; print
+medians and ratios.
 
     make bench
-    python3 bench/run.py [--rounds 5] [--build build/release] [--json FILE]
+    python3 bench/run.py [--rounds 5] [--build build/release] [--json FILE] [--only reading|window] [--disk DIRECTORY]
 
 Starts a private etcd, one dispatcher and one worker on loopback. Every figure is the median of the rounds; a ratio is
-taken within its round, against the raw TCP run beside it. Wants an idle machine: what else runs takes its share of the
+taken within its round, against the baseline beside it. The window takes some 2 GB of disk while it is measured. Wants an idle machine: what else runs takes its share of the
 cores from one of the two sides.
 """
 
@@ -15,6 +16,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -23,6 +25,9 @@ SMALL = 20_000_000
 PYTHON_SMALL = 4_000_000
 LATENCY_ROUNDS = 100
 ENGINE = 200_000_000
+WINDOW_MIB = 1000
+WINDOW_TOTAL_MIB = 2000
+WINDOW_FOR_MEMORY_MIB = 1280
 
 
 def run(build, *args, program="read_bench"):
@@ -85,27 +90,57 @@ def one_round(build, mr, np, service):
     return row
 
 
+def window_round(build, disk):
+    """The cache's log, and bare RocksDB (FIFO, pinned gets) in the same run."""
+    row = {}
+    for name, (size, _) in BULK.items():
+        with tempfile.TemporaryDirectory(dir=disk) as path:
+            r = run(build, "window", path, size, WINDOW_TOTAL_MIB, WINDOW_MIB, program="cache_bench")
+        for what, key in (("write", "write"), ("read, page cache", "read_cached"), ("read, disk", "read_disk"),
+                          ("read, memory", "read_memory")):
+            row[f"window {name}: {what}, GB/s"] = r[f"{key}_gb_per_s"]
+            row[f"window {name}: {what} / bare"] = r[f"{key}_gb_per_s"] / r[f"bare_{key}_gb_per_s"]
+        row[f"window {name}: write, CPU s/GB / bare"] = r["write_cpu_s_per_gb"] / r["bare_write_cpu_s_per_gb"]
+        row[f"window {name}: write amplification"] = r["write_amplification"]
+    with tempfile.TemporaryDirectory(dir=disk) as path:
+        r = run(build, "memory", path, WINDOW_FOR_MEMORY_MIB, program="cache_bench")
+    row["window of 20 x its memory: peak / budget"] = r["peak_anonymous_mib"] / r["budget_mib"]
+    return row
+
+
+def reading_rounds(build, rounds):
+    import millrace as mr
+    import numpy as np
+
+    with mr.service.DispatchServer() as dispatcher:
+        config = mr.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
+        with mr.service.WorkerServer(config):
+            for _ in range(rounds):
+                yield one_round(build, mr, np, dispatcher.target)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
+    parser.add_argument("--only", choices=("reading", "window"), help="measure one of them")
+    parser.add_argument("--disk", type=pathlib.Path, help="where the window's files are; default: the temporary directory")
     parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
     args = parser.parse_args()
     build = args.build.resolve()
     os.environ.setdefault("MILLRACE_LIBRARY", str(build / "lib" / "libmillrace.so.0"))
     os.environ.setdefault("MILLRACE_PROGRAM", str(build / "bin" / "millrace"))
     sys.path.insert(0, str(ROOT / "python"))
-    import numpy as np
-
-    import millrace as mr
-
-    rows = []
-    with mr.service.DispatchServer() as dispatcher:
-        config = mr.service.WorkerConfig(dispatcher_address=dispatcher.target.split("://")[1])
-        with mr.service.WorkerServer(config):
-            for i in range(args.rounds):
-                print(f"round {i + 1} of {args.rounds}", file=sys.stderr, flush=True)
-                rows.append(one_round(build, mr, np, dispatcher.target))
+    rows = [{} for _ in range(args.rounds)]
+    measurements = {
+        "reading": lambda: reading_rounds(build, args.rounds),
+        "window": lambda: (window_round(build, args.disk) for _ in range(args.rounds)),
+    }
+    for name, measure in measurements.items():
+        if args.only in (None, name):
+            for i, row in enumerate(measure()):
+                print(f"{name}: round {i + 1} of {args.rounds}", file=sys.stderr, flush=True)
+                rows[i].update(row)
     for name in rows[0]:
         values = [row[name] for row in rows]
         print(f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .. {max(values):.3f})")

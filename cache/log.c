@@ -50,8 +50,8 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
     atomic_init(&log->refs, 1);
     log->cache = cache;
     log->bytes_max = bytes_max;
-    /* So that what is not part of a full record is never all that fills the memory. */
-    log->chunk_bytes_max = (limits.unstored_bytes_max / 4) & ~(uint64_t)(MR_CACHE_ALIGNMENT - 1);
+    /* When there is no room for one, what there is besides the open record makes a file. */
+    log->chunk_bytes_max = (limits.unstored_bytes_max / 2) & ~(uint64_t)(MR_CACHE_ALIGNMENT - 1);
     mr_mutex_init(&log->lock);
     mr_cond_init(&log->producer);
     mr_cond_init(&log->work);

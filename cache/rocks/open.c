@@ -15,8 +15,8 @@
 #define MEMORY_BYTES_MIN (16 * MR_MIB)
 #define LOGS_MAX 4u
 #define LOGS_LIMIT 1024u
-/* What a log holds besides its unstored records, in their units of 1/4: write buffer 4, the record being put 1. */
-#define QUARTERS_PER_LOG 9
+/* Quarters of what a log may have unstored that it holds: those records 4, write buffer 4, the record being put 2. */
+#define QUARTERS_PER_LOG 10
 
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
 {

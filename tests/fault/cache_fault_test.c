@@ -460,7 +460,7 @@ static void fill_exact_disk(void)
     b = open_log(cache, "b");
     test_feed_init(&f, a, 9, SCALE);
     test_feed_init(&g, b, 10, SCALE / 8);
-    while (stats_of(a).written_bytes < 300 * MIB || stats_of(b).written_bytes < 100 * MIB) {
+    while (stats_of(a).written_bytes < 150 * MIB || stats_of(b).written_bytes < 60 * MIB) {
         if (test_feed_append(&f, 2, &err) < 0 || test_feed_append(&g, 8, &err) < 0) {
             test_die("a disk of the size that the cache was given: %s", err.message);
         }
