@@ -20,7 +20,7 @@
 #define SLOW 0
 #define SEEDS 3000
 #endif
-#define SEEDS_WITH_BUG 1000
+#define SEEDS_WITH_BUG 2500
 
 static void walks_hold(void **state)
 {
