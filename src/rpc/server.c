@@ -1,9 +1,9 @@
 /*
  * Servers. A few slots wait for the next call; a slot that got one is posted again before the call is looked at.
  *
- * Shutting down: shutdown_and_notify (no new calls; the waiting slots come back empty), after the grace cancel_all_calls,
- * then wait until the notification, every slot and every call are back, then destroy. A request that nobody has answered
- * when its client goes is cut off from gRPC at once; answering it later only frees it.
+ * Shutting down: shutdown_and_notify (no new calls; the waiting slots come back empty), after the grace
+ * cancel_all_calls, then wait until the notification, every slot and every call are back, then destroy. A request that
+ * nobody has answered when its client goes is cut off from gRPC at once; answering it later only frees it.
  */
 #include "rpc/internal.h"
 
@@ -17,8 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MR_INT_ARG(name, n) \
-    {.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n)}}
+#define MR_INT_ARG(name, n)                                                                                            \
+    {                                                                                                                  \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }                         \
+    }
 
 #define SLOTS 32
 #define METHODS_MAX 32
@@ -431,7 +433,8 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
         return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in", address);
     }
     if (!is_listen_address(address)) {
-        return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535", address);
+        return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535",
+                            address);
     }
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
     int bound = grpc_server_add_http2_port(srv->server, address, creds);

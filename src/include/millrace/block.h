@@ -55,7 +55,8 @@ MR_API bool mr_block_exclusive(const mr_block *block);
  * A block of @rows rows from @ncolumns descriptions; what they point at is copied once (64-byte aligned). `owner` is
  * ignored. Offsets, dims and sizes are checked: MR_EINVAL names column and fault.
  */
-MR_API int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret, mr_error *err);
+MR_API int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret,
+                        mr_error *err);
 
 MR_END_DECLS
 

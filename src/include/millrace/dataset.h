@@ -4,9 +4,9 @@
  * Building validates and infers: an error names the operator and the argument. Nothing is read or run here.
  * Operators are named in docs/operators.md; a binding passes names and attributes through.
  *
- * Functions given to map, filter, flat_map, ... are graphs of tensor operators, built with a mr_builder. Values inside a
- * builder are numbered from 0: first the inputs (one per leaf of the input spec), then constants, captures and results
- * in the order they were added.
+ * Functions given to map, filter, flat_map, ... are graphs of tensor operators, built with a mr_builder. Values inside
+ * a builder are numbered from 0: first the inputs (one per leaf of the input spec), then constants, captures and
+ * results in the order they were added.
  *
  * Threads: datasets, functions and specs may be shared between threads; a builder belongs to one.
  */
@@ -82,16 +82,17 @@ MR_API void mr_free(void *p);
 MR_API int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, mr_error *err);
 /* Add a tensor operator; writes the numbers of its @noutputs results. At most @cap outputs fit. */
 MR_API int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
-                          const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
-                          size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs, mr_error *err);
+                          const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions, size_t nfunctions,
+                          uint32_t *outputs, size_t cap, size_t *noutputs, mr_error *err);
 /* A constant: a block of one row and one column. */
 MR_API int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err);
 /* A value of the enclosing function, made visible in this one. */
 MR_API int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_error *err);
 MR_API int mr_builder_value_spec(const mr_builder *b, uint32_t value, struct mr_leaf_spec *ret, mr_error *err);
-/* The function that returns these values in this structure (see spec.h; NULL: default). The builder is still to be freed. */
-MR_API int mr_builder_finish(mr_builder *b, const uint32_t *outputs, size_t n, const char *structure,
-                             mr_function **ret, mr_error *err);
+/* The function that returns these values in this structure (see spec.h; NULL: default). The builder is still to be
+ * freed. */
+MR_API int mr_builder_finish(mr_builder *b, const uint32_t *outputs, size_t n, const char *structure, mr_function **ret,
+                             mr_error *err);
 /* The function that returns @ds, built with this builder as its scope. */
 MR_API int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, mr_error *err);
 MR_API void mr_builder_free(mr_builder *b); /* NULL is fine */

@@ -7,9 +7,9 @@
  *     ["*",["*","*"]]          a tuple (nested)
  *     {"a":"*","b":["*"]}      a dict; keys sorted by bytes
  *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names, values
- *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and structure of its elements. An
- *                              entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn
- * Keys that begin with "!" are reserved. C code looks at leaves only; language bindings look at the structure.
+ *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and structure of its elements.
+ * An entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn Keys that begin with "!"
+ * are reserved. C code looks at leaves only; language bindings look at the structure.
  *
  * Threads: a spec may be shared; mr_spec_ref/unref are safe from any thread.
  */
