@@ -245,7 +245,8 @@ static void post(void *ctx, struct mr_member_event *event)
 
 static void start_node(struct sim *s, int id)
 {
-    static const struct mr_member_prefix prefixes[] = {{"counter", false}, {"litter/", true}};
+    static const struct mr_member_prefix prefixes[] = {{.key = "counter"},
+                                                       {.key = "litter/", .keys_only = true, .page = 7}};
     struct node *n = &s->nodes[id];
     char instance[33];
     char address[2] = {(char)('0' + id), '\0'};

@@ -16,10 +16,14 @@
 #define RESIGN_MS (10 * 60 * 1000)
 #define NEVER_MS (INT64_C(100) * 365 * 86400 * 1000)
 
-/* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. */
+/* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. A record of a
+ * dataset may have 100 KiB of element spec. */
 const struct mr_member_prefix mr_loop_prefixes[] = {
-    {"schema", false}, {"datasets/", false}, {"jobs/", false},   {"workers/", false}, {"iterations/", false},
-    {"tasks/", false}, {"cursors/", false},  {"grants/", false}, {"clients/", false}, {"blobs/", true},
+    {.key = "schema"},      {.key = "datasets/", .page = 200},
+    {.key = "jobs/"},       {.key = "workers/"},
+    {.key = "iterations/"}, {.key = "tasks/"},
+    {.key = "cursors/"},    {.key = "grants/"},
+    {.key = "clients/"},    {.key = "blobs/", .keys_only = true},
 };
 const size_t mr_loop_prefixes_count = sizeof mr_loop_prefixes / sizeof mr_loop_prefixes[0];
 

@@ -1,0 +1,90 @@
+/* What the files of member.c share: the member itself, and the parts that it is made of. Nothing outside includes it.
+ */
+#ifndef MR_COORD_MEMBER_INTERNAL_H
+#define MR_COORD_MEMBER_INTERNAL_H
+
+#include "base/rng.h"
+#include "coord/member.h"
+#include "coord/member_event.h"
+
+#define MR_MEMBER_REQUEST_MS 2000
+#define MR_MEMBER_PEERS_MAX 64
+#define MR_MEMBER_WATCHES 8
+
+struct mr_member {
+    struct mr_member_options opts;
+    char root[MR_ROOT_SIZE];
+    char instance[MR_INSTANCE_SIZE];
+    struct mr_election election;
+    struct mr_rng rng;
+    struct mr_member_event *requests; /* all that were made and not delivered yet */
+    int64_t now_ms;                   /* of the call that is running */
+    uint64_t wall_ms;
+    uint64_t watch;        /* 0: none */
+    uint64_t watch_serial; /* of the youngest one */
+    struct mr_member_watch
+        watches[MR_MEMBER_WATCHES]; /* contexts, reused in turn: a callback of an old one may be running */
+
+    /* the term of our own */
+    int64_t epoch;
+    mr_commit *commit;
+    uint64_t term; /* counts loads: answers to an earlier one are told by it */
+    bool leading;
+    bool commit_out;
+    char incarnation[MR_INSTANCE_SIZE];
+    char incarnation_seen[MR_INSTANCE_SIZE]; /* at the last campaign; `newest_revision` counts within it */
+    uint64_t made_in;                        /* id of the store that it was made in; 0: not told */
+    bool new_incarnation;
+    int64_t batch_revision;    /* mod revision of meta/batch, for the next load's commits */
+    int64_t answered_revision; /* of the last answer to a batch of this term */
+    int64_t campaign_sent_ms;
+    mr_error refusal;
+    int64_t newest_revision; /* seen of the store; a campaign that is won at an older one shows that it went back */
+    uint64_t store_id;
+    bool went_back; /* the next term of ours begins a new incarnation */
+    enum { CERTAIN, DOUBTFUL, PROVING } doubt;
+    int64_t doubt_ms; /* not before: the next doubt */
+    bool full;
+    bool stray;       /* mr_commit_stray() of this term's earlier loads */
+    uint64_t written; /* in earlier loads */
+    mr_error trouble;
+    bool status_out;
+    int64_t status_ms;
+
+    /* the load */
+    bool loading;
+    bool load_out;
+    size_t load_index;
+    int64_t load_revision; /* 0: the next page decides */
+    char *load_from;       /* first key of the next page */
+    int64_t load_due_ms;
+};
+
+/* member.c */
+void mr_member_election(mr_member *m, struct mr_election_event *in);
+
+/* member_send.c: requests to the store, and what the election wants of it */
+/* "<root><name>" in a buffer that is long enough for every fixed key and for dispatchers/<instance>. */
+struct key {
+    char s[MR_ROOT_SIZE + 64];
+};
+
+struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, const char *b);
+/* An event to be filled in by its answer, on the member's list. */
+struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind, uint64_t serial);
+void mr_member_act(mr_member *m, struct mr_election_actions *actions);
+
+/* member_term.c: a term of one's own, from the load to the last commit */
+void mr_member_term_begin(mr_member *m, int64_t epoch);
+void mr_member_term_end(mr_member *m);
+void mr_member_load_page(mr_member *m);
+void mr_member_finish_load(mr_member *m);
+void mr_member_on_page(mr_member *m, const struct mr_member_event *ev);
+void mr_member_send_batch(mr_member *m);
+void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev);
+/* When the right to answer from memory began last. */
+int64_t mr_member_proven_ms(const mr_member *m);
+/* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
+int64_t mr_member_idle_due_ms(const mr_member *m);
+
+#endif

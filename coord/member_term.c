@@ -1,0 +1,319 @@
+/*
+ * A term of our own: the state is loaded page by page at one revision, then batches are committed, one at a time, until
+ * the term is over.
+ */
+#include "coord/member_internal.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "coord/bytes.h"
+
+#include <stdio.h>
+
+#define FIRST_ATTEMPT_MS                                                                                               \
+    1000 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
+#define LOAD_TIMEOUT_MS 8000
+#define LOAD_PAGE 2000
+#define LOAD_RETRY_MS 100
+#define BAD_STATE_HOLD_OFF_MS 5000
+
+/* ---- terms and loading ---- */
+
+static void forget_load(mr_member *m)
+{
+    m->loading = false;
+    mr_free(m->load_from);
+    m->load_from = NULL;
+    m->term++; /* The page that may be on its way is another term's. */
+    m->load_out = false;
+    m->commit_out = false;
+}
+
+static void drop_commit(mr_member *m)
+{
+    m->written += m->commit != NULL ? mr_commit_written(m->commit) : 0;
+    mr_commit_free(m->commit);
+    m->commit = NULL;
+}
+
+static void start_load(mr_member *m)
+{
+    forget_load(m);
+    m->loading = true;
+    m->leading = false;
+    m->load_index = 0;
+    m->load_revision = 0;
+    m->load_due_ms = 0;
+    drop_commit(m);
+    m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
+    MR_ASSERT(m->commit != NULL);
+    if (m->stray) {
+        mr_commit_set_stray(m->commit);
+    }
+    m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation);
+}
+
+void mr_member_term_begin(mr_member *m, int64_t epoch)
+{
+    m->stray = false;
+    m->epoch = epoch;
+    m->answered_revision = epoch;
+    mr_log(MR_LOG_INFO, "won the election", "epoch", "%lld", (long long)epoch, NULL);
+    start_load(m);
+}
+
+void mr_member_term_end(mr_member *m)
+{
+    mr_error err;
+    int64_t epoch = m->epoch;
+
+    if (epoch == 0) {
+        return;
+    }
+    m->epoch = 0;
+    m->leading = false;
+    forget_load(m);
+    drop_commit(m);
+    (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED | MR_FENCED,
+                              "no longer leader at epoch %lld", (long long)epoch);
+    mr_log(MR_LOG_INFO, "no longer leader", "epoch", "%lld", (long long)epoch, NULL);
+    m->opts.ops->lost(m->opts.ctx, &err);
+}
+
+static void bad_state(mr_member *m, const mr_error *why)
+{
+    struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN, .hold_off_ms = BAD_STATE_HOLD_OFF_MS};
+
+    mr_log(MR_LOG_ERROR, "the state in etcd cannot be used, stepping down", "error", "%s", why->message, NULL);
+    mr_member_election(m, &in);
+}
+
+/* The load read everything: lead. */
+void mr_member_finish_load(mr_member *m)
+{
+    mr_error err;
+
+    m->loading = false;
+    if (m->new_incarnation) {
+        char *value = mr_incarnation_record_write(m->incarnation, m->store_id);
+        struct mr_write w = {MR_KEY_INCARNATION, value, value != NULL ? strlen(value) : 0};
+        uint64_t batch;
+
+        if (value == NULL || mr_commit_add(m->commit, &w, 1, false, &batch, &err) < 0) {
+            (void)mr_error_nomem(&err);
+            mr_free(value);
+            bad_state(m, &err);
+            return;
+        }
+        mr_free(value);
+    }
+    m->leading = true;
+    m->status_ms = m->now_ms;
+    if (m->opts.ops->load_end(m->opts.ctx, &err) < 0) {
+        m->leading = false;
+        bad_state(m, &err);
+    }
+}
+
+void mr_member_load_page(mr_member *m)
+{
+    const struct mr_member_prefix *p = &m->opts.prefixes[m->load_index];
+    struct key start, stop;
+    struct mr_bytes from = mr_member_key(m, &start, p->key, "");
+    struct mr_bytes end = {NULL, 0};
+    struct mr_member_event *ev;
+
+    if (from.size > 0 && start.s[from.size - 1] == '/') {
+        end = mr_member_key(m, &stop, p->key, "");
+        stop.s[end.size - 1] = '/' + 1; /* All keys that begin with the prefix. */
+    }
+    if (m->load_from != NULL) {
+        from = mr_bytes_str(m->load_from);
+    }
+    ev = mr_member_request(m, MR_MEMBER_LOAD, m->term);
+    m->load_out = true;
+    m->opts.store->ops->range(m->opts.store, from, end, m->load_revision, p->page > 0 ? p->page : LOAD_PAGE,
+                              p->keys_only, LOAD_TIMEOUT_MS, mr_member_range_done, ev);
+}
+
+/* Hand over one page. The rest of it is dropped if the term ends meanwhile. */
+static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *err)
+{
+    size_t skip = strlen(m->root);
+
+    for (size_t i = 0; i < ev->count; i++) {
+        const struct mr_kv *kv = &ev->kvs[i];
+        int rc;
+
+        if (kv->key.size <= skip || memchr(kv->key.data, '\0', kv->key.size) != NULL) {
+            return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i, m->root);
+        }
+        rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data, kv->value.size, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return MR_OK;
+}
+
+/*
+ * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when
+ * the state is loaded again within a term, what we did.
+ */
+static int64_t load_floor(const mr_member *m)
+{
+    return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
+}
+
+void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
+{
+    mr_error err;
+
+    if (ev->serial != m->term || !m->loading) {
+        return;
+    }
+    m->load_out = false;
+    if (ev->rc == MR_ERANGE && m->load_revision != 0) {
+        mr_log(MR_LOG_WARN, "etcd was compacted during the load, loading again", "rev", "%lld",
+               (long long)m->load_revision, NULL);
+        start_load(m);
+        return;
+    }
+    if (ev->rc < 0 || (m->load_revision == 0 && ev->revision < load_floor(m))) {
+        m->load_due_ms = m->now_ms + LOAD_RETRY_MS;
+        return;
+    }
+    m->load_revision = m->load_revision == 0 ? ev->revision : m->load_revision;
+    if (take_page(m, ev, &err) < 0) {
+        bad_state(m, &err);
+        return;
+    }
+    mr_free(m->load_from);
+    m->load_from = NULL;
+    if (ev->more && ev->count > 0) {
+        const struct mr_kv *last = &ev->kvs[ev->count - 1];
+
+        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings
+         * here. */
+        m->load_from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
+        MR_ASSERT(m->load_from != NULL);
+    } else if (++m->load_index == m->opts.nprefixes) {
+        mr_member_finish_load(m);
+    }
+}
+
+/* ---- commits ---- */
+
+/* A batch that was sent after somebody spoke of a later epoch has committed: that epoch was of another past. */
+static void resolve_doubt(mr_member *m)
+{
+    struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN};
+
+    if (m->doubt != PROVING) {
+        return;
+    }
+    m->doubt = CERTAIN;
+    m->went_back = true;
+    mr_log(MR_LOG_ERROR,
+           "callers know a later epoch than the one that holds: etcd went back, beginning a new incarnation", "epoch",
+           "%lld", (long long)m->epoch, NULL);
+    mr_member_election(m, &in);
+}
+
+static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied)
+{
+    struct mr_election_event fenced = {.kind = MR_ELECTION_FENCED};
+    uint64_t committed = mr_commit_committed(m->commit);
+
+    switch (verdict) {
+    case MR_VERDICT_COMMITTED:
+        m->new_incarnation = false;
+        m->opts.ops->committed(m->opts.ctx, committed);
+        resolve_doubt(m);
+        break;
+    case MR_VERDICT_COMMITTED_DEPOSED:
+        m->opts.ops->committed(m->opts.ctx, committed);
+        mr_member_election(m, &fenced);
+        break;
+    case MR_VERDICT_AGAIN:
+        break;
+    case MR_VERDICT_DEPOSED:
+        mr_log(MR_LOG_WARN, "a fenced transaction failed, stepping down", "error", "%s", m->refusal.message, "unknown",
+               "%d", maybe_applied, NULL);
+        mr_member_election(m, &fenced);
+        break;
+    case MR_VERDICT_REFUSED:
+        mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s", m->refusal.message, NULL);
+        m->opts.ops->refused(m->opts.ctx, committed + 1, &m->refusal);
+        m->batch_revision = mr_commit_batch_revision(m->commit);
+        m->stray = mr_commit_stray(m->commit);
+        start_load(m);
+        break;
+    }
+}
+
+static void note_room(mr_member *m)
+{
+    bool full = mr_commit_full(m->commit);
+
+    if (full != m->full) {
+        m->full = full;
+        mr_log(full ? MR_LOG_ERROR : MR_LOG_INFO,
+               full ? "etcd is full (alarm NOSPACE): nothing is handed out until somebody compacts it, defragments its "
+                      "members and disarms the alarm"
+                    : "etcd has room again",
+               NULL);
+    }
+}
+
+void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev)
+{
+    struct mr_txn_result r = {
+        .succeeded = ev->succeeded, .revision = ev->revision, .gets = ev->kvs, .ngets = ev->count};
+    bool maybe_applied = false;
+    enum mr_verdict verdict;
+
+    if (ev->serial != m->term || m->commit == NULL) {
+        return;
+    }
+    m->commit_out = false;
+    if (ev->rc >= 0 && ev->revision > m->answered_revision) {
+        m->answered_revision = ev->revision;
+    }
+    verdict = mr_commit_answer(m->commit, m->now_ms, ev->rc, &r, &ev->err, &maybe_applied, &m->refusal);
+    note_room(m);
+    on_verdict(m, verdict, maybe_applied);
+}
+
+void mr_member_send_batch(mr_member *m)
+{
+    struct mr_txn txn;
+
+    if (m->leading && !m->commit_out && mr_commit_send(m->commit, m->now_ms, &txn)) {
+        m->commit_out = true;
+        m->doubt = m->doubt == DOUBTFUL ? PROVING : m->doubt;
+        m->opts.store->ops->txn(m->opts.store, &txn,
+                                mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? MR_MEMBER_REQUEST_MS
+                                                                               : FIRST_ATTEMPT_MS,
+                                mr_member_txn_done, mr_member_request(m, MR_MEMBER_COMMIT, m->term));
+    }
+}
+
+int64_t mr_member_proven_ms(const mr_member *m)
+{
+    int64_t proven = mr_commit_proven_ms(m->commit);
+
+    return proven > m->campaign_sent_ms ? proven : m->campaign_sent_ms;
+}
+
+/* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
+int64_t mr_member_idle_due_ms(const mr_member *m)
+{
+    if (!m->leading || mr_commit_newest(m->commit) != mr_commit_committed(m->commit)) {
+        return INT64_MAX;
+    }
+    return mr_member_proven_ms(m) + m->election.ttl_ms / 4;
+}
