@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from . import errors
 from ._block import as_tensor_array
 from ._tensor import AttrTable, Tensor
 from .dataset import AUTOTUNE, Dataset, _apply, _bytes, _number
 
 
-def _record_file(op, filename, compression_type, buffer_size):
+def _record_file(op, filename, compression_type, buffer_size, sizes):
     attrs = _bytes(AttrTable(), "filename", filename)
+    for name, size in sizes.items():
+        _number(attrs, name, size)
     if compression_type is not None:
         _bytes(attrs, "compression_type", compression_type)
     if buffer_size is not None:
@@ -17,13 +18,13 @@ def _record_file(op, filename, compression_type, buffer_size):
     return _apply(op, attrs=attrs)
 
 
-def _record_files(op, filenames, compression_type, buffer_size, num_parallel_reads):
+def _record_files(op, filenames, compression_type, buffer_size, num_parallel_reads, **sizes):
     if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
         raise ValueError(f"compression type {compression_type!r}: files are \"\", \"GZIP\" or \"ZLIB\"")
     if isinstance(filenames, Dataset):
         files = filenames
     elif isinstance(filenames, Tensor) and filenames.shape.rank == 0:
-        return _record_file(op, filenames, compression_type, buffer_size)  # inside a function: one file
+        return _record_file(op, filenames, compression_type, buffer_size, sizes)  # inside a function: one file
     elif isinstance(filenames, Tensor):
         files = Dataset.from_tensor_slices(filenames)
     else:
@@ -32,9 +33,9 @@ def _record_files(op, filenames, compression_type, buffer_size, num_parallel_rea
             raise TypeError(f"filenames is a string or strings, not {filenames!r}")
         files = Dataset.from_tensor_slices(np.atleast_1d(names).reshape(-1))
     if num_parallel_reads is None:
-        return files.flat_map(lambda f: _record_file(op, f, compression_type, buffer_size))
+        return files.flat_map(lambda f: _record_file(op, f, compression_type, buffer_size, sizes))
     cycle = None if num_parallel_reads == AUTOTUNE else num_parallel_reads
-    return files.interleave(lambda f: _record_file(op, f, compression_type, buffer_size), cycle_length=cycle,
+    return files.interleave(lambda f: _record_file(op, f, compression_type, buffer_size, sizes), cycle_length=cycle,
                             block_length=1, num_parallel_calls=num_parallel_reads)
 
 
@@ -56,8 +57,7 @@ def TextLineDataset(filenames, compression_type=None, buffer_size=None, num_para
 
 def FixedLengthRecordDataset(filenames, record_bytes, header_bytes=None, footer_bytes=None, buffer_size=None,
                              compression_type=None, num_parallel_reads=None, name=None):
-    """Not built."""
-    raise errors.UnimplementedError("FixedLengthRecordDataset is not built: write the records as TFRecord files")
-
-
-FixedLengthRecordDataset._absent = True
+    """The records of files that consist of records of @record_bytes bytes, between a header and a footer, as strings."""
+    sizes = {"record_bytes": record_bytes, "header_bytes": 0 if header_bytes is None else header_bytes,
+             "footer_bytes": 0 if footer_bytes is None else footer_bytes}
+    return _record_files("fixed_length_record", filenames, compression_type, buffer_size, num_parallel_reads, **sizes)

@@ -88,7 +88,13 @@ void mr_record_file_close(struct mr_record_file *f)
     mr_free(f->path);
     mr_free(f->buffer);
     mr_free(f->plain);
+    mr_free(f->fixed.ahead);
     mr_free(f);
+}
+
+uint64_t mr_record_file_position(const struct mr_record_file *f)
+{
+    return f->offset - (f->fixed.ahead != NULL ? f->fixed.footer_bytes : 0);
 }
 
 /* More of the file into the buffer, which is empty. MR_END at its end. */

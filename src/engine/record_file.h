@@ -18,6 +18,14 @@ enum mr_file_compression { MR_FILE_PLAIN, MR_FILE_GZIP, MR_FILE_ZLIB };
 /* "", "GZIP", "ZLIB"; MR_EINVAL names what else it is. */
 int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret, mr_error *err);
 
+/* What mr_fixed_record_next() reads: set before the first record. */
+struct mr_fixed_format {
+    uint64_t header_bytes;
+    uint64_t record_bytes;
+    uint64_t footer_bytes;
+    unsigned char *ahead; /* the last footer_bytes that were read; NULL: nothing was */
+};
+
 /* The fields are the business of record_file.c and of the formats built on it. */
 struct mr_record_file {
     char *path;
@@ -36,11 +44,14 @@ struct mr_record_file {
     uint64_t offset;   /* of the next byte, uncompressed */
     uint64_t record;   /* number of the next, from 0 */
     bool ended;
+    struct mr_fixed_format fixed;
 };
 
 int mr_record_file_open(const char *path, enum mr_file_compression compression, size_t buffer_bytes,
                         struct mr_record_file **ret, mr_error *err);
 void mr_record_file_close(struct mr_record_file *f); /* NULL is fine */
+/* Where the next record begins. */
+uint64_t mr_record_file_position(const struct mr_record_file *f);
 /* Go to where record @record begins, before anything was read. */
 int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err);
 
@@ -54,6 +65,8 @@ typedef int mr_record_next(struct mr_record_file *f, size_t record_bytes_max, st
 mr_record_next mr_tfrecord_next;
 /* A line without its end, "\n" or "\r\n". Behind the last end of line there is no line. */
 mr_record_next mr_text_line_next;
+/* Records of one length. */
+mr_record_next mr_fixed_record_next;
 
 /* ---- for formats ---- */
 

@@ -551,3 +551,47 @@ def test_sample_from_datasets():
     assert len(values(Dataset.sample_from_datasets(finite, seed=1, stop_on_empty_dataset=True))) < 15
     with pytest.raises(ValueError, match="2 weights for 3"):
         Dataset.sample_from_datasets(parts, [1, 2])
+
+
+# ---- FixedLengthRecordDataset ----
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP"])
+@pytest.mark.parametrize("header,footer", [(None, None), (5, 0), (0, 7), (3, 4), (0, 100)])
+def test_fixed_length_records(tmp_path, kind, header, footer):
+    pack = gzip.compress if kind else bytes
+    path = str(tmp_path / "records")
+    records = [bytes([i % 256]) * 6 for i in range(3000)]
+    with open(path, "wb") as f:
+        f.write(pack(b"h" * (header or 0) + b"".join(records) + b"f" * (footer or 0)))
+    ds = mr.FixedLengthRecordDataset([path, path], 6, header, footer, compression_type=kind)
+    assert values(ds) == records * 2
+    it = iter(ds)
+    first = [next(it) for _ in range(1700)]
+    other = iter(ds)
+    other.set_state(it.get_state())
+    assert first + list(other) == records * 2
+
+
+def test_fixed_length_records_of_a_file_that_is_none(tmp_path):
+    path = str(tmp_path / "records")
+    open(path, "wb").write(b"x" * 20)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="20 bytes are no multiple of records of 6 bytes"):
+        list(mr.FixedLengthRecordDataset(path, 6, 1, 2))
+    assert values(mr.FixedLengthRecordDataset(path, 6, 1, 1)) == [b"x" * 6] * 3
+    open(path, "wb").write(gzip.compress(b"x" * 20))
+    it = iter(mr.FixedLengthRecordDataset(path, 6, compression_type="GZIP"))
+    assert [next(it) for _ in range(3)] == [b"x" * 6] * 3
+    with pytest.raises(mr.errors.DataLossError, match="middle"):
+        next(it)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="record_bytes"):
+        mr.FixedLengthRecordDataset(path, 0)
+
+
+def test_fixed_length_records_with_sizes_from_a_function(tmp_path):
+    path = str(tmp_path / "records")
+    open(path, "wb").write(b"hhabcdefgh")
+    ds = Dataset.from_tensor_slices([2, 4]).flat_map(lambda n: mr.FixedLengthRecordDataset(path, n, header_bytes=n - n + 2))
+    assert values(ds) == [b"ab", b"cd", b"ef", b"gh", b"abcd", b"efgh"]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="record_bytes"):
+        list(Dataset.range(1).flat_map(lambda n: mr.FixedLengthRecordDataset(path, n)))

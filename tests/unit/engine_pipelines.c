@@ -300,6 +300,19 @@ static mr_dataset *p_text_line(void)
     return make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
 }
 
+static mr_dataset *p_fixed_length_record(void)
+{
+    const char *const names[2] = {text_path[1], text_path[1]};
+    mr_dataset *ds = make_strings(names, 2);
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner = make("fixed_length_record", NULL, NULL,
+                             ATTRS(VALUE_ATTR("filename", 0), INT_ATTR("record_bytes", 3), INT_ATTR("header_bytes", 2),
+                                   INT_ATTR("footer_bytes", 1)),
+                             b);
+
+    return make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+}
+
 static mr_dataset *p_everything(void)
 {
     mr_dataset *ds = make_one("repeat", p_interleave_parallel(), "count", 2);
@@ -351,6 +364,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "slices of a value", .make = p_slices_of_value},
     {.name = "tfrecord", .make = p_tfrecord},
     {.name = "text_line", .make = p_text_line},
+    {.name = "fixed_length_record", .make = p_fixed_length_record},
     {.name = "everything", .make = p_everything, .by_value = true},
 };
 const size_t basic_pipelines_count = sizeof basic_pipelines / sizeof basic_pipelines[0];

@@ -20,6 +20,7 @@ extern const struct mr_operator mr_operator_concatenate;
 extern const struct mr_operator mr_operator_distribute;
 extern const struct mr_operator mr_operator_elements_of;
 extern const struct mr_operator mr_operator_filter;
+extern const struct mr_operator mr_operator_fixed_length_record;
 extern const struct mr_operator mr_operator_flat_map;
 extern const struct mr_operator mr_operator_from_dataset_id;
 extern const struct mr_operator mr_operator_from_tensor_slices;

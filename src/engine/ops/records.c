@@ -1,6 +1,6 @@
 /*
- * tfrecord and text_line: the records of one file, as strings. The file is opened by the first pull, so that opening a
- * pipeline does no I/O. An error of the file is given once; then it has ended.
+ * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is opened by the first
+ * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended.
  */
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
@@ -17,6 +17,7 @@ struct records_iter {
     enum mr_file_compression compression;
     size_t buffer_bytes;
     mr_record_next *next; /* the format */
+    struct mr_fixed_format fixed;
     struct mr_record_file *file;
     struct mr_buf data;
     uint64_t *offsets;
@@ -90,12 +91,33 @@ static int text_line_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, 
     return records_open(head, mr_text_line_next, err);
 }
 
+static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct records_iter *it = (struct records_iter *)head;
+    static const char *const names[3] = {"header_bytes", "record_bytes", "footer_bytes"};
+    uint64_t *const numbers[3] = {&it->fixed.header_bytes, &it->fixed.record_bytes, &it->fixed.footer_bytes};
+    int rc = records_open(head, mr_fixed_record_next, err);
+
+    (void)ctx;
+    for (int i = 0; i < 3 && rc == MR_OK; i++) {
+        int64_t v = 0;
+
+        rc = mr_op_int(head, names[i], 0, &v, err);
+        *numbers[i] = (uint64_t)v;
+    }
+    return rc;
+}
+
 static int open_file(struct records_iter *it, mr_error *err)
 {
     if (it->file != NULL) {
         return MR_OK;
     }
-    return mr_record_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
+    int rc = mr_record_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
+    if (rc == MR_OK) {
+        it->file->fixed = it->fixed;
+    }
+    return rc;
 }
 
 static int note_end(struct records_iter *it, uint32_t rows, mr_error *err)
@@ -178,7 +200,7 @@ static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
 
     (void)err;
     mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->file != NULL ? it->file->offset : 0);
+    mr_state_put_u64(out, it->file != NULL ? mr_record_file_position(it->file) : 0);
     mr_state_put_u64(out, it->file != NULL ? it->file->record : 0);
     return MR_OK;
 }
@@ -226,6 +248,7 @@ static void records_close(struct mr_op_iter *head)
 
 static const struct mr_op_run tfrecord_run = RECORDS_RUN(tfrecord_open);
 static const struct mr_op_run text_line_run = RECORDS_RUN(text_line_open);
+static const struct mr_op_run fixed_run = RECORDS_RUN(fixed_open);
 
 static const struct mr_arg records_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
@@ -248,4 +271,22 @@ const struct mr_operator mr_operator_text_line = {
     .args = records_args,
     .infer = records_infer,
     .run = &text_line_run,
+};
+
+static const struct mr_arg fixed_args[] = {
+    {.name = "filename", .kind = MR_ATTR_BYTES},
+    {.name = "record_bytes", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
+    {.name = "header_bytes", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT64_MAX / 4},
+    {.name = "footer_bytes", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT32_MAX},
+    {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
+    {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {0},
+};
+
+const struct mr_operator mr_operator_fixed_length_record = {
+    .name = "fixed_length_record",
+    .version = 1,
+    .args = fixed_args,
+    .infer = records_infer,
+    .run = &fixed_run,
 };

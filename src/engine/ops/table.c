@@ -9,6 +9,7 @@ static const struct mr_operator *const table[] = {
     &mr_operator_distribute,
     &mr_operator_elements_of,
     &mr_operator_filter,
+    &mr_operator_fixed_length_record,
     &mr_operator_flat_map,
     &mr_operator_from_dataset_id,
     &mr_operator_from_tensor_slices,
