@@ -52,6 +52,10 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
         return mr_error_set(err, MR_EINVAL,
                             "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
     }
+    if (spec->trainer[0] != '\0' || spec->sharing != MILLRACE__SHARING__SHARING_OFF ||
+        spec->lag != MILLRACE__LAG__LAG_SKIP) {
+        return mr_error_set(err, MR_EUNIMPL, "this dispatcher does not share productions between jobs");
+    }
     *wish = (struct wish){spec->name, in->dataset_id, spec->mode, spec->guarantee, "AUTO"};
     if (strcasecmp(spec->target_workers, "ANY") == 0) {
         wish->target = "ANY";
