@@ -9,10 +9,10 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo install asan tsan sim torture lint models bench clean
+.PHONY: help deps build check demo install asan tsan sim torture lint models bench bench-dispatcher clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture, SEEDS ($(SEEDS)), SEED and BUG of sim"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
@@ -63,6 +63,10 @@ models: ## spin over docs/models: what is right, and mistakes that it must find 
 
 bench: build ## measurements of docs/performance.md (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE)
+
+bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, the dispatcher's core (a quarter of an hour)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/dispatcher.py --build $(RELEASE)
+	@$(RELEASE)/bench/core_bench
 
 clean: ## remove the build trees
 	rm -rf build

@@ -14,6 +14,7 @@ import base64
 import contextlib
 import datetime
 import json
+import math
 import os
 import pathlib
 import random
@@ -31,8 +32,8 @@ JOB_ELEMENTS, JOBS = 100, 200
 
 
 def quantile(values, q):
-    values = sorted(values)
-    return values[min(len(values) - 1, int(q * len(values)))]
+    """By nearest rank."""
+    return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
 
 
 def say(name, values, unit, scale=1):
