@@ -227,17 +227,21 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
             rc = give_up(c, &p, &last, err);
             break;
         }
-        enum mr_verdict verdict = try_once_locked(c, &p, path, request, reply_type, reply, &last);
+        mr_error said = {0};
+        enum mr_verdict verdict = try_once_locked(c, &p, path, request, reply_type, reply, &said);
         if (verdict == MR_VERDICT_OK) {
             rc = MR_OK;
             break;
         }
         if (verdict == MR_VERDICT_DEFINITE && !cancelled(&p)) {
-            rc = last.code;
+            rc = said.code;
             if (err != NULL) {
-                *err = last;
+                *err = said;
             }
             break;
+        }
+        if (last.code == 0 || said.code != MR_EDEADLINE || left_ms(&p) > 0) {
+            last = said; /* An attempt that our own limit cut short says nothing; the one before it does. */
         }
         int64_t pause = mr_search_pause_locked(c, &p.search);
         int64_t until = mr_now_ms() + (pause < left_ms(&p) ? pause : left_ms(&p));

@@ -357,7 +357,9 @@ def keys_below(etcd, prefix):
 
 
 def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
-    etcd, there = make(n=1, quota=32 << 20, installation={"dataset_retention": "8s"})
+    # Nothing is collected before everybody has had time to come back after a takeover, whatever its own retention.
+    patience = {"dataset_retention": "20s", "job_gc_timeout": "10s", "client_timeout": "15s"}
+    etcd, there = make(n=1, quota=8 << 20, installation=patience)
     dispatcher = there.dispatchers[0]
     mr.service.register_dataset(there.service, Dataset.range(5))
     reader = Reader(there, 3_000_000, rest=1000)
@@ -367,11 +369,12 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
     assert len(dispatcher.lines("etcd is full (alarm NOSPACE)")) == 1
     with pytest.raises(mr.errors.MillraceError, match="NOSPACE.*disarm"):
-        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=3000)
+        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=5000)
     status = json.loads(mr.service.status(there.service))
     assert status["storeFull"]
     # What is past its time is deleted all the same: the dataset that nobody uses.
-    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected")
+    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected",
+               timeout_s=60)
     reader.go.set()
     reader.wait_for(2000)  # there are grants to go on with
     etcd.ctl("del", "--prefix", "/other/")

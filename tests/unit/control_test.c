@@ -181,6 +181,21 @@ static void uncertain_errors_are_tried_again_until_the_deadline(void **state)
     assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
 }
 
+static void an_attempt_that_was_cut_short_does_not_hide_why(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_control_options opts = {.service = f->a.address, .attempt_timeout_ms = LONG_MS};
+    mr_error err;
+
+    assert_int_equal(mr_control_new(f->rt, &opts, &f->c, NULL), MR_OK);
+    f->a.refuse = MR_EEXHAUSTED;
+    f->a.refuse_traits = MR_RETRYABLE;
+    f->a.hang_after = 1;
+    assert_int_equal(open_job(f, 1000, NULL, &err), MR_EUNAVAIL);
+    assert_int_equal(f->a.calls, 2);
+    assert_non_null(strstr(err.message, "as the test says"));
+}
+
 static void nobody_answers(void **state)
 {
     struct fixture *f = *state;
@@ -451,6 +466,7 @@ int main(int argc, char **argv)
         TEST(redirects_are_followed),
         TEST(definite_errors_come_at_once),
         TEST(uncertain_errors_are_tried_again_until_the_deadline),
+        TEST(an_attempt_that_was_cut_short_does_not_hide_why),
         TEST(nobody_answers),
         TEST(a_leader_that_hangs_is_passed_over),
         TEST(a_deposed_leader_is_not_believed),

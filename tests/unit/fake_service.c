@@ -50,6 +50,9 @@ static bool begin(struct fake_dispatcher *d, mr_rpc_request *req, const Millrace
     d->last_epoch = h->epoch;
     (void)snprintf(d->last_cluster, sizeof d->last_cluster, "%s", h->cluster);
     (void)pthread_cond_broadcast(&d->changed);
+    if (d->hang_after > 0 && d->calls > d->hang_after) {
+        d->role = FAKE_HANGS;
+    }
     if (d->role != FAKE_HANGS) {
         return false;
     }

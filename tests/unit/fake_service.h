@@ -36,6 +36,7 @@ struct fake_dispatcher {
     uint64_t epoch;
     int refuse; /* code of all answers, if negative */
     uint32_t refuse_traits;
+    unsigned hang_after;  /* so many calls, if not 0: takes the others and says nothing */
     int refuse_heartbeat; /* only of heartbeats, once */
     bool job_finished;    /* what Open says */
     /* the task list */
