@@ -95,9 +95,11 @@ static int64_t or_default(int64_t value, int64_t otherwise)
 
 static int check_timeout(const char *name, int64_t ms, int64_t heartbeat_ms, mr_error *err)
 {
-    if (ms < 3 * heartbeat_ms) {
+    long long least_ms = 3 * heartbeat_ms;
+
+    if (ms < least_ms) {
         return mr_error_set(err, MR_EINVAL, "%s is %lld: at least three heartbeats (%lld) are needed", name,
-                            (long long)ms, (long long)(3 * heartbeat_ms));
+                            (long long)ms, least_ms);
     }
     if (ms > SILENCE_MS_MAX) {
         return mr_error_set(err, MR_EINVAL, "%s is %lld: at most an hour (%d) is allowed", name, (long long)ms,

@@ -2,6 +2,7 @@
 #include "json/pbjson.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "json/internal.h"
 
@@ -389,7 +390,7 @@ static int parse_field(const ProtobufCFieldDescriptor *f, json_t *object, json_t
 static int keep_unknown(json_t *rest, ProtobufCMessage *msg, mr_error *err)
 {
     char *text = NULL;
-    uint8_t *data = NULL;
+    struct mr_buf data = MR_BUF_INIT;
     ProtobufCMessageUnknownField *unknown = NULL;
     int rc = MR_OK;
 
@@ -397,33 +398,34 @@ static int keep_unknown(json_t *rest, ProtobufCMessage *msg, mr_error *err)
         return MR_OK;
     }
     text = json_dumps(rest, JSON_COMPACT);
-    size_t n = text == NULL ? 0 : strlen(text);
-    data = mr_malloc(n + 10);
     unknown = mr_calloc(1, sizeof *unknown);
-    if (text == NULL || data == NULL || unknown == NULL) {
+    if (text == NULL || unknown == NULL) {
         rc = mr_error_nomem(err);
         goto out;
     }
-    size_t head = 0;
-    for (size_t v = n;; v >>= 7) {
-        data[head++] = (uint8_t)(v > 127 ? (v & 127) | 128 : v);
+    for (size_t v = strlen(text);; v >>= 7) {
+        uint8_t byte = (uint8_t)(v > 127 ? (v & 127) | 128 : v);
+
+        mr_buf_append(&data, &byte, 1);
         if (v <= 127) {
             break;
         }
     }
-    memcpy(data + head, text, n);
+    mr_buf_puts(&data, text);
+    if (data.failed) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
     unknown->tag = MR_PBJSON_UNKNOWN_TAG;
     unknown->wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED;
-    unknown->len = head + n;
-    unknown->data = data;
+    unknown->data = mr_buf_take(&data, &unknown->len);
     msg->unknown_fields = unknown;
     msg->n_unknown_fields = 1;
-    data = NULL;
     unknown = NULL;
 
 out:
     free(text); /* jansson's */
-    mr_free(data);
+    mr_buf_free(&data);
     mr_free(unknown);
     return rc;
 }
