@@ -5,13 +5,17 @@ import numpy as np
 from . import _ffi, _spec, _structure
 from ._ffi import lib
 from ._ops import assert_, cast, gather, less_equal, reduce_sum
-from ._tensor import AttrTable, Tensor, convert_to_tensor, trace
+from ._tensor import AttrTable, Tensor, convert_to_tensor, is_literal, trace
 
 _KEY = _spec.TensorSpec([], "int64")
 
 
 def _trace_key(func, spec, structure, what):
-    fn, returned = trace(func, spec, structure, what)
+    def as_int64(*arguments):
+        result = func(*arguments)
+        return convert_to_tensor(result, "int64") if is_literal(result) else result
+
+    fn, returned = trace(as_int64, spec, structure, what)
     if returned is not None:
         raise TypeError(f"the function given to {what} returned a dataset, not an int64 scalar")
     return fn
@@ -37,11 +41,18 @@ def functions_of(ds, key_func, reduce_func, window_size_func):
     return functions
 
 
+def _integers(name, values):
+    array = np.asarray(values).reshape(-1)
+    if array.size > 0 and array.dtype.kind not in "iu":
+        raise TypeError(f"{name} are integers, not {values!r}")
+    return array.astype(np.int64)
+
+
 def bucket(ds, element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes, padding_values,
            pad_to_bucket_boundary, no_padding, drop_remainder):
     """bucket_by_sequence_length."""
-    boundaries = np.asarray(bucket_boundaries, np.int64).reshape(-1)
-    sizes = np.asarray(bucket_batch_sizes, np.int64).reshape(-1)
+    boundaries = _integers("bucket_boundaries", bucket_boundaries)
+    sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
     if len(sizes) != len(boundaries) + 1:
         raise ValueError("len(bucket_batch_sizes) must be len(bucket_boundaries) + 1, got "
                          f"{len(sizes)} and {len(boundaries)}")

@@ -215,6 +215,7 @@ class NumpyIterator:
 
     @property
     def element_spec(self):
+        """That of the dataset."""
         return self._dataset.element_spec
 
     @property

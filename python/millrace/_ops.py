@@ -74,7 +74,6 @@ sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)), element-wise.")
 floor = _unary("floor", "The next whole number below, element-wise.")
 ceil = _unary("ceil", "The next whole number above, element-wise.")
 round_ = _unary("round", "The nearest whole number, element-wise; halves go to the even one.")
-relu = _unary("relu", "max(x, 0), element-wise.")
 is_nan = _unary("is_nan", "Whether x is NaN, element-wise.")
 is_inf = _unary("is_inf", "Whether x is infinite, element-wise.")
 is_finite = _unary("is_finite", "Whether x is finite, element-wise.")
@@ -83,6 +82,11 @@ is_finite = _unary("is_finite", "Whether x is finite, element-wise.")
 def assert_(x, condition, message):
     """@x, where the scalar @condition holds; InvalidArgumentError with @message where it does not."""
     return apply1("assert", [x, condition], AttrTable().bytes("message", message), same_dtype=False)
+
+
+def relu(features, name=None):
+    """max(x, 0), element-wise."""
+    return apply1("relu", [features])
 
 
 def abs_(x, name=None):
@@ -451,7 +455,11 @@ def _ascii(op, doc):
 
 string_lower = _ascii("string_lower", "ASCII letters in lower case.")
 string_upper = _ascii("string_upper", "ASCII letters in upper case.")
-string_strip = _unary("string_strip", "Without ASCII blanks at both ends.")
+
+
+def string_strip(input, name=None):
+    """Without ASCII blanks at both ends."""
+    return apply1("string_strip", [input])
 
 
 def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, name=None):

@@ -27,26 +27,32 @@ class TensorShape:
 
     @property
     def rank(self):
+        """The number of dimensions; None if that is unknown."""
         return None if self._dims is None else len(self._dims)
 
     ndims = rank
 
     @property
     def dims(self):
+        """The dimensions as a list; None if their number is unknown."""
         return None if self._dims is None else list(self._dims)
 
     def as_list(self):
+        """The dimensions as a list; ValueError if their number is unknown."""
         if self._dims is None:
             raise ValueError("the shape is unknown: it has no list of dimensions")
         return list(self._dims)
 
     def is_fully_defined(self):
+        """Whether every dimension is known."""
         return self._dims is not None and all(d is not None for d in self._dims)
 
     def num_elements(self):
+        """The number of values; None if not every dimension is known."""
         return int(np.prod(self._dims, dtype=np.int64)) if self.is_fully_defined() else None
 
     def is_compatible_with(self, other):
+        """Whether a tensor may have both shapes."""
         other = TensorShape(other)
         if self._dims is None or other._dims is None:
             return True

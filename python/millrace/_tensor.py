@@ -268,9 +268,17 @@ def _eager(op, arrays, attrs):
     return list(next(iter(ds)))
 
 
-def convert_to_tensor(value, dtype=None):
-    """@value as a tensor of the function being traced; outside of functions an array."""
+def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
+    """
+    @value as a tensor of the function being traced; outside of functions an array. A literal takes the dtype @dtype_hint
+    if it fits; with @dtype that is what the result has.
+    """
     like = None if dtype is None else as_dtype(dtype)
+    if like is None and dtype_hint is not None:
+        try:
+            return convert_to_tensor(value, dtype_hint)
+        except (TypeError, ValueError):
+            pass  # a hint
     graph = current_graph()
     if graph is not None:
         tensor = graph.convert(value, like)
@@ -287,6 +295,7 @@ def _refuse(what, way_out):
     def method(self, *args, **kwargs):
         raise TypeError(f"{what}: this is a symbolic tensor (dtype {self.dtype.name}, shape {self.shape}), which has no "
                         f"value while the function is traced. {way_out}")
+    method.__doc__ = f"Not of a symbolic tensor. {way_out}"
     return method
 
 
@@ -322,15 +331,17 @@ class Tensor:
         self.index = index
         self._spec = spec
 
-    shape = property(lambda self: self._spec.shape)
-    dtype = property(lambda self: self._spec.dtype)
-    ndim = property(lambda self: self._spec.shape.rank)
+    shape = property(lambda self: self._spec.shape, doc="What is known of the shape, as mr.TensorShape.")
+    dtype = property(lambda self: self._spec.dtype, doc="The mr.DType.")
+    ndim = property(lambda self: self._spec.shape.rank, doc="The number of dimensions; None if that is unknown.")
 
     def get_shape(self):
+        """The shape."""
         return self.shape
 
     @property
     def spec(self):
+        """Shape and dtype, as mr.TensorSpec."""
         return TensorSpec(self.shape, self.dtype)
 
     def __repr__(self):

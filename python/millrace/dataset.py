@@ -10,6 +10,7 @@ from . import _ffi, _grouping, _padding, _scanning, _spec, _structure, errors
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
 from ._iterator import NumpyIterator
+from ._ops import where
 from ._tensor import AttrTable, Tensor, _holds_tensors, current_graph, trace
 from .options import Options
 
@@ -112,10 +113,14 @@ class Dataset:
     @staticmethod
     def counter(start=0, step=1, dtype="int64", name=None):
         """start, start + step, ... up to the limits of int64."""
-        if step == 0:
-            raise ValueError("Dataset.counter: step is not 0")
         limits = np.iinfo(np.int64)
-        return Dataset.range(start, limits.max if step > 0 else limits.min, step, output_type=dtype)
+        if isinstance(step, Tensor):
+            stop = where(step > 0, limits.max, limits.min)
+        elif step == 0:
+            raise ValueError("Dataset.counter: step is not 0")
+        else:
+            stop = limits.max if step > 0 else limits.min
+        return Dataset.range(start, stop, step, output_type=dtype)
 
     @staticmethod
     def from_tensors(tensors, name=None):
@@ -173,7 +178,7 @@ class Dataset:
         if bool(args) == (datasets is not None):
             raise TypeError("Dataset.zip takes datasets as arguments, or one structure of them as `datasets`")
         if datasets is None:
-            datasets = args[0] if len(args) == 1 and not isinstance(args[0], Dataset) else args
+            datasets = args[0] if len(args) == 1 else args
         if isinstance(datasets, list):
             raise TypeError("Dataset.zip takes a tuple or dict of datasets, not a list")
         leaves, structure = _structure.flatten(datasets, lambda node: isinstance(node, Dataset))
@@ -222,11 +227,9 @@ class Dataset:
 
     def _parallel(self, attrs, num_parallel_calls, deterministic):
         if num_parallel_calls is not None:
-            if isinstance(num_parallel_calls, Tensor):
-                raise TypeError("num_parallel_calls is a constant")
-            if num_parallel_calls < 1 and num_parallel_calls != AUTOTUNE:
+            _number(attrs, "num_parallel_calls", num_parallel_calls)
+            if not isinstance(num_parallel_calls, Tensor) and num_parallel_calls < 1 and num_parallel_calls != AUTOTUNE:
                 raise ValueError(f"num_parallel_calls is at least 1, or mr.AUTOTUNE: got {num_parallel_calls}")
-            attrs.int("num_parallel_calls", num_parallel_calls)
         if deterministic is None:
             deterministic = self._options.deterministic
         if deterministic is not None:
@@ -275,7 +278,10 @@ class Dataset:
         return _apply("concatenate", [self, dataset])
 
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=True, name=None):
-        """The elements in random order, drawn from a buffer of @buffer_size."""
+        """
+        The elements in random order, drawn from a buffer of @buffer_size (mr.UNKNOWN_CARDINALITY: of all elements, so that
+        ds.shuffle(ds.cardinality()) does what it says).
+        """
         attrs = _number(AttrTable(), "buffer_size", buffer_size)
         if seed is not None:
             _number(attrs, "seed", seed)
@@ -283,7 +289,7 @@ class Dataset:
         return _apply("shuffle", [self], _flag(attrs, "reshuffle_each_iteration", reshuffle))
 
     def repeat(self, count=None, name=None):
-        """The dataset @count times; for ever by default."""
+        """The dataset @count times; for ever by default, and if @count is below 0."""
         attrs = AttrTable()
         if count is not None:
             _number(attrs, "count", count)
@@ -349,7 +355,7 @@ class Dataset:
                                 padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)
 
     def take(self, count, name=None):
-        """The first @count elements (-1: all)."""
+        """The first @count elements (below 0: all)."""
         return _apply("take", [self], _number(AttrTable(), "count", count))
 
     def cache(self, filename="", name=None):
@@ -403,7 +409,7 @@ class Dataset:
         return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
 
     def skip(self, count, name=None):
-        """What follows the first @count elements (-1: nothing)."""
+        """What follows the first @count elements (below 0: nothing)."""
         return _apply("skip", [self], _number(AttrTable(), "count", count))
 
     def prefetch(self, buffer_size, name=None):

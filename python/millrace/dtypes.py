@@ -20,6 +20,7 @@ class DType:
 
     @property
     def as_numpy_dtype(self):
+        """NumPy's scalar type."""
         return self.numpy_dtype().type
 
     def numpy_dtype(self):
@@ -33,10 +34,10 @@ class DType:
             self._numpy = np.dtype(ml_dtypes.bfloat16)
         return self._numpy
 
-    is_bool = property(lambda self: self.kind == "b")
-    is_integer = property(lambda self: self.kind in "iu")
-    is_floating = property(lambda self: self.kind == "f")
-    is_unsigned = property(lambda self: self.kind == "u")
+    is_bool = property(lambda self: self.kind == "b", doc="Whether it is bool.")
+    is_integer = property(lambda self: self.kind in "iu", doc="Whether it is an integer type, signed or not.")
+    is_floating = property(lambda self: self.kind == "f", doc="Whether it is a floating point type.")
+    is_unsigned = property(lambda self: self.kind == "u", doc="Whether it is an unsigned integer type.")
 
     def _limit(self, which):
         if self.kind == "f":
@@ -45,8 +46,8 @@ class DType:
             return getattr(np.iinfo(self._numpy), which)
         raise TypeError(f"{self.name} has no {which}")
 
-    min = property(lambda self: self._limit("min"))
-    max = property(lambda self: self._limit("max"))
+    min = property(lambda self: self._limit("min"), doc="The lowest number. TypeError for bool and string.")
+    max = property(lambda self: self._limit("max"), doc="The highest number. TypeError for bool and string.")
 
     def __eq__(self, other):
         try:

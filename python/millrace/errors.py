@@ -44,66 +44,98 @@ OpError = MillraceError  # TensorFlow's name for the base
 
 
 class CancelledError(MillraceError):
+    """The call was cancelled, by its caller or because what it went through was closed."""
+
     code = 1
 
 
 class UnknownError(MillraceError):
+    """An error without a canonical code."""
+
     code = 2
 
 
 class InvalidArgumentError(MillraceError):
+    """What was asked for is wrong, whatever the state of things: arguments, dtypes, shapes, values."""
+
     code = 3
 
 
 class DeadlineExceededError(MillraceError):
+    """Time ran out. What was asked for may have happened."""
+
     code = 4
 
 
 class NotFoundError(MillraceError):
+    """There is no such file, dataset, job or name."""
+
     code = 5
 
 
 class AlreadyExistsError(MillraceError):
+    """What was to be made is there already."""
+
     code = 6
 
 
 class PermissionDeniedError(MillraceError):
+    """The caller may not do this."""
+
     code = 7
 
 
 class ResourceExhaustedError(MillraceError):
+    """A limit or a budget does not allow it: memory, sizes, counts."""
+
     code = 8
 
 
 class FailedPreconditionError(MillraceError):
+    """Not in the state that things are in: finished, forgotten, opened before a fork."""
+
     code = 9
 
 
 class AbortedError(MillraceError):
+    """Somebody else was faster: a conflict of changes."""
+
     code = 10
 
 
 class OutOfRangeError(MillraceError):
+    """Behind the end of what there is."""
+
     code = 11
 
 
 class UnimplementedError(MillraceError):
+    """Not built; the message says what to use."""
+
     code = 12
 
 
 class InternalError(MillraceError):
+    """A fault of Millrace itself."""
+
     code = 13
 
 
 class UnavailableError(MillraceError):
+    """Nobody answers, for now."""
+
     code = 14
 
 
 class DataLossError(MillraceError):
+    """Data is damaged or gone: a corrupt file, or a read that ended with elements missing."""
+
     code = 15
 
 
 class UnauthenticatedError(MillraceError):
+    """The caller did not say, or could not prove, who it is."""
+
     code = 16
 
 

@@ -100,6 +100,7 @@ class TFRecordOptions:
 
     @staticmethod
     def get_compression_type_string(options):
+        """The compression as a string: "", "GZIP" or "ZLIB". @options is such a string, TFRecordOptions or None."""
         kind = getattr(options, "compression_type", options) or ""
         if kind not in ("", "GZIP", "ZLIB"):
             raise ValueError(f"compression type {kind!r}: TFRecord files are \"\", \"GZIP\" or \"ZLIB\"")

@@ -16,7 +16,7 @@ from ._tensor import AttrTable
 from .dataset import Dataset, _apply
 
 __all__ = ["CrossTrainerCache", "DispatchServer", "DispatcherConfig", "ShardingPolicy", "WorkerConfig", "WorkerServer",
-           "distribute", "from_dataset_id", "register_dataset", "status"]
+           "delete_dataset", "delete_job", "distribute", "from_dataset_id", "register_dataset", "status"]
 
 COMPRESSION_AUTO = "AUTO"
 COMPRESSION_NONE = None

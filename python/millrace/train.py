@@ -59,6 +59,12 @@ def _fields(data):
 
 
 class _Message:
+    """Messages with equal bytes are equal."""
+
+    def SerializeToString(self):
+        """The message as bytes."""
+        return self._bytes()
+
     def __eq__(self, other):
         return type(self) is type(other) and self.SerializeToString() == other.SerializeToString()
 
@@ -66,11 +72,13 @@ class _Message:
 
     @classmethod
     def FromString(cls, data):
+        """The message in @data; ValueError if it is none."""
         message = cls()
         message._merge(bytes(data))
         return message
 
     def ParseFromString(self, data):
+        """Become the message in @data; the number of its bytes."""
         self.__init__()
         self._merge(bytes(data))
         return len(data)
@@ -85,13 +93,15 @@ class _List(_Message):
 
 
 class BytesList(_List):
+    """Strings, as bytes."""
+
     @staticmethod
     def _check(value):
         if isinstance(value, str):
             raise TypeError(f"BytesList holds bytes, not str ({value!r}): encode it")
         return bytes(value)
 
-    def SerializeToString(self):
+    def _bytes(self):
         return b"".join(_field(1, v) for v in self.value)
 
     def _merge(self, data):
@@ -99,9 +109,11 @@ class BytesList(_List):
 
 
 class FloatList(_List):
+    """Numbers, as float32."""
+
     _check = staticmethod(float)
 
-    def SerializeToString(self):
+    def _bytes(self):
         return _field(1, struct.pack(f"<{len(self.value)}f", *self.value)) if self.value else b""
 
     def _merge(self, data):
@@ -111,6 +123,8 @@ class FloatList(_List):
 
 
 class Int64List(_List):
+    """Integers."""
+
     @staticmethod
     def _check(value):
         number = value.__index__()
@@ -118,7 +132,7 @@ class Int64List(_List):
             raise ValueError(f"{number} does not fit int64")
         return number
 
-    def SerializeToString(self):
+    def _bytes(self):
         return _field(1, b"".join(map(_varint, self.value))) if self.value else b""
 
     def _merge(self, data):
@@ -149,14 +163,15 @@ class Feature(_Message):
     def _get(self, name):
         return self._list if self._kind == name else self._KINDS[name][1]()
 
-    bytes_list = property(lambda self: self._get("bytes_list"))
-    float_list = property(lambda self: self._get("float_list"))
-    int64_list = property(lambda self: self._get("int64_list"))
+    bytes_list = property(lambda self: self._get("bytes_list"), doc="Its BytesList; an empty one if it holds another.")
+    float_list = property(lambda self: self._get("float_list"), doc="Its FloatList; an empty one if it holds another.")
+    int64_list = property(lambda self: self._get("int64_list"), doc="Its Int64List; an empty one if it holds another.")
 
     def WhichOneof(self, group):
+        """The name of the list that it holds; None if it holds none."""
         return self._kind
 
-    def SerializeToString(self):
+    def _bytes(self):
         return b"" if self._kind is None else _field(self._KINDS[self._kind][0], self._list.SerializeToString())
 
     def _merge(self, data):
@@ -170,13 +185,15 @@ class Feature(_Message):
 
 
 class Features(_Message):
+    """A Feature for each name: a dict, `feature`."""
+
     def __init__(self, feature=None):
         self.feature = dict(feature or {})
         for name, value in self.feature.items():
             if not isinstance(value, Feature):
                 raise TypeError(f"feature {name!r} is a {type(value).__name__}, not a Feature")
 
-    def SerializeToString(self):
+    def _bytes(self):
         out = bytearray()
         for name in sorted(self.feature):
             out += _field(1, _field(1, name.encode()) + _field(2, self.feature[name].SerializeToString()))
@@ -193,10 +210,12 @@ class Features(_Message):
 
 
 class Example(_Message):
+    """One record: `features`."""
+
     def __init__(self, features=None):
         self.features = features if features is not None else Features()
 
-    def SerializeToString(self):
+    def _bytes(self):
         return _field(1, self.features.SerializeToString())
 
     def _merge(self, data):

@@ -4,6 +4,8 @@ The contract of names: every line of names.txt is `<name> same|differs|absent`, 
   same     exists and is built
   differs  exists, is built, and stands in docs/differences-from-tf-data.md
   absent   exists and raises UnimplementedError that says what to use
+
+What exists has TensorFlow's arguments and defaults (signatures.txt) and says what it does (docstrings).
 """
 
 import inspect
@@ -62,14 +64,41 @@ def public(owner, prefix):
 
 
 @pytest.mark.parametrize("owner,prefix", [
-    (mr.Dataset, "mr.Dataset"), (mr.io, "mr.io"), (mr.lookup, "mr.lookup"), (mr.strings, "mr.strings"), (mr.math, "mr.math"),
-    (mr.service, "mr.service"), (mr, "mr"),
+    (mr.Dataset, "mr.Dataset"), *((module, "mr." + module.__name__.split(".")[1]) for module in (
+        mr.bitwise, mr.errors, mr.experimental, mr.io, mr.linalg, mr.lookup, mr.math, mr.nn, mr.service, mr.strings, mr.train)),
+    (mr, "mr"),
 ])
 def test_no_public_name_is_missing_from_the_file(owner, prefix):
     names = vars(owner).get("__all__") or [n.rsplit(".", 1)[1] for n in public(owner, prefix)]
     missing = [f"{prefix}.{n}" for n in names if not n.startswith("_") and not inspect.ismodule(vars(owner).get(n))
                and f"{prefix}.{n}" not in ENTRIES]
     assert missing == []
+
+
+def signatures():
+    for line in (HERE / "signatures.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, arguments = line.split("(", 1)
+            yield pytest.param(name, arguments.removesuffix(")"), id=name)
+
+
+@pytest.mark.parametrize("name,arguments", signatures())
+def test_arguments_and_defaults_are_tensorflows(name, arguments):
+    found = [p for p in inspect.signature(resolve(name)).parameters.values() if p.name != "self"]
+    found = ", ".join(str(p.replace(annotation=p.empty)) for p in found)
+    assert f"{found}, ".startswith(f"{arguments}, " if arguments else "")
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ENTRIES.items() if kind != "absent"])
+def test_what_exists_says_what_it_does(name):
+    found = resolve(name)
+    if inspect.isclass(found):
+        members = {f"{name}.{n}": inspect.getattr_static(found, n) for n in vars(found) if not n.startswith("_")}
+        silent = [n for n, m in members.items()
+                  if (isinstance(m, (property, staticmethod, classmethod)) or inspect.isfunction(m)) and not m.__doc__]
+        assert found.__doc__ and silent == []
+    elif callable(found) or isinstance(found, property):
+        assert found.__doc__
 
 
 def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():

@@ -69,6 +69,8 @@ def test_map_filter_take_skip_repeat_concatenate():
     assert values(ds.filter(lambda x: x % 3 == 0)) == [0, 3, 6, 9]
     assert values(ds.take(3)) == [0, 1, 2] and values(ds.take(-1)) == list(range(10)) and values(ds.take(99)) == list(range(10))
     assert values(ds.skip(8)) == [8, 9] and values(ds.skip(-1)) == []
+    assert values(ds.take(-7)) == list(range(10)) and values(ds.repeat(-7).take(11)) == list(range(10)) + [0]
+    assert values(ds.repeat().skip(-7)) == [] and ds.repeat().skip(-1).cardinality() == 0  # without reading what has no end
     assert values(ds.take(2).repeat(3)) == [0, 1] * 3
     assert values(ds.take(2).repeat().take(5)) == [0, 1, 0, 1, 0]
     assert values(ds.take(2).concatenate(ds.skip(8))) == [0, 1, 8, 9]
@@ -100,6 +102,7 @@ def test_zip_takes_a_structure():
     assert values(Dataset.zip((a, b))) == values(Dataset.zip(datasets=(a, b))) == values(Dataset.zip(a, b))
     assert values(Dataset.zip({"x": a, "y": (b, a)})) == [{"x": i, "y": (10 + i, i)} for i in range(3)]
     assert len(Dataset.zip(a, b)) == 3
+    assert values(Dataset.zip(a)) == values(a) and values(Dataset.zip((a,))) == [(0,), (1,), (2,)]
     with pytest.raises(TypeError):
         Dataset.zip([a, b])
 
@@ -120,6 +123,34 @@ def test_flat_map_and_interleave():
 def test_every_argument_may_be_a_value_of_the_function_around():
     ds = Dataset.range(1, 3).flat_map(lambda n: Dataset.range(n, 5 * n, n).skip(n).take(2).repeat(n).batch(n))
     assert values(ds) == [[2], [3], [6, 8], [6, 8]]
+
+
+ten = Dataset.range(10)
+
+
+@pytest.mark.parametrize("make", [
+    lambda n: Dataset.range(n), lambda n: Dataset.range(n, 10), lambda n: Dataset.range(0, 10, n),
+    lambda n: Dataset.from_tensors((n, [n, n])), lambda n: Dataset.from_tensor_slices([n, 7, n]), lambda n: ten.take(n),
+    lambda n: ten.skip(n), lambda n: ten.repeat(n), lambda n: ten.batch(n), lambda n: ten.shuffle(n, seed=3),
+    lambda n: ten.shuffle(10, seed=n), lambda n: ten.prefetch(n), lambda n: ten.shard(4, n), lambda n: ten.shard(n + 1, 1),
+    lambda n: ten.map(lambda x: x + n, num_parallel_calls=n), lambda n: ten.filter(lambda x: x % n == 0),
+    lambda n: ten.interleave(Dataset.range, cycle_length=n), lambda n: ten.flat_map(lambda x: Dataset.range(n)),
+    lambda n: ten.interleave(Dataset.range, cycle_length=3, block_length=n),
+    lambda n: ten.interleave(Dataset.range, cycle_length=3, num_parallel_calls=n),
+    lambda n: ten.batch(4).rebatch(n), lambda n: ten.enumerate(n), lambda n: Dataset.counter(n, n).take(3),
+    lambda n: ten.take_while(lambda x: x < n), lambda n: Dataset.zip(ten, Dataset.range(n)),
+    lambda n: ten.concatenate(Dataset.range(n)), lambda n: ten.padded_batch(n),
+    lambda n: ten.window(n, n + 1, 2, True).flat_map(lambda w: w.batch(5)),
+    lambda n: ten.group_by_window(lambda x: x % n, lambda k, g: g.batch(n), n),
+    lambda n: ten.group_by_window(lambda x: x % n, lambda k, g: g.batch(4), window_size_func=lambda k: k + n),
+    lambda n: ten.bucket_by_sequence_length(lambda x: x + n, [3, 5], [1, 2, 3]),
+    lambda n: Dataset.sample_from_datasets([ten, ten], seed=n),
+    lambda n: Dataset.choose_from_datasets([ten, Dataset.range(7, 7 + n)], Dataset.range(2).repeat(n)),
+])
+def test_any_number_may_be_a_value_of_the_function_around(make):
+    for n in (1, 2, 3):
+        there = Dataset.from_tensor_slices(np.array([n])).flat_map(make)
+        assert [repr(x) for x in there] == [repr(x) for x in make(np.int64(n))]
 
 
 def test_the_default_cycle_length_of_interleave_is_16_everywhere():
@@ -149,6 +180,14 @@ def test_shuffle_is_a_permutation_and_a_function_of_its_seed():
     assert values(ds.shuffle(1)) == list(range(1000))
     assert all(x < i + 100 for i, x in enumerate(first))  # no element comes before the buffer can hold it
     assert values(ds.shuffle(10).repeat(2)).count(7) == 2
+
+
+def test_a_shuffle_of_unknown_size_is_one_of_everything():
+    ds = Dataset.range(600).filter(lambda x: x % 7 == 0)
+    assert ds.cardinality() == mr.UNKNOWN_CARDINALITY
+    assert values(ds.shuffle(ds.cardinality(), seed=3)) == values(ds.shuffle(10**6, seed=3)) != values(ds)
+    with pytest.raises(mr.errors.InvalidArgumentError, match="buffer_size.*-1"):
+        list(Dataset.range(-1, 0).flat_map(lambda n: Dataset.range(3).shuffle(n)))
 
 
 def test_prefetch_changes_nothing():
@@ -197,7 +236,7 @@ def test_what_is_not_built_says_so_and_what_to_use():
 
 
 @pytest.mark.parametrize("wrong", [
-    lambda ds: ds.batch(0), lambda ds: ds.batch(-1), lambda ds: ds.shuffle(0), lambda ds: ds.interleave(
+    lambda ds: ds.batch(0), lambda ds: ds.batch(-1), lambda ds: ds.shuffle(0), lambda ds: ds.shuffle(-1), lambda ds: ds.interleave(
         lambda x: Dataset.range(x), cycle_length=0), lambda ds: Dataset.range(0, 1, 0)])
 def test_arguments_out_of_range_are_refused_when_built(wrong):
     with pytest.raises((mr.errors.InvalidArgumentError, ValueError)):
@@ -205,6 +244,7 @@ def test_arguments_out_of_range_are_refused_when_built(wrong):
 
 
 @pytest.mark.parametrize("wrong", [
+    lambda ds: ds.map(lambda x: x, num_parallel_calls=2.5), lambda ds: ds.bucket_by_sequence_length(lambda x: x, [1.5], [1, 1]),
     lambda ds: ds.batch("2"), lambda ds: ds.take(1.5), lambda ds: ds.batch(2, drop_remainder=3), lambda ds: ds.map(3),
     lambda ds: ds.concatenate(3), lambda ds: ds.with_options(3), lambda ds: Dataset(3),
     lambda ds: Dataset.list_files(3)])

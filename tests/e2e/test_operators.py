@@ -262,6 +262,10 @@ def test_group_by_window_refuses_wrong_arguments():
     for sizes in ({}, {"window_size": 2, "window_size_func": lambda k: k}):
         with pytest.raises(ValueError, match="window_size"):
             ds.group_by_window(lambda x: x, lambda k, g: g, **sizes)
+    assert [list(x) for x in ds.group_by_window(lambda x: 0, lambda k, g: g.batch(9), window_size_func=lambda k: 3)] == [
+        [0, 1, 2], [3]]  # literals are int64 here
+    with pytest.raises(TypeError, match="0.5"):
+        ds.group_by_window(lambda x: 0.5, lambda k, g: g, 2)
     with pytest.raises(mr.errors.InvalidArgumentError, match="scalar int64.*float32"):
         ds.group_by_window(lambda x: mr.cast(x, mr.float32), lambda k, g: g, 2)
     with pytest.raises(TypeError, match="returns a Dataset"):

@@ -29,9 +29,22 @@ struct shuffle_iter {
     bool ended;
 };
 
+static int check_size(int64_t size, mr_error *err)
+{
+    if (size > 0 || size == MR_CARDINALITY_UNKNOWN) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL,
+                        "argument 'buffer_size' is %lld, it must be at least 1, or %d (unknown) for all elements",
+                        (long long)size, MR_CARDINALITY_UNKNOWN);
+}
+
 static int shuffle_infer(struct mr_infer *in, mr_error *err)
 {
-    return mr_infer_same(in, err);
+    bool known;
+    int rc = check_size(mr_infer_int(in, "buffer_size", 1, &known), err);
+
+    return rc == MR_OK ? mr_infer_same(in, err) : rc;
 }
 
 static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -42,13 +55,16 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     int64_t seed = 0;
     int rc = mr_op_int(head, "buffer_size", 1, &size, err);
 
+    if (rc == MR_OK && check_size(size, err) != MR_OK) {
+        rc = mr_op_fail_at_open(head, MR_EINVAL, err);
+    }
     if (rc == MR_OK) {
         rc = mr_op_int(head, "seed", 0, &seed, err);
     }
     if (rc != MR_OK) {
         return rc;
     }
-    it->size = (uint64_t)size;
+    it->size = size < 0 ? INT64_MAX : (uint64_t)size;
     it->seed = seeded ? (uint64_t)seed : mr_op_seed(head);
     it->epoch = mr_op_bool(head, "reshuffle_each_iteration", true) ? head->epoch : 0;
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
@@ -277,7 +293,7 @@ static const struct mr_op_run shuffle_run = {
 };
 
 static const struct mr_arg shuffle_args[] = {
-    {.name = "buffer_size", .kind = MR_ATTR_INT, .min = 1, .max = INT64_MAX},
+    {.name = "buffer_size", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
     {.name = "seed", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
     {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},

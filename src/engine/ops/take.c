@@ -1,9 +1,11 @@
-/* take and skip: the first elements only, or all but them. */
+/* take and skip: the first elements only, or all but them. Any number below 0 is all. */
 #include "engine/ops/ops.h"
+
+#define ALL UINT64_MAX
 
 struct take_iter {
     struct mr_unary_iter base;
-    uint64_t left; /* take: still to give; skip: still to drop. UINT64_MAX: all */
+    uint64_t left; /* take: still to give; skip: still to drop. ALL: no end to it */
 };
 
 static int take_infer(struct mr_infer *in, mr_error *err)
@@ -48,7 +50,7 @@ static int take_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     int64_t count = 0;
     int rc = mr_op_int(head, "count", -1, &count, err);
 
-    it->left = count < 0 ? UINT64_MAX : (uint64_t)count;
+    it->left = count < 0 ? ALL : (uint64_t)count;
     return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
 }
 
@@ -61,7 +63,7 @@ static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     }
     struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
     int rc = mr_op_pull(it->base.input, &below, ret, err);
-    if (rc == MR_OK && it->left != UINT64_MAX) {
+    if (rc == MR_OK && it->left != ALL) {
         it->left -= mr_block_rows(*ret);
     }
     return rc;
@@ -71,6 +73,9 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
 {
     struct take_iter *it = (struct take_iter *)head;
 
+    if (it->left == ALL) {
+        return MR_END; /* without looking for the end of what may have none */
+    }
     while (it->left > 0) {
         struct mr_pull below = mr_pull_rows(pull, it->left);
         mr_block *dropped = NULL;
@@ -82,7 +87,7 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         if (rc != MR_OK) {
             return rc;
         }
-        it->left -= it->left != UINT64_MAX ? mr_block_rows(dropped) : 0;
+        it->left -= mr_block_rows(dropped);
         mr_block_unref(dropped);
     }
     return mr_op_pull(it->base.input, pull, ret, err);
@@ -123,7 +128,7 @@ static const struct mr_op_run skip_run = {
 };
 
 static const struct mr_arg take_args[] = {
-    {.name = "count", .kind = MR_ATTR_INT, .min = -1, .max = INT64_MAX},
+    {.name = "count", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
     {0},
 };
 
