@@ -60,12 +60,14 @@ class Losses:
     repeated_splits: int = 0  # at_least_once: handed out again
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
     incomplete_reads: int = 0  # reads that ended with elements missing
+    skipped_elements: int = 0  # of a shared production: that its windows had dropped before the job had them
 
     def __str__(self):
         parts = [(self.lost_splits, "split lost", "splits lost"),
                  (self.quarantined_splits, "of them quarantined", "of them quarantined"),
                  (self.lost_workers, "worker lost", "workers lost"),
-                 (self.repeated_splits, "split handed out again", "splits handed out again")]
+                 (self.repeated_splits, "split handed out again", "splits handed out again"),
+                 (self.skipped_elements, "element skipped", "elements skipped")]
         return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n) or "nothing lost"
 
     def __sub__(self, other):
@@ -107,6 +109,7 @@ class NumpyIterator:
         self._block = ctypes.c_void_p()
         self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
         self._losses = _NO_LOSSES
+        self._skipped = 0  # when it was asked last, or at the end
         self._dataset = dataset
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
@@ -161,9 +164,10 @@ class NumpyIterator:
         """What was lost since the last time."""
         c = self._c_losses
         check(lib.mr_iterator_losses(self._ptr, byref(c), byref(self._error)), self._error)
-        if not (c.lost_workers or c.lost_splits or c.repeated_splits):  # the common path
+        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements):  # the common path
             return _NO_LOSSES
-        now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads)
+        now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
+                     c.skipped_elements)
         new, self._losses = now - self._losses, now
         return new
 
@@ -179,6 +183,7 @@ class NumpyIterator:
 
     def _close(self, state):
         with self._life:
+            _ = self.skipped  # the last word on it
             ptr, self._ptr = self._ptr, None
             self._state = state
             self._rows = iter(())
@@ -222,6 +227,20 @@ class NumpyIterator:
     def losses(self):
         """The Losses of the reads from a service that have ended; all zero without a service."""
         return self._losses
+
+    @property
+    def skipped(self):
+        """
+        How many elements this iterator's reads from a service have missed so far: the job was so slow that they fell out of
+        the window of the production that it shares (lag="skip"). It is the job's count: readers of one job, or of one
+        trainer, see the same.
+        """
+        with self._life:
+            if self._ptr is not None:
+                count, error = ctypes.c_uint64(), _ffi.Error()
+                check(lib.mr_iterator_skipped(self._ptr, byref(count), byref(error)), error)
+                self._skipped = count.value
+            return self._skipped
 
     # ---- the position ----
 

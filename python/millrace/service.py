@@ -36,13 +36,19 @@ class ShardingPolicy(enum.IntEnum):
 _LEGACY_MODES = {"parallel_epochs": ShardingPolicy.OFF, "distributed_epoch": ShardingPolicy.DYNAMIC}
 _TARGETS = ("AUTO", "ANY", "LOCAL")
 _GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+_LAGS = ("skip", "wait")
 _ON_LOSS = {"warn": "report", "error": "error"}  # who warns is the iterator, in Python
 
 
 class CrossTrainerCache:
-    """Asks for sharing of a job's elements between trainers."""
+    """
+    Trainers share one production: readers with one job_name and different trainer ids get the same elements, each its own
+    share of the window that workers keep on disk. Readers with one trainer id share a cursor, as the readers of a job do.
+    """
 
     def __init__(self, trainer_id):
+        if not isinstance(trainer_id, str):
+            raise ValueError(f"trainer_id is a string, not {type(trainer_id).__name__} ({trainer_id!r})")
         if not trainer_id:
             raise ValueError("trainer_id cannot be empty")
         self.trainer_id = trainer_id
@@ -111,9 +117,36 @@ def _check_consumers(job_name, consumer_index, num_consumers):
     raise errors.UnimplementedError("coordinated reads (num_consumers, consumer_index) are not built")
 
 
+def _check_sharing(cache, sharing, lag, job_name, coordinated, guarantee):
+    """Arguments that are wrong by themselves are ValueError, those that do not go together InvalidArgumentError."""
+    if cache is not None and not isinstance(cache, CrossTrainerCache):
+        raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cache).__name__}")
+    if sharing not in (None, "auto"):
+        raise ValueError(f"sharing {sharing!r}: it is None or \"auto\"")
+    if lag not in _LAGS:
+        raise ValueError(f"lag {lag!r}: it is \"skip\" or \"wait\"")
+    if cache is None and sharing is None:
+        if lag != "skip":
+            raise ValueError(f"lag={lag!r} is for a job that shares: give cross_trainer_cache or sharing=\"auto\"")
+        return
+    if coordinated:
+        raise errors.InvalidArgumentError("a coordinated read (num_consumers) has no use for a shared production: "
+                                          "leave out cross_trainer_cache and sharing")
+    if cache is None:
+        return
+    if job_name is None:
+        raise errors.InvalidArgumentError("cross_trainer_cache needs a job_name: trainers meet by that name")
+    if sharing is not None:
+        raise errors.InvalidArgumentError("cross_trainer_cache shares within its job_name, sharing=\"auto\" with "
+                                          "everybody: give one of them")
+    if guarantee == "at_least_once":
+        raise errors.InvalidArgumentError("cross_trainer_cache with guarantee \"at_least_once\": what is handed out "
+                                          "again would come twice to all trainers")
+
+
 def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-               data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, connect_timeout_ms,
-               heartbeat_interval_ms):
+               data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
+               connect_timeout_ms, heartbeat_interval_ms):
     """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
     attrs = AttrTable().bytes("service", _check_service(service))
     name = _check_name(job_name)
@@ -123,8 +156,7 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         raise ValueError(f"guarantee {guarantee!r}: it is one of {', '.join(_GUARANTEES)}")
     if on_loss not in _ON_LOSS:
         raise ValueError(f"on_loss {on_loss!r}: it is \"warn\" or \"error\"")
-    if cross_trainer_cache is not None and not isinstance(cross_trainer_cache, CrossTrainerCache):
-        raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cross_trainer_cache).__name__}")
+    _check_sharing(cross_trainer_cache, sharing, lag, name, (num_consumers, consumer_index) != (None, None), guarantee)
     for key, value in (("max_outstanding_requests", max_outstanding_requests),
                        ("connect_timeout_ms", connect_timeout_ms), ("heartbeat_ms", heartbeat_interval_ms)):
         if value is None:
@@ -133,10 +165,6 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
             raise ValueError(f"{key} is a positive integer, not {value!r}")
         attrs.int(key, value)
     _check_consumers(name, consumer_index, num_consumers)
-    if cross_trainer_cache is not None:
-        if name is None:
-            raise errors.InvalidArgumentError("cross_trainer_cache needs a job_name")
-        raise errors.UnimplementedError("sharing between trainers (cross_trainer_cache) is not built")
     if data_transfer_protocol not in (None, "grpc"):
         raise errors.UnimplementedError(f"data_transfer_protocol {data_transfer_protocol!r} is not built: \"grpc\" is")
     if guarantee == "exactly_once":
@@ -151,13 +179,19 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
     attrs.bytes("guarantee", guarantee).bytes("on_loss", _ON_LOSS[on_loss])
     if name is not None:
         attrs.bytes("job_name", name)
+    if cross_trainer_cache is not None:
+        attrs.bytes("trainer_id", cross_trainer_cache.trainer_id)
+    if sharing is not None:
+        attrs.bytes("sharing", sharing)
+    if lag != "skip":
+        attrs.bytes("lag", lag)
     return attrs
 
 
 def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
                max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
-               target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", connect_timeout_ms=None,
-               heartbeat_interval_ms=None):
+               target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", sharing=None, lag="skip",
+               connect_timeout_ms=None, heartbeat_interval_ms=None):
     """
     A transformation for Dataset.apply(): what stands before it runs on the service's workers, what follows runs here.
 
@@ -168,10 +202,15 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
     them, "at_least_once" has others do them again, so that some elements may come twice. At the end of a read that is not
     complete, or that had repeats, @on_loss="warn" gives a DataLossWarning; "error" raises DataLossError in place of the end
     when elements are missing. The numbers are in the iterator's `losses`.
+
+    @cross_trainer_cache=CrossTrainerCache(trainer_id) shares one production between the trainers of @job_name,
+    @sharing="auto" between all jobs that ask for the same elements, whatever their names. A job that reads more slowly than
+    others may fall out of the window that workers keep: with @lag="skip" it goes on at the window's start, and the
+    iterator's `skipped` says how many elements it missed; with "wait" it misses none, and the others wait for it.
     """
     compression = _check_compression(compression)
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss,
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        connect_timeout_ms, heartbeat_interval_ms).bytes("compression", compression)
 
     def transformation(dataset):
@@ -240,13 +279,13 @@ def _fetch_spec(address, dataset_id, timeout_ms):
 def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job_name=None, consumer_index=None,
                     num_consumers=None, max_outstanding_requests=None, data_transfer_protocol=None,
                     cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn",
-                    connect_timeout_ms=None, heartbeat_interval_ms=None):
+                    sharing=None, lag="skip", connect_timeout_ms=None, heartbeat_interval_ms=None):
     """
     Read a dataset that was registered; the arguments are those of distribute(). Without @element_spec the dispatcher is
     asked for it now.
     """
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
-                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss,
+                       data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        connect_timeout_ms, heartbeat_interval_ms)
     if not isinstance(dataset_id, str) or not dataset_id:
         raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
@@ -363,6 +402,10 @@ class WorkerConfig:
     """
     How a worker runs. @dispatcher_address is "host:port[,host:port...]"; @worker_address is what clients use to reach it
     ("%port%" stands for the real port). @dispatcher_timeout_ms is how long a task waits for splits while no dispatcher answers.
+
+    @cache_dir is where windows of shared productions are kept (None: a directory of its own below TMPDIR); what is in it
+    belongs to this worker, is wiped when one starts there, and holds at most @cross_trainer_cache_size_bytes
+    (None: `millrace worker --help` says).
     """
 
     dispatcher_address: str
@@ -449,7 +492,7 @@ class WorkerServer(_server.Server):
             raise TypeError(f"WorkerServer takes a WorkerConfig, not {type(config).__name__}")
         if not config.dispatcher_address or not isinstance(config.dispatcher_address, str):
             raise ValueError("WorkerConfig needs a dispatcher_address")
-        _refuse_unbuilt(config, ["data_transfer_address", "cross_trainer_cache_size_bytes", "cache_dir", "python"])
+        _refuse_unbuilt(config, ["data_transfer_address", "python"])
         if config.data_transfer_protocol not in (None, "grpc"):
             raise errors.UnimplementedError(
                 f"data_transfer_protocol {config.data_transfer_protocol!r} is not built: \"grpc\" is")
@@ -469,4 +512,8 @@ class WorkerServer(_server.Server):
             flags.append(f"--dispatcher-timeout={config.dispatcher_timeout_ms}ms")
         if config.worker_tags:
             flags.append("--tags=" + ",".join(config.worker_tags))
+        if config.cache_dir:
+            flags.append(f"--cache-dir={config.cache_dir}")
+        if config.cross_trainer_cache_size_bytes is not None:
+            flags.append(f"--cache-bytes={config.cross_trainer_cache_size_bytes}B")
         return flags

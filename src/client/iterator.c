@@ -129,6 +129,16 @@ int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
     return MR_OK;
 }
 
+int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
+{
+    int rc = check_process(it, err);
+
+    if (rc == MR_OK) {
+        *ret = mr_loss_tally_skipped(&it->losses);
+    }
+    return rc;
+}
+
 /* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {

@@ -10,6 +10,7 @@ void mr_loss_tally_init(struct mr_loss_tally *t)
 {
     mr_mutex_init(&t->lock);
     memset(&t->sum, 0, sizeof t->sum);
+    t->skipped = 0;
 }
 
 void mr_loss_tally_destroy(struct mr_loss_tally *t)
@@ -24,6 +25,7 @@ void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, b
     t->sum.quarantined_splits += end->quarantined_splits;
     t->sum.repeated_splits += end->repeated_splits;
     t->sum.lost_workers += end->lost_workers;
+    t->sum.skipped_elements += end->skipped_elements;
     t->sum.incomplete_reads += incomplete ? 1 : 0;
 }
 
@@ -31,6 +33,18 @@ void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret)
 {
     MR_LOCK(&t->lock);
     *ret = t->sum;
+}
+
+void mr_loss_tally_skip(struct mr_loss_tally *t, uint64_t n)
+{
+    MR_LOCK(&t->lock);
+    t->skipped += n;
+}
+
+uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t)
+{
+    MR_LOCK(&t->lock);
+    return t->skipped;
 }
 
 void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg)
@@ -43,6 +57,9 @@ void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg
 
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode)
 {
+    if (end->skipped_elements > 0) {
+        return true;
+    }
     if (mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         return end->lost_splits > 0;
     }
@@ -68,5 +85,6 @@ void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size
     }
     used = append(text, size, used, end->quarantined_splits, "of them quarantined", "of them quarantined");
     used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");
-    (void)append(text, size, used, end->repeated_splits, "split handed out again", "splits handed out again");
+    used = append(text, size, used, end->repeated_splits, "split handed out again", "splits handed out again");
+    (void)append(text, size, used, end->skipped_elements, "element skipped", "elements skipped");
 }

@@ -92,6 +92,86 @@ static int parse_target(const char *name, mr_error *err)
     return mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are", name);
 }
 
+static int parse_sharing(const char *name, Millrace__Sharing *ret, mr_error *err)
+{
+    if (strcmp(name, "off") == 0) {
+        *ret = MILLRACE__SHARING__SHARING_OFF;
+    } else if (strcmp(name, "auto") == 0) {
+        *ret = MILLRACE__SHARING__SHARING_AUTO;
+    } else {
+        return mr_error_set(err, MR_EINVAL, "sharing '%s' is none of off, auto", name);
+    }
+    return MR_OK;
+}
+
+static int parse_lag(const char *name, Millrace__Lag *ret, mr_error *err)
+{
+    if (strcmp(name, "skip") == 0) {
+        *ret = MILLRACE__LAG__LAG_SKIP;
+    } else if (strcmp(name, "wait") == 0) {
+        *ret = MILLRACE__LAG__LAG_WAIT;
+    } else {
+        return mr_error_set(err, MR_EINVAL, "lag '%s' is none of skip, wait", name);
+    }
+    return MR_OK;
+}
+
+/* What goes together, as the dispatcher sees it, too: here it is said before anything was sent. */
+static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_read_options *o, mr_error *err)
+{
+    if (find(attrs, n, "trainer_id") == NULL) {
+        return o->lag == MILLRACE__LAG__LAG_SKIP || mr_read_options_share(o)
+                   ? MR_OK
+                   : mr_error_set(err, MR_EINVAL, "lag is for a job that shares: give trainer_id or sharing");
+    }
+    if (o->trainer[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "trainer_id is empty");
+    }
+    if (o->job_name[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "trainer_id needs a job_name: trainers meet by that name");
+    }
+    if (o->sharing != MILLRACE__SHARING__SHARING_OFF) {
+        return mr_error_set(err, MR_EINVAL, "trainer_id and sharing: trainers share with those of their job_name only");
+    }
+    if (o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+        return mr_error_set(err, MR_EINVAL,
+                            "trainer_id with guarantee 'at_least_once': what is handed out again "
+                            "would come twice to all trainers");
+    }
+    return MR_OK;
+}
+
+static int parse_share(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+{
+    char *sharing = NULL;
+    char *lag = NULL;
+    int rc = text(attrs, n, "trainer_id", "", &o->trainer, err);
+
+    if (rc == MR_OK) {
+        rc = text(attrs, n, "sharing", "off", &sharing, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_sharing(sharing, &o->sharing, err);
+    }
+    if (rc == MR_OK) {
+        rc = text(attrs, n, "lag", "skip", &lag, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_lag(lag, &o->lag, err);
+    }
+    if (rc == MR_OK) {
+        rc = check_sharing(attrs, n, o, err);
+    }
+    mr_free(sharing);
+    mr_free(lag);
+    return rc;
+}
+
+bool mr_read_options_share(const struct mr_read_options *o)
+{
+    return (o->trainer != NULL && o->trainer[0] != '\0') || o->sharing != MILLRACE__SHARING__SHARING_OFF;
+}
+
 /* What the job asks for and this library cannot give is refused here, not ignored. */
 static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
 {
@@ -166,6 +246,9 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
     if (rc == MR_OK) {
         rc = parse_choices(attrs, nattrs, ret, err);
     }
+    if (rc == MR_OK) {
+        rc = parse_share(attrs, nattrs, ret, err);
+    }
     return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
 }
 
@@ -173,6 +256,7 @@ void mr_read_options_clear(struct mr_read_options *o)
 {
     mr_free(o->service);
     mr_free(o->job_name);
+    mr_free(o->trainer);
     mr_free(o->compression);
     mr_free(o->target_workers);
     mr_free(o->dataset_id);

@@ -25,6 +25,9 @@ struct mr_read_options {
     Millrace__Guarantee guarantee;
     enum mr_on_loss on_loss;
     char *job_name; /* "": a job of this reader's own */
+    char *trainer;  /* CrossTrainerCache; "": not asked for */
+    Millrace__Sharing sharing;
+    Millrace__Lag lag;
     char *compression;
     char *target_workers;
     uint64_t max_outstanding; /* elements; 0: by bytes only */
@@ -36,6 +39,9 @@ struct mr_read_options {
     mr_spec *spec;                /* a reference: what elements must be like */
     struct mr_loss_tally *losses; /* lent; NULL: nobody asks */
 };
+
+/* The job may get its elements from a production that other jobs use, too. */
+bool mr_read_options_share(const struct mr_read_options *o);
 
 /* MR_EINVAL and MR_EUNIMPL name the attribute. Free with mr_read_options_clear(), also after a failure. */
 int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,

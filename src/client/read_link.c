@@ -229,6 +229,10 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
         r->heartbeat_ms = reply->client_timeout_ms < 3 ? 1 : reply->client_timeout_ms / 3;
     }
     r->reopen = false;
+    if (!again && reply->unshared[0] != '\0') {
+        mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job, "why", "%s",
+               reply->unshared, NULL);
+    }
     if (reply->finished) {
         /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. */
         take_end_locked(r, again ? reply->end : NULL);
@@ -247,6 +251,9 @@ static int open_job(mr_reader *r, mr_error *err)
     job.mode = r->opts.mode;
     job.guarantee = r->opts.guarantee;
     job.target_workers = r->opts.target_workers;
+    job.trainer = r->opts.trainer;
+    job.sharing = r->opts.sharing;
+    job.lag = r->opts.lag;
     req.client = r->client;
     req.dataset_id = r->dataset_id;
     req.job = &job;

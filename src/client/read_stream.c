@@ -158,10 +158,10 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
     }
 }
 
-/* At least once: what the application does not have yet is still ours to lose, so the worker keeps it. */
+/* What the application does not have yet is still ours to lose, so the worker keeps it where that matters. */
 static bool owes_returns_locked(const struct mr_read_task *t)
 {
-    return t->reader->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && t->session.used < t->session.received;
+    return mr_reader_returns_count(t->reader) && t->session.used < t->session.received;
 }
 
 void mr_read_task_taken_locked(struct mr_read_task *t)
@@ -314,11 +314,25 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
     if (h->code == MR_EABORTED && t->end) {
         t->settled = true; /* It has closed the session, so it knows. */
     } else if (h->code == MR_EABORTED) {
+        if (mr_read_options_share(&t->reader->opts)) {
+            /* It has given to others what we had not returned. At least once, better twice than never. */
+            mr_session_clear(&t->session);
+        }
         mr_session_next(&t->session);
         t->failures = 0;
     } else if (h->code != MR_EUNAVAIL && h->code != MR_EEXHAUSTED) {
         fail_task_locked(t, &err);
         t->settled = true;
+    }
+}
+
+static void skipped_locked(struct mr_read_task *t, uint64_t skipped)
+{
+    if (skipped > t->skipped) {
+        if (t->reader->opts.losses != NULL) {
+            mr_loss_tally_skip(t->reader->opts.losses, skipped - t->skipped);
+        }
+        t->skipped = skipped;
     }
 }
 
@@ -336,6 +350,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     t->failing_ms = 0;
     t->complained = false;
     r->reached = true;
+    skipped_locked(t, c->header->skipped);
     if (c->header->end) {
         t->end = true;
         t->goodbye = !owes_returns_locked(t);

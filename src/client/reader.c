@@ -14,6 +14,11 @@
 
 /* ---- pulling ---- */
 
+bool mr_reader_returns_count(const mr_reader *r)
+{
+    return r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE || mr_read_options_share(&r->opts);
+}
+
 /*
  * The application wants more, so it is through with what it was given last. Where that matters, it does not count as
  * returned before: a client that is killed has lost what of it the application has not come to.
@@ -86,8 +91,7 @@ static void found_empty_locked(mr_reader *r)
         if (t->stream != NULL && !t->end && !t->closed) {
             mr_session_found_empty(&t->session);
             /* What it is through with may be all that others, or the worker's memory, wait for. */
-            mr_read_task_tell_locked(t, r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
-                                            t->session.told_returned != t->session.used);
+            mr_read_task_tell_locked(t, mr_reader_returns_count(r) && t->session.told_returned != t->session.used);
         }
     }
     if (mr_read_few_credits_locked(r)) {
@@ -95,12 +99,25 @@ static void found_empty_locked(mr_reader *r)
     }
 }
 
+static uint64_t skipped_locked(const mr_reader *r)
+{
+    const struct mr_read_task *t;
+    uint64_t n = 0;
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        n += t->skipped;
+    }
+    return n;
+}
+
 /* Everything was taken. That something is missing is told once; as an error, if that was asked for, each time. */
 static int end_locked(mr_reader *r, mr_error *err)
 {
-    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
-    char what[160];
+    char what[200];
 
+    r->end.skipped_elements = skipped_locked(r);
+    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
     if (r->end_err.code < 0 && !r->failed) {
         mr_reader_fail_locked(r, &r->end_err);
     }

@@ -41,6 +41,7 @@ struct mr_read_task {
     bool settled;  /* ... and knows that we know: no need to connect again */
     bool closed;   /* the dispatcher says that it ended or is lost */
     bool failed;
+    uint64_t skipped;     /* elements that the job missed there, whichever of its readers was slow */
     mr_error err;         /* failed */
     int64_t told_ms;      /* when credits were sent last */
     int64_t granted_ms;   /* when a single credit was given (few credits for many tasks) */
@@ -87,6 +88,11 @@ struct mr_reader {
     bool ack_due; /* something came or was returned that its worker was not told yet */
     mr_error err; /* failed */
 };
+
+/* ---- reader.c ---- */
+
+/* The workers go by what was returned to the application: what a reader leaves without that goes to others. */
+bool mr_reader_returns_count(const mr_reader *r);
 
 /* ---- read_stream.c; all with the lock ---- */
 

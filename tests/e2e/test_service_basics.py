@@ -189,7 +189,8 @@ def test_the_spec_is_fetched_when_it_is_left_out(cluster):
     {"service": ""}, {"service": 5}, {"service": None}, {"service": "grpc://a://b"}, {"service": "grpc://"},
     {"processing_mode": "sometimes"}, {"processing_mode": None}, {"processing_mode": 1}, {"compression": "foo"},
     {"target_workers": "SOME"}, {"max_outstanding_requests": 0}, {"max_outstanding_requests": 1.5},
-    {"guarantee": "maybe"}, {"cross_trainer_cache": "me", "job_name": "j"}])
+    {"guarantee": "maybe"}, {"cross_trainer_cache": "me", "job_name": "j"}, {"sharing": "always"}, {"sharing": True},
+    {"lag": "hurry", "sharing": "auto"}, {"lag": None, "sharing": "auto"}, {"lag": "wait"}, {"lag": "wait", "job_name": "j"}])
 def test_wrong_arguments_are_value_errors_before_any_call(arguments):
     given = {"processing_mode": "parallel_epochs", "service": "grpc://127.0.0.1:1", **arguments}
     with pytest.raises(ValueError):
@@ -205,7 +206,6 @@ def test_wrong_arguments_are_value_errors_before_any_call(arguments):
 
 @pytest.mark.parametrize("arguments,word", [
     ({"num_consumers": 2, "consumer_index": 1, "job_name": "j"}, "num_consumers"),
-    ({"cross_trainer_cache": mr.service.CrossTrainerCache("t"), "job_name": "j"}, "cross_trainer_cache"),
     ({"target_workers": "local"}, "LOCAL"), ({"data_transfer_protocol": "rdma"}, "rdma"),
     ({"guarantee": "exactly_once"}, "exactly_once"), ({"processing_mode": mr.service.ShardingPolicy.FILE}, "FILE")])
 def test_what_is_not_built_is_unimplemented_by_name(arguments, word):
@@ -214,9 +214,28 @@ def test_what_is_not_built_is_unimplemented_by_name(arguments, word):
         mr.service.distribute(**given)
 
 
+CACHE = mr.service.CrossTrainerCache("t")
+
+
+@pytest.mark.parametrize("arguments,word", [
+    ({"cross_trainer_cache": CACHE}, "job_name"),
+    ({"cross_trainer_cache": CACHE, "job_name": "j", "num_consumers": 2, "consumer_index": 0}, "num_consumers"),
+    ({"sharing": "auto", "job_name": "j", "num_consumers": 2, "consumer_index": 0}, "num_consumers"),
+    ({"cross_trainer_cache": CACHE, "job_name": "j", "sharing": "auto"}, "one of them"),
+    ({"cross_trainer_cache": CACHE, "job_name": "j", "guarantee": "at_least_once",
+      "processing_mode": "distributed_epoch"}, "at_least_once")])
+def test_what_does_not_go_with_sharing_is_an_invalid_argument(arguments, word):  # CACHE-10
+    given = {"processing_mode": "parallel_epochs", "service": "grpc://127.0.0.1:1", **arguments}
+    with pytest.raises(mr.errors.InvalidArgumentError, match=word):
+        mr.service.distribute(**given)
+    with pytest.raises(mr.errors.InvalidArgumentError, match=word):
+        mr.service.from_dataset_id(given.pop("processing_mode"), given.pop("service"), "id", mr.TensorSpec([], mr.int64), **given)
+
+
 def test_other_odd_arguments():
-    with pytest.raises(ValueError):
-        mr.service.CrossTrainerCache("")
+    for trainer in ("", None, 3, b"t"):
+        with pytest.raises(ValueError, match="trainer_id"):
+            mr.service.CrossTrainerCache(trainer)
     with pytest.raises(mr.errors.NotFoundError, match="credentials"):
         mr.service.distribute("parallel_epochs", "grp://127.0.0.1:1")
     with pytest.raises(ValueError, match="fault_tolerant_mode"):

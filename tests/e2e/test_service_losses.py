@@ -68,7 +68,9 @@ def test_nothing_is_said_when_nothing_is_lost(cluster):
         it = iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", on_loss="error")))
         assert values(it) == list(range(100))
     assert it.losses == mr.Losses() and str(it.losses) == "nothing lost"
+    assert it.skipped == 0
     assert iter(Dataset.range(3)).losses == mr.Losses()
+    assert iter(Dataset.range(3)).skipped == 0
 
 
 def test_at_most_once_leaves_out_what_a_lost_worker_had(make_cluster):

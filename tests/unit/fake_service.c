@@ -103,7 +103,12 @@ static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t si
     bool held = begin(d, req, r->header);
     d->opens++;
     d->reopens += r->job_id[0] != '\0' && r->iteration_id[0] != '\0';
-    d->guarantee = r->job != NULL ? (int)r->job->guarantee : -1;
+    if (r->job != NULL) {
+        d->guarantee = (int)r->job->guarantee;
+        (void)snprintf(d->trainer, sizeof d->trainer, "%s", r->job->trainer);
+        d->sharing = (int)r->job->sharing;
+        d->lag = (int)r->job->lag;
+    }
     fill_header(d, &header);
     reply.finished = d->job_finished;
     reply.client_timeout_ms = d->client_timeout_ms;
@@ -349,6 +354,7 @@ static void send_header(struct fake_worker *w, Millrace__ReadHeader *h, mr_block
     h->worker_incarnation = w->incarnation;
     h->task_id = (char *)(uintptr_t)w->task;
     h->session = w->number;
+    h->skipped = w->skipped;
     assert_int_equal(mr_frame_build(h, &block, block != NULL ? 1 : 0, 0, true, &frame, NULL), MR_OK);
     const struct iovec *iov = mr_frame_iov(frame, &n);
     assert_true(n <= 16);
@@ -425,7 +431,7 @@ static bool open_locked(struct fake_worker *w, const Millrace__ReadOpen *open)
         return false;
     }
     if (open->session != w->number) {
-        w->base += w->received; /* what did not arrive is sent again */
+        w->base += w->shared ? w->returned : w->received; /* the rest is sent again */
         w->number = open->session;
         w->received = 0;
         w->returned = 0;

@@ -65,6 +65,9 @@ struct fake_dispatcher {
     unsigned opens;
     unsigned reopens; /* with the ids of job and iteration */
     int guarantee;    /* of the last Open */
+    char trainer[64];
+    int sharing;
+    int lag;
     unsigned heartbeats;
     char unreachable[64]; /* the first one of the last heartbeat */
     unsigned releases;
@@ -98,6 +101,8 @@ struct fake_worker {
     int fail_code;     /* at the end */
     bool strings;      /* elements of another spec */
     int refuse_open;   /* code */
+    bool shared;       /* reads a production: a session that is gone leaves to others what was not returned */
+    uint64_t skipped;  /* what its messages say */
     /* the session */
     mr_rpc_stream *stream;
     bool sending;

@@ -156,6 +156,70 @@ static void guarantees_and_losses(void **state)
     }
 }
 
+static void sharing(void **state)
+{
+    const char *const none = NULL;
+    const struct {
+        const char *job_name;
+        const char *trainer_id;
+        const char *sharing;
+        const char *lag;
+        const char *guarantee;
+        int rc;
+        const char *what; /* an error names */
+    } cases[] = {
+        {"j", "t1", none, none, none, MR_OK, none},
+        {"j", "t1", none, "wait", none, MR_OK, none},
+        {none, none, "auto", "wait", none, MR_OK, none},
+        {"j", none, "auto", none, "at_least_once", MR_OK, none}, /* the dispatcher gives it a production of its own */
+        {none, none, "off", "skip", none, MR_OK, none},
+        {"j", "", none, none, none, MR_EINVAL, "trainer_id"},
+        {none, "t1", none, none, none, MR_EINVAL, "job_name"},
+        {"j", "t1", "auto", none, none, MR_EINVAL, "sharing"},
+        {"j", "t1", none, none, "at_least_once", MR_EINVAL, "at_least_once"},
+        {"j", none, none, "wait", none, MR_EINVAL, "lag"},
+        {"j", none, "off", "wait", none, MR_EINVAL, "lag"},
+        {"j", none, "yes", none, none, MR_EINVAL, "sharing"},
+        {"j", "t1", none, "hurry", none, MR_EINVAL, "lag"},
+    };
+    const struct spec *spec = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mr_attr attrs[9] = {
+            TEXT("service", "a:1"),
+            TEXT("dataset_id", "digits"),
+            {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
+            TEXT("processing_mode", "DYNAMIC"),
+        };
+        const char *const given[][2] = {{"job_name", cases[i].job_name},
+                                        {"trainer_id", cases[i].trainer_id},
+                                        {"sharing", cases[i].sharing},
+                                        {"lag", cases[i].lag},
+                                        {"guarantee", cases[i].guarantee}};
+        size_t n = 4;
+        struct mr_read_options o;
+        mr_error err;
+
+        for (size_t k = 0; k < sizeof given / sizeof given[0]; k++) {
+            if (given[k][1] != NULL) {
+                attrs[n++] = (struct mr_attr){
+                    .name = given[k][0], .kind = MR_ATTR_BYTES, .bytes = given[k][1], .size = strlen(given[k][1])};
+            }
+        }
+        assert_int_equal(mr_read_options_parse(attrs, n, NULL, 0, &o, &err), cases[i].rc);
+        if (cases[i].rc == MR_OK) {
+            bool shares = cases[i].trainer_id != NULL || (cases[i].sharing != NULL && cases[i].sharing[0] == 'a');
+
+            assert_int_equal(mr_read_options_share(&o), shares);
+            assert_string_equal(o.trainer, cases[i].trainer_id != NULL ? cases[i].trainer_id : "");
+            assert_int_equal(o.lag == MILLRACE__LAG__LAG_WAIT, cases[i].lag != NULL && cases[i].lag[0] == 'w');
+        } else {
+            assert_non_null(strstr(err.message, cases[i].what));
+        }
+        mr_read_options_clear(&o);
+    }
+}
+
 static void a_spec_is_needed(void **state)
 {
     struct mr_attr attrs[] = {TEXT("service", "a:1"), TEXT("processing_mode", "OFF")};
@@ -174,6 +238,7 @@ int main(void)
         cmocka_unit_test(modes),
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(guarantees_and_losses),
+        cmocka_unit_test(sharing),
         cmocka_unit_test(a_spec_is_needed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

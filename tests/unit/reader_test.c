@@ -93,6 +93,9 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .on_loss = f->opts.on_loss,
         .losses = &f->losses,
         .job_name = mr_strdup(""),
+        .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
+        .sharing = f->opts.sharing,
+        .lag = f->opts.lag,
         .compression = mr_strdup("NONE"),
         .target_workers = mr_strdup("AUTO"),
         .max_outstanding = max_outstanding,
@@ -287,6 +290,32 @@ static void a_session_that_was_forgotten_begins_anew(void **state)
     for (unsigned i = 0; i < 60; i++) {
         assert_true(f->seen[i] >= 1);
     }
+}
+
+/* The worker has given to other readers of the job what this one had not returned: it is not to come from here, too. */
+static void a_shared_job_leaves_to_others_what_was_not_returned(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 60);
+    w->number = 1;
+    w->shared = true;
+    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    open_reader(f, 0);
+    pull_n(f, 5);
+    mr_mutex_lock(&w->lock);
+    while (w->returned < 5 || w->received <= w->returned) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    w->forget = true;
+    mr_rpc_stream_cancel(w->stream);
+    while (w->number < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&w->lock);
+    pull_to_the_end(f);
+    expect_each_once(f, 1, 60);
 }
 
 static void a_lost_goodbye_is_said_again(void **state)
@@ -560,6 +589,74 @@ static void repeats_alone_are_no_error(void **state)
     assert_int_equal(sum.incomplete_reads, 0);
 }
 
+static void sharing_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.trainer = (char *)(uintptr_t) "t1";
+    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->d.finished = true;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    assert_string_equal(f->d.trainer, "t1");
+    assert_int_equal(f->d.sharing, MILLRACE__SHARING__SHARING_OFF);
+    assert_int_equal(f->d.lag, MILLRACE__LAG__LAG_WAIT);
+}
+
+/* The count is the task's, whatever message says it first, and the sum over tasks is what the reader missed. */
+static void what_was_skipped_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses sum;
+    mr_error err;
+
+    add_workers(f, 2, 10);
+    f->w[0].skipped = 7;
+    f->w[1].skipped = 4;
+    f->w[1].break_at = 5; /* a new stream says it again */
+    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    pull_n(f, 20);
+    assert_int_equal(mr_loss_tally_skipped(&f->losses), 11);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.skipped_elements, 0); /* the read has not ended */
+    mr_mutex_lock(&f->d.lock);
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "11 elements skipped"));
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.skipped_elements, 11);
+    assert_int_equal(sum.incomplete_reads, 1);
+}
+
+/* A production that ends and a reader that is behind: the end is told when all was returned. */
+static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 2); /* the first window */
+    f->opts.trainer = (char *)(uintptr_t) "t1";
+    open_reader(f, 0);
+    pull_n(f, 1);
+    mr_mutex_lock(&w->lock);
+    while (!w->end_sent || w->received < 2 || w->returned < 1) { /* what it was given is its own at once */
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    assert_false(w->done);
+    mr_mutex_unlock(&w->lock);
+    pull_n(f, 2);
+    mr_mutex_lock(&w->lock);
+    while (!w->done) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    assert_int_equal(w->returned, 2);
+    mr_mutex_unlock(&w->lock);
+}
+
 /* Without splits the rest of a copy is what a lost worker takes along. */
 static void a_lost_copy_is_a_loss(void **state)
 {
@@ -782,6 +879,7 @@ static void any_allocation_may_fail(void **state)
         struct mr_read_options opts = {
             .service = mr_strdup(f->d.address),
             .job_name = mr_strdup("j"),
+            .trainer = mr_strdup(""),
             .compression = mr_strdup("NONE"),
             .target_workers = mr_strdup("AUTO"),
             .connect_timeout_ms = LONG_MS,
@@ -815,6 +913,7 @@ int main(int argc, char **argv)
         TEST(the_bound_of_outstanding_elements_holds),
         TEST(a_broken_stream_resumes),
         TEST(a_session_that_was_forgotten_begins_anew),
+        TEST(a_shared_job_leaves_to_others_what_was_not_returned),
         TEST(a_lost_goodbye_is_said_again),
         TEST(what_a_pipeline_fails_with_comes_after_its_elements),
         TEST(what_an_iteration_fails_with_is_told),
@@ -829,6 +928,9 @@ int main(int argc, char **argv)
         TEST(losses_are_counted_once),
         TEST(a_loss_may_be_an_error_in_place_of_the_end),
         TEST(repeats_alone_are_no_error),
+        TEST(sharing_is_asked_for),
+        TEST(what_was_skipped_is_counted),
+        TEST(a_shared_job_holds_the_end_until_all_was_returned),
         TEST(a_lost_copy_is_a_loss),
         TEST(a_client_that_comes_back_is_told_of_losses),
         TEST(a_late_comer_is_not_told_of_losses),

@@ -1,8 +1,8 @@
 /*
  * Walk the elements of a dataset, made here or by the workers it is distributed to.
  *
- * An iterator belongs to one thread at a time; only mr_iterator_cancel() may come from another. It must be used in the
- * process that opened it: after a fork the child gets MR_EPRECOND.
+ * An iterator belongs to one thread at a time; only mr_iterator_cancel() and mr_iterator_skipped() may come from
+ * another. It must be used in the process that opened it: after a fork the child gets MR_EPRECOND.
  */
 #ifndef MILLRACE_ITERATOR_H
 #define MILLRACE_ITERATOR_H
@@ -59,10 +59,17 @@ struct mr_losses {
     uint64_t repeated_splits;    /* at_least_once: handed out again after a loss; an upper bound of what came twice */
     uint64_t lost_workers;       /* lost while they had a task of these reads */
     uint64_t incomplete_reads;   /* reads that ended with elements missing */
+    uint64_t skipped_elements;   /* that fell out of the window of a shared production before the job had them */
 };
 
 /* Never waits. As many fields as @ret->struct_size has room for are written; MR_EINVAL if that is no size. */
 MR_API int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err);
+
+/*
+ * How many elements its reads from a service have missed so far, because they fell out of the window of a production
+ * that others read faster (lag "skip"). Counted for the job: readers that share one see the same. Never waits.
+ */
+MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
 
 /* Make a blocked read, and all later ones, return MR_ECANCELED. Any thread, any number of times. */
 MR_API void mr_iterator_cancel(mr_iterator *it);
