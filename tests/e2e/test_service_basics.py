@@ -179,6 +179,12 @@ def test_the_spec_is_fetched_when_it_is_left_out(cluster):
     assert values(ds) == list(range(10))
 
 
+def test_compression_at_registration_changes_no_value(cluster):
+    for compression in ("AUTO", None):
+        id = mr.service.register_dataset(cluster.service, Dataset.range(10), compression=compression, dataset_id=f"c-{compression}")
+        assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, id)) == list(range(10))
+
+
 # ---- arguments ----
 
 

@@ -101,9 +101,10 @@ def test_dynamic_without_an_end(make_cluster):
     assert all(seen[v] > 25 for v in range(20))
 
 
-def test_dynamic_keeps_the_pairs_of_a_zip(cluster):
-    ds = Dataset.zip(Dataset.range(10), Dataset.range(10)).apply(cluster.distribute("distributed_epoch"))
-    assert [(int(a), int(b)) for a, b in ds] == [(i, i) for i in range(10)]
+@pytest.mark.parametrize("sizes", [(10, 10), (200, 1000)])
+def test_dynamic_keeps_the_pairs_of_a_zip(cluster, sizes):
+    ds = Dataset.zip(*map(Dataset.range, sizes)).apply(cluster.distribute("distributed_epoch"))
+    assert [(int(a), int(b)) for a, b in ds] == [(i, i) for i in range(sizes[0])]
 
 
 def test_a_zip_is_one_source_also_with_several_workers(make_cluster):
@@ -117,6 +118,27 @@ def test_dynamic_over_a_concatenation(make_cluster, workers):
     cluster = make_cluster(workers=workers)
     got = values(Dataset.range(100).concatenate(Dataset.range(100, 200)).apply(cluster.distribute("distributed_epoch")))
     assert (got if workers == 1 else sorted(got)) == list(range(200))
+
+
+def test_dynamic_over_datasets_of_elements(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.from_tensor_slices([1, 5, 0])
+    for made in (ds.interleave(Dataset.from_tensors), ds.flat_map(Dataset.from_tensors),
+                 ds.interleave(Dataset.from_tensors, cycle_length=10, num_parallel_calls=10)):
+        assert sorted(values(made.apply(cluster.distribute("distributed_epoch")))) == [0, 1, 5]
+
+
+def test_dynamic_samples_keep_their_weights(make_cluster):
+    cluster = make_cluster(workers=3)
+    ds = Dataset.sample_from_datasets([Dataset.from_tensors(i).repeat() for i in range(3)], [0.6, 0.3, 0.1], seed=1)
+    seen = collections.Counter(int(x) for x in itertools.islice(ds.apply(cluster.distribute("distributed_epoch")), 200))
+    assert seen[0] > seen[1] > seen[2]
+
+
+def test_what_cannot_be_split_is_unimplemented(cluster):
+    ds = Dataset.range(10).apply(cluster.distribute()).map(lambda x: x + 1)
+    with pytest.raises(mr.errors.UnimplementedError, match="distribute.*cannot be split"):
+        list(ds.apply(cluster.distribute("distributed_epoch")))
 
 
 def test_dynamic_with_shuffle_and_repeat(make_cluster):
