@@ -116,6 +116,15 @@ static void say_job(const struct state_key *key, const void *record, struct mr_b
     if (r->ended_below != 0) {
         mr_buf_printf(out, ", repetitions below %" PRIu64 " have ended", r->ended_below);
     }
+    if (r->trainer[0] != '\0') {
+        mr_buf_printf(out, ", trainer %s", r->trainer);
+    }
+    if (r->trainer[0] != '\0' || r->sharing != 0) {
+        mr_buf_printf(out, ", shares%s", r->lag == MILLRACE__LAG__LAG_WAIT ? " and waits" : "");
+    }
+    if (r->unshared[0] != '\0') {
+        mr_buf_printf(out, ", cannot: %s", r->unshared);
+    }
     put_time(out, "created ", r->created_ms);
     put_time(out, "unused since ", r->released_ms);
 }
@@ -124,8 +133,20 @@ static void say_iteration(const struct state_key *key, const void *record, struc
 {
     const Millrace__IterationRecord *r = record;
 
-    mr_buf_printf(out, "repetition %" PRIu64 " of job %s, %s", r->repetition, r->job_id,
-                  r->finished ? "finished" : "open");
+    if (r->job_id[0] == '\0') {
+        mr_buf_printf(out, "hidden, of production %s", r->id);
+    } else {
+        mr_buf_printf(out, "repetition %" PRIu64 " of job %s, %s", r->repetition, r->job_id,
+                      r->finished  ? "finished"
+                      : r->joining ? "joining"
+                                   : "open");
+    }
+    if (r->production[0] != '\0') {
+        mr_buf_printf(out, ", production %s", r->production);
+    }
+    if (r->unshared[0] != '\0') {
+        mr_buf_printf(out, " of its own: %s", r->unshared);
+    }
     for (size_t i = 0; i < r->n_providers; i++) {
         mr_buf_puts(out, i == 0 ? ", splits: " : " + ");
         if (r->providers[i]->splits < 0) {
@@ -154,6 +175,29 @@ static void say_iteration(const struct state_key *key, const void *record, struc
     }
     put_time(out, "created ", r->created_ms);
     put_time(out, "finished ", r->finished_ms);
+}
+
+static void say_production(const struct state_key *key, const void *record, struct mr_buf *out)
+{
+    const Millrace__ProductionRecord *r = record;
+
+    mr_buf_printf(out, "repetition %" PRIu64 " of dataset %s, %s%s, for ", r->repetition, r->dataset_id,
+                  enum_word(&millrace__processing_mode__descriptor, (int)r->mode, "PROCESSING_"),
+                  r->endless ? ", endless" : "");
+    if (r->scope[0] != '\0') {
+        mr_buf_printf(out, "trainers of job %s", r->scope);
+    } else {
+        mr_buf_puts(out, "everybody");
+    }
+    mr_buf_puts(out, "; used by ");
+    put_count(out, r->n_users, "iteration", "iterations");
+    for (size_t i = 0; i < r->n_users; i++) {
+        mr_buf_printf(out, "%s%s", i == 0 ? ": " : " ", r->users[i]->iteration_id);
+    }
+    if (r->closed[0] != '\0') {
+        mr_buf_printf(out, "; closed: %s", r->closed);
+    }
+    put_time(out, "created ", r->created_ms);
 }
 
 static void say_task(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -257,6 +301,7 @@ static const struct state_kind kinds[] = {
     {"datasets/", &millrace__dataset_record__descriptor, "", false, false, say_dataset},
     {"blobs/", &millrace__blob_part__descriptor, "", false, false, say_part},
     {"jobs/", &millrace__job_record__descriptor, "id", false, false, say_job},
+    {"productions/", &millrace__production_record__descriptor, "id", false, false, say_production},
     {"iterations/", &millrace__iteration_record__descriptor, "id losses_counted_to", false, false, say_iteration},
     {"tasks/", &millrace__task_record__descriptor, "", false, true, say_task},
     {"cursors/", &millrace__cursor_record__descriptor, "", false, true, say_cursor},

@@ -12,3 +12,5 @@ mr_test(map_test LABEL unit SOURCES ${MR_TEST_DIR}/map_test.c LIBRARIES mr_base)
 add_test(NAME core_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_core> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
 set_tests_properties(core_purity_test PROPERTIES LABELS unit TIMEOUT 30)
+mr_test(core_sharing_test LABEL unit SOURCES ${MR_TEST_DIR}/core_sharing_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)

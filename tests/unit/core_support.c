@@ -223,7 +223,8 @@ static char *text(const char *s)
     return s != NULL ? (char *)(uintptr_t)s : (char *)protobuf_c_empty_string;
 }
 
-static int put(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n, bool tolerant)
+static int put(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n, bool tolerant,
+               int64_t cardinality)
 {
     static const char *const sources[] = {"range (step 0)", "tfrecord (step 3)"};
     struct mr_part_store part = {.blob = id_of(fingerprint), .data = "definition", .size = 10};
@@ -233,7 +234,7 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
         .compression = "AUTO",
         .spec = "spec",
         .spec_size = 4,
-        .cardinality = 100,
+        .cardinality = cardinality,
         .providers = list,
         .nproviders = n,
         .sources = sources,
@@ -255,12 +256,19 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
 
 int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
 {
-    return put(t, id, fingerprint, list, n, false);
+    return put(t, id, fingerprint, list, n, false, 100);
 }
 
 int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
 {
-    return put(t, id, fingerprint, list, n, true);
+    return put(t, id, fingerprint, list, n, true, 100);
+}
+
+int put_endless_dataset(struct table *t, const char *id, const char *fingerprint)
+{
+    static const int64_t endless[] = {-1};
+
+    return put(t, id, fingerprint, endless, 1, false, -1);
 }
 
 int add_worker(struct table *t, const char *worker, const char *address)
@@ -282,6 +290,30 @@ int beat_worker(struct table *t, const char *worker)
     return answer(t, &command);
 }
 
+int beat_with_progress(struct table *t, const char *worker, const Millrace__TaskProgress *progress)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
+    Millrace__TaskProgress *tasks[] = {(Millrace__TaskProgress *)(uintptr_t)progress};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.tasks = tasks;
+    request.n_tasks = 1;
+    return answer(t, &command);
+}
+
+int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first, const char *refused)
+{
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__JoinAnswer join = MILLRACE__JOIN_ANSWER__INIT;
+
+    join.first = first;
+    join.refused = text(refused);
+    progress.task_id = text(task);
+    progress.join = &join;
+    return beat_with_progress(t, worker, &progress);
+}
+
 int open_job(struct table *t, struct open_args args)
 {
     Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
@@ -293,6 +325,9 @@ int open_job(struct table *t, struct open_args args)
     spec.mode =
         args.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     spec.guarantee = (Millrace__Guarantee)args.guarantee;
+    spec.trainer = text(args.trainer);
+    spec.sharing = (Millrace__Sharing)args.sharing;
+    spec.lag = (Millrace__Lag)args.lag;
     request.client = (char *)(uintptr_t)id_of(args.client);
     request.dataset_id = text(args.dataset);
     request.job = &spec;

@@ -43,10 +43,16 @@ const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind
 int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
 /* Of which splits may be left out that cannot be read. */
 int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
+/* One that never ends: of cardinality -1, and of endless sources. */
+int put_endless_dataset(struct table *t, const char *id, const char *fingerprint);
 int add_worker(struct table *t, const char *worker, const char *address);
 int beat_worker(struct table *t, const char *worker);
 /* With a report on provider 0 of @task: "0110" says that of its first grants the second and the third are finished. */
 int beat_with_report(struct table *t, const char *worker, const char *task, const char *finished);
+/* With what it says of a task that makes or reads a production. */
+int beat_with_progress(struct table *t, const char *worker, const Millrace__TaskProgress *progress);
+/* With the answer of reading task @task, which is joining: @first, or why it refuses. */
+int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first, const char *refused);
 /* The last heartbeat of a worker that goes. */
 int leave(struct table *t, const char *worker);
 /* It falls silent and is lost, while @others (NULL at the end) and client @client go on. */
@@ -56,6 +62,8 @@ struct open_args {
     bool dynamic;
     int guarantee;
     uint64_t repetition;
+    const char *trainer;
+    int sharing, lag;
 };
 int open_job(struct table *t, struct open_args args);
 const Millrace__OpenReply *opened(const struct table *t);

@@ -57,7 +57,7 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
     const Millrace__JobRecord *job = rec;
     char slot[MR_KEY_SIZE];
 
-    mr_job_slot(rec, slot, sizeof slot);
+    mr_job_slot(job->name, job->trainer, job->client, slot, sizeof slot);
     if (strcmp(key + strlen("jobs/"), slot) != 0) {
         mr_record_free(rec);
         return contradiction(err);
@@ -69,7 +69,23 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features of the schema do not tell of",
                             guarantee);
     }
+    if ((job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF) &&
+        !mr_schema_has(core, MR_FEATURE_SHARING)) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "shares, which the features of the schema do not tell of");
+    }
     return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
+}
+
+int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    const Millrace__ProductionRecord *production = rec;
+
+    if (strcmp(key + strlen("productions/"), production->id) != 0) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    return mr_production_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
@@ -82,20 +98,45 @@ int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
     return strcmp(key + strlen("workers/"), worker->ref) == 0 ? MR_OK : contradiction(err);
 }
 
+/* The production that goes with an iteration's record, if one does. */
+static int find_production(const mr_core *core, const struct mr_job *job, const Millrace__IterationRecord *rec,
+                           struct mr_production **ret, mr_error *err)
+{
+    *ret = mr_production_find(core, job != NULL ? rec->production : rec->id);
+    if (job == NULL) {
+        return rec->finished || (*ret)->hidden != NULL
+                   ? mr_error_set(err, MR_EDATALOSS, "is no hidden iteration of its production")
+                   : MR_OK;
+    }
+    if (rec->production[0] == '\0' ? mr_job_shares(job) || rec->joining : !mr_job_shares(job)) {
+        return mr_error_set(err, MR_EDATALOSS, "production '%.40s' does not fit its job", rec->production);
+    }
+    if (rec->production[0] != '\0' && *ret == NULL && !rec->finished) {
+        return mr_error_set(err, MR_EDATALOSS, "production %.40s, which it reads, is missing", rec->production);
+    }
+    return MR_OK;
+}
+
 int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__IterationRecord *iteration = rec;
     struct mr_job *job = mr_job_by_id(core, iteration->job_id);
+    bool hidden = iteration->job_id[0] == '\0';
+    struct mr_production *production;
     struct mr_worker *worker;
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0 || iteration->n_providers > MR_CORE_PROVIDERS_MAX) {
         mr_record_free(rec);
         return contradiction(err);
     }
-    if (job == NULL) {
+    if (hidden ? mr_production_find(core, iteration->id) == NULL : job == NULL) {
         return leave_over(core, key, rec);
     }
-    struct mr_iteration *it = mr_iteration_add(core, job, iteration, err);
+    if (find_production(core, job, iteration, &production, err) < 0) {
+        mr_record_free(rec);
+        return MR_EDATALOSS;
+    }
+    struct mr_iteration *it = mr_iteration_add(core, job, production, iteration, err);
 
     if (it == NULL) {
         return MR_EDATALOSS;

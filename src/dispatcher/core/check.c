@@ -91,29 +91,8 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     return MR_OK;
 }
 
-static int check_iteration(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
+static int check_content(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
 {
-    const struct mr_client *client;
-    const struct mr_iteration *other;
-    uint32_t live = 0;
-
-    REQUIRE(strcmp(it->rec->job_id, it->job->rec->id) == 0, "iteration %s is in another job", it->rec->id);
-    TAILQ_FOREACH(client, &it->clients, in_iteration)
-    {
-        live += client->rec->released ? 0 : 1;
-        REQUIRE(client->iteration == it, "client %s is in another iteration", client->rec->client);
-        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0, "client %s records another iteration",
-                client->rec->client);
-    }
-    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients,
-            live);
-    REQUIRE(it->rec->finished == mr_job_has_ended(it->job, it->rec->repetition),
-            "iteration %s is%s finished, and job %s has it%s among those that ended", it->rec->id,
-            it->rec->finished ? "" : " not", mr_job_label(it->job), it->rec->finished ? " not" : "");
-    for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
-        REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
-                it->rec->id, other->rec->id);
-    }
     REQUIRE(!it->unwritten, "iteration %s is not written", it->rec->id);
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         int rc = check_cursor(it, i, err);
@@ -123,6 +102,42 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
         }
     }
     return check_tasks(core, it, total, err);
+}
+
+static int check_iteration(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
+{
+    const struct mr_client *client;
+    const struct mr_iteration *other;
+    uint32_t live = 0;
+
+    REQUIRE(strcmp(it->rec->job_id, it->job != NULL ? it->job->rec->id : "") == 0, "iteration %s is in another job",
+            it->rec->id);
+    REQUIRE((it->job == NULL) == (it->makes != NULL), "iteration %s has no owner, or two", it->rec->id);
+    TAILQ_FOREACH(client, &it->clients, in_iteration)
+    {
+        live += client->rec->released ? 0 : 1;
+        REQUIRE(client->iteration == it, "client %s is in another iteration", client->rec->client);
+        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0, "client %s records another iteration",
+                client->rec->client);
+    }
+    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients,
+            live);
+    if (it->makes != NULL) {
+        REQUIRE(!it->rec->finished && live == 0 && it->makes->hidden == it, "iteration %s is not hidden", it->rec->id);
+        return check_content(core, it, total, err);
+    }
+    REQUIRE(it->rec->finished == mr_job_has_ended(it->job, it->rec->repetition),
+            "iteration %s is%s finished, and job %s has it%s among those that ended", it->rec->id,
+            it->rec->finished ? "" : " not", mr_job_label(it->job), it->rec->finished ? " not" : "");
+    REQUIRE(it->rec->finished || (it->uses != NULL) == mr_job_shares(it->job), "iteration %s %s a production",
+            it->rec->id, it->uses != NULL ? "has" : "lacks");
+    REQUIRE(!it->rec->joining || (it->uses != NULL && !it->rec->finished), "iteration %s is joining nothing",
+            it->rec->id);
+    for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
+        REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
+                it->rec->id, other->rec->id);
+    }
+    return check_content(core, it, total, err);
 }
 
 static int check_workers(const mr_core *core, mr_error *err)
@@ -158,6 +173,71 @@ static int check_workers(const mr_core *core, mr_error *err)
     return MR_OK;
 }
 
+static bool is_listed(const struct mr_production *p, const struct mr_iteration *it)
+{
+    for (size_t i = 0; i < p->rec->n_users; i++) {
+        if (strcmp(p->rec->users[i]->iteration_id, it->rec->id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_users(const struct mr_production *p, mr_error *err)
+{
+    const struct mr_iteration *it;
+    uint32_t users = 0, open = 0;
+
+    TAILQ_FOREACH(it, &p->users, in_production)
+    {
+        const char *scope = it->job->rec->trainer[0] != '\0' ? it->job->rec->name : "";
+
+        users++;
+        open += it->rec->finished ? 0 : 1;
+        REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0, "iteration %s uses another production",
+                it->rec->id);
+        REQUIRE(is_listed(p, it), "production %s does not list iteration %s", p->rec->id, it->rec->id);
+        REQUIRE(it->dataset->blob == p->dataset->blob && it->mode == p->rec->mode &&
+                    it->guarantee == p->rec->guarantee && it->rec->repetition == p->rec->repetition &&
+                    strcmp(scope, p->rec->scope) == 0,
+                "production %s is not what iteration %s wants", p->rec->id, it->rec->id);
+        REQUIRE(it->rec->n_providers == 0, "iteration %s hands out splits itself", it->rec->id);
+    }
+    REQUIRE(users == p->nusers && open == p->open_users && p->rec->n_users == users,
+            "production %s counts %u users, %u of them open, and lists %zu; there are %u and %u", p->rec->id, p->nusers,
+            p->open_users, p->rec->n_users, users, open);
+    return MR_OK;
+}
+
+static int check_productions(const mr_core *core, mr_error *err)
+{
+    const struct mr_dataset_entry *dataset;
+    const struct mr_production *p;
+    size_t n = 0, uses = 0;
+
+    TAILQ_FOREACH(p, &core->production_list, link)
+    {
+        int rc = check_users(p, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        n++;
+        REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration", p->rec->id);
+        REQUIRE(mr_production_find(core, p->rec->id) == p, "production %s is not found", p->rec->id);
+        REQUIRE(mr_schema_has(core, MR_FEATURE_SHARING), "production %s, and the schema does not tell", p->rec->id);
+        /* Not at once, but nothing else has to happen first. */
+        REQUIRE(!mr_production_is_over(p) || p->alarm.at != 0, "production %s is over and stays", p->rec->id);
+    }
+    TAILQ_FOREACH(dataset, &core->dataset_list, link)
+    {
+        uses += dataset->productions;
+    }
+    REQUIRE(n == core->productions.count && uses == n, "%zu productions; %zu are indexed, %zu use datasets", n,
+            core->productions.count, uses);
+    return MR_OK;
+}
+
 static int check_jobs(const mr_core *core, mr_error *err)
 {
     const struct mr_dataset_entry *dataset;
@@ -185,6 +265,9 @@ static int check_jobs(const mr_core *core, mr_error *err)
         uses += dataset->jobs;
         REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0, "dataset %s has another definition",
                 dataset->rec->id);
+    }
+    if (check_productions(core, err) < 0) {
+        return MR_EINTERNAL;
     }
     REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets", jobs,
             core->jobs.count, uses);

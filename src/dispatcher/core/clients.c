@@ -71,6 +71,14 @@ static void leave(mr_core *core, struct mr_client *client)
     client->iteration = NULL;
 }
 
+/* Who reads a production holds others up only while somebody is there to read on: workers hear when @n are. */
+static void note_readers(mr_core *core, const struct mr_iteration *it, uint32_t n)
+{
+    if (it->uses != NULL && it->live_clients == n) {
+        mr_iteration_note_assignments(core, it);
+    }
+}
+
 static void forget_reports(struct mr_client *client)
 {
     mr_free(client->unreachable);
@@ -130,7 +138,10 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     } else if (client->iteration != NULL) {
         struct mr_job *old = client->iteration->job;
 
+        struct mr_iteration *left = client->iteration;
+
         leave(core, client);
+        note_readers(core, left, 0);
         if (old != it->job && mr_job_is_idle(old)) {
             mr_job_note_idle(core, old);
         }
@@ -151,6 +162,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     mr_core_set(core, &client->rec->iteration_id, it->rec->id);
     forget_reports(client);
     join(client, it);
+    note_readers(core, it, 1 /* the first */);
     seen(core, client);
     put_client(core, client);
     mr_iteration_look_again(core, it);
@@ -179,10 +191,11 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
         /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back for a while. */
         if (mr_job_is_anonymous(it->job) && by_itself) {
             mr_job_forget(core, it->job);
-        } else {
-            mr_job_note_idle(core, it->job);
+            return;
         }
+        mr_job_note_idle(core, it->job);
     }
+    note_readers(core, it, 0);
 }
 
 void mr_client_evict(mr_core *core, struct mr_client *client)

@@ -46,6 +46,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
     default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
     default_to(&core->config.stall_timeout_ms, defaults.stall_timeout_ms);
+    TAILQ_INIT(&core->production_list);
     TAILQ_INIT(&core->dataset_list);
     TAILQ_INIT(&core->job_list);
     TAILQ_INIT(&core->iteration_list);
@@ -96,7 +97,14 @@ void mr_core_free(mr_core *core)
         struct mr_job *job = TAILQ_FIRST(&core->job_list);
 
         TAILQ_REMOVE(&core->job_list, job, link);
+        mr_family_leave(core, job);
         mr_job_free(job);
+    }
+    while (!TAILQ_EMPTY(&core->production_list)) {
+        struct mr_production *p = TAILQ_FIRST(&core->production_list);
+
+        TAILQ_REMOVE(&core->production_list, p, link);
+        mr_production_free(p);
     }
     while (!TAILQ_EMPTY(&core->dataset_list)) {
         struct mr_dataset_entry *dataset = TAILQ_FIRST(&core->dataset_list);
@@ -121,6 +129,8 @@ void mr_core_free(mr_core *core)
     mr_map_free(&core->workers_by_address);
     mr_map_free(&core->workers_by_ref);
     mr_map_free(&core->clients);
+    mr_map_free(&core->productions);
+    mr_map_free(&core->families);
     mr_free(core->alarms);
     mr_free(core);
 }

@@ -88,6 +88,7 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     blob->fingerprint = mr_strdup(rec->fingerprint);
     blob->id = mr_strdup(rec->blob);
     blob->parts = rec->parts;
+    TAILQ_INIT(&blob->productions);
     if (blob->fingerprint == NULL || blob->id == NULL) {
         mr_core_nomem(core);
         mr_blob_free(blob);
@@ -163,6 +164,7 @@ void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
     char key[MR_KEY_SIZE];
 
     MR_ASSERT(dataset->jobs == 0);
+    MR_ASSERT(dataset->productions == 0);
     mr_core_trace(core, "dataset %s: forgotten", dataset->rec->id);
     mr_dataset_key(dataset->rec->id, key, sizeof key);
     mr_core_delete(core, key);
@@ -437,6 +439,11 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
         rc = mr_error_set(&err, MR_EPRECOND, "dataset '%.100s' is used by %s%.100s'%s: %u job%s", in->dataset_id,
                           mr_job_is_anonymous(job) ? "a client's own job '" : "job '", mr_job_label(job),
                           dataset->jobs > 1 ? " and others" : "", dataset->jobs, dataset->jobs > 1 ? "s" : "");
+    }
+    if (rc == MR_OK && dataset->productions > 0) {
+        rc = mr_error_set(&err, MR_EPRECOND, "dataset '%.100s' is what %u production%s run%s", in->dataset_id,
+                          dataset->productions, dataset->productions > 1 ? "s" : "",
+                          dataset->productions > 1 ? "" : "s");
     }
     if (rc < 0) {
         mr_core_refuse(core, &millrace__delete_dataset_reply__descriptor, &err);

@@ -135,6 +135,20 @@ bool mr_utf8_is_valid(const char *s)
     return true;
 }
 
+void mr_line_copy(const char *text, char *out, size_t size)
+{
+    size_t n = strnlen(text, size - 1);
+
+    memcpy(out, text, n);
+    out[n] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        out[i] = (unsigned char)out[i] < 0x20 || out[i] == 0x7f ? ' ' : out[i];
+    }
+    while (!mr_utf8_is_valid(out)) { /* at worst what was cut in the middle goes */
+        out[--n] = '\0';
+    }
+}
+
 int mr_name_check(const char *what, const char *s, size_t max, mr_error *err)
 {
     size_t len = strlen(s);

@@ -70,7 +70,14 @@ typedef struct {
 } mr_iteration_id;
 
 /* In an object that time does something to (alarms.c). Zeroed: off. */
-enum mr_alarm_kind { MR_ALARM_WORKER, MR_ALARM_CLIENT, MR_ALARM_ITERATION, MR_ALARM_JOB, MR_ALARM_DATASET };
+enum mr_alarm_kind {
+    MR_ALARM_WORKER,
+    MR_ALARM_CLIENT,
+    MR_ALARM_ITERATION,
+    MR_ALARM_JOB,
+    MR_ALARM_DATASET,
+    MR_ALARM_PRODUCTION
+};
 struct mr_alarm {
     enum mr_alarm_kind kind;
     size_t at; /* place in the heap, from 1; 0: off */
@@ -88,6 +95,7 @@ struct mr_blob {
     char *id;
     uint32_t parts;
     uint32_t datasets;
+    TAILQ_HEAD(, mr_production) productions;
 };
 
 struct mr_dataset_entry {
@@ -97,13 +105,18 @@ struct mr_dataset_entry {
     struct mr_alarm alarm;
     int64_t since; /* last used; on the core's clock, from the takeover at the earliest */
     uint32_t jobs;
+    uint32_t productions;
 };
 
 struct mr_job {
     TAILQ_ENTRY(mr_job) link;
     Millrace__JobRecord *rec;
     mr_job_id id;
-    char *slot; /* what makes it unique: "<encoded name>" or "~<client>"; the key is "jobs/<slot>" */
+    char *slot;  /* what makes it unique: "<encoded name>", "<...>+<encoded trainer>" or "~<client>"; the key is
+                    "jobs/<slot>" */
+    char *label; /* for people */
+    TAILQ_ENTRY(mr_job) in_family;
+    struct mr_family *family; /* of a trainer: jobs of its name; else NULL */
     struct mr_dataset_entry *dataset;
     TAILQ_HEAD(, mr_iteration) iterations;
     uint32_t niterations;
@@ -138,8 +151,15 @@ struct mr_iteration {
     Millrace__IterationRecord *rec;
     mr_iteration_id id;
     struct mr_stamp losses_counted_to;
-    struct mr_job *job;
-    TAILQ_HEAD(, mr_task) tasks; /* empty once finished */
+    struct mr_job *job;               /* NULL: hidden, of a production */
+    struct mr_production *makes;      /* that one */
+    struct mr_production *uses;       /* a job's: it reads this one and hands out nothing itself; NULL: it does */
+    struct mr_dataset_entry *dataset; /* this and the next two: of the job or the production */
+    Millrace__ProcessingMode mode;
+    Millrace__Guarantee guarantee;
+    TAILQ_ENTRY(mr_iteration) in_production; /* uses */
+    int64_t join_until;                      /* joining: nobody is waited for any longer */
+    TAILQ_HEAD(, mr_task) tasks;             /* empty once finished */
     TAILQ_HEAD(, mr_client) clients;
     struct mr_cursor *cursors;     /* rec->n_providers */
     uint64_t version;              /* of its task list */
@@ -169,6 +189,7 @@ struct mr_task {
     struct mr_grant *grants;      /* one a provider */
     uint64_t produced, delivered; /* soft, as is the next one */
     int64_t waited_for; /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
+    struct mr_sharing_report *sharing; /* soft: what its worker says of production and window; NULL: nothing */
 };
 
 struct mr_worker {
@@ -185,7 +206,8 @@ struct mr_worker {
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     int64_t deadline;
     struct mr_alarm alarm;
-    Millrace__WorkerUpdate *delta; /* what it hears at the end of this step */
+    Millrace__WorkerUpdate *delta;  /* what it hears at the end of this step */
+    Millrace__CacheProgress *cache; /* soft: what it says of its cache; NULL: nothing */
 };
 
 /* A worker that a client says it cannot reach. */
@@ -243,6 +265,9 @@ struct mr_core {
     struct mr_map workers_by_address; /* alive */
     struct mr_map workers_by_ref;
     struct mr_map clients;
+    struct mr_map productions; /* by id */
+    struct mr_map families;    /* by encoded job name */
+    TAILQ_HEAD(, mr_production) production_list;
     TAILQ_HEAD(, mr_dataset_entry) dataset_list;
     TAILQ_HEAD(, mr_job) job_list;
     TAILQ_HEAD(, mr_iteration) iteration_list;
@@ -281,6 +306,8 @@ static inline bool mr_stamp_is_set(struct mr_stamp s)
 /* Exactly MR_ID_HEX lower-case hex digits. */
 bool mr_id_is_valid(const char *s);
 bool mr_utf8_is_valid(const char *s);
+/* What others say, to be stored and shown: as much of it as fits, as text of one line. */
+void mr_line_copy(const char *text, char *out, size_t size);
 /* "collected at 2026-11-21T10:00:00Z: ..." for those who ask for an iteration that was. */
 #define MR_COLLECTED_SIZE 96
 void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE]);
@@ -316,6 +343,7 @@ struct mr_alarm *mr_alarm_first(const mr_core *core);
 /* ---------------------------------------------------------------- schema.c */
 
 #define MR_FEATURE_AT_LEAST_ONCE "at_least_once"
+#define MR_FEATURE_SHARING "sharing"
 /* MR_EPRECOND: this version must not serve it. */
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
@@ -354,6 +382,8 @@ void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
 /* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
 void mr_worker_note_task(mr_core *core, const struct mr_task *task);
+/* All of an iteration's open tasks, to their workers: they are new, or something of the assignments has changed. */
+void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it);
 void mr_worker_note_dropped(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client);
 void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);
@@ -381,8 +411,8 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
 
 struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err);
 struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
-/* "jobs/<slot>" from a record. */
-void mr_job_slot(const Millrace__JobRecord *rec, char *out, size_t size);
+/* What makes a job unique. */
+void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size);
 const char *mr_job_label(const struct mr_job *job); /* for traces and messages */
 void mr_job_put(mr_core *core, struct mr_job *job);
 /* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the rest). */
@@ -419,9 +449,17 @@ void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
 /* ---------------------------------------------------------------- iterations.c */
 
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrace__IterationRecord *rec, mr_error *err);
-/* Create, derive its tasks and put it. */
+/* @production: that an iteration of @job uses (NULL: none), or, without a job, whose hidden one it is. */
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct mr_production *production,
+                                      Millrace__IterationRecord *rec, mr_error *err);
+/* Create, derive its tasks and put it; with a production, if the job shares. */
 struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed);
+/* The hidden one of @production, with its id. */
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed);
+/* Splits that were lost so far, those of losses that are not counted yet too. */
+uint64_t mr_iteration_lost_splits(const struct mr_iteration *it);
+/* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
+void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
 void mr_iteration_put(mr_core *core, struct mr_iteration *it);
 /* A task's state changed: look at it when there is room. */
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
@@ -567,8 +605,8 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 
 /* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is there. */
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
-mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_iteration, mr_adopt_task,
-    mr_adopt_cursor, mr_adopt_grant, mr_adopt_client;
+mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
+    mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_client;
 
 /* ---------------------------------------------------------------- timers.c, status.c, load.c */
 
@@ -580,5 +618,7 @@ int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 void mr_staged_free(struct mr_staged *staged);
+
+#include "dispatcher/core/sharing.h" /* productions.c, join.c, trainers.c, status_sharing.c */
 
 #endif

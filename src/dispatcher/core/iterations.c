@@ -59,7 +59,31 @@ void mr_iteration_free(struct mr_iteration *it)
     mr_free(it);
 }
 
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrace__IterationRecord *rec, mr_error *err)
+/* To its job, or to the production whose hidden one it is. */
+static void link_to_owner(struct mr_iteration *it, struct mr_job *job, struct mr_production *production)
+{
+    it->job = job;
+    if (job == NULL) {
+        it->makes = production;
+        it->dataset = production->dataset;
+        it->mode = production->rec->mode;
+        it->guarantee = production->rec->guarantee;
+        production->hidden = it;
+        return;
+    }
+    it->dataset = job->dataset;
+    it->mode = job->rec->mode;
+    it->guarantee = job->rec->guarantee;
+    TAILQ_INSERT_TAIL(&job->iterations, it, in_job);
+    job->niterations++;
+    job->nfinished += it->rec->finished ? 1 : 0;
+    if (production != NULL) {
+        mr_production_join(production, it);
+    }
+}
+
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct mr_production *production,
+                                      Millrace__IterationRecord *rec, mr_error *err)
 {
     struct mr_iteration *it = mr_calloc(1, sizeof *it);
 
@@ -72,7 +96,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrac
     TAILQ_INIT(&it->tasks);
     TAILQ_INIT(&it->clients);
     it->rec = rec;
-    it->job = job;
+    it->join_until = mr_time_add(core->now, MR_JOIN_HEARTBEATS * core->config.heartbeat_ms);
     it->alarm.kind = MR_ALARM_ITERATION;
     it->version = ++core->versions; /* 0 would be "complete" to those who hear what follows on it */
     it->since = core->now;
@@ -90,9 +114,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, Millrac
         return NULL;
     }
     TAILQ_INSERT_TAIL(&core->iteration_list, it, link);
-    TAILQ_INSERT_TAIL(&job->iterations, it, in_job);
-    job->niterations++;
-    job->nfinished += rec->finished ? 1 : 0;
+    link_to_owner(it, job, production);
     core->open_iterations += rec->finished ? 0 : 1;
     mr_core_index(core, &core->iterations, rec->id, it);
     return it;
@@ -134,44 +156,87 @@ static void ring_unread(mr_core *core, const struct mr_job *job)
     }
 }
 
-struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed)
+static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint64_t repetition, uint64_t seed)
 {
     Millrace__IterationRecord *rec = mr_core_new_record(core, &millrace__iteration_record__descriptor);
+
+    if (rec != NULL) {
+        mr_core_set(core, &rec->id, id);
+        rec->repetition = repetition;
+        rec->seed = seed;
+        rec->created_ms = (uint64_t)core->wall_ms;
+    }
+    return rec;
+}
+
+/* Put it, with a task on every live worker. @rec is taken. */
+static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_production *production,
+                                  Millrace__IterationRecord *rec)
+{
     struct mr_worker *worker;
-    char id[MR_STAMP_SIZE];
+    struct mr_iteration *it;
     mr_error err;
 
-    if (rec == NULL) {
-        return NULL;
-    }
-    mr_stamp_print(mr_core_stamp(core), id);
-    mr_core_set(core, &rec->id, id);
-    mr_core_set(core, &rec->job_id, job->rec->id);
-    rec->repetition = repetition;
-    rec->seed = seed;
-    rec->created_ms = (uint64_t)core->wall_ms;
-    if (job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
-        copy_providers(core, rec, job->dataset->rec);
-    }
     if (core->failed != 0) {
         mr_record_free(rec);
         return NULL;
     }
-    struct mr_iteration *it = mr_iteration_add(core, job, rec, &err);
+    it = mr_iteration_add(core, job, production, rec, &err);
+    if (it == NULL) {
+        mr_core_fail(core, err.code, &err);
+        return NULL;
+    }
+    mr_iteration_put(core, it);
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        if (mr_worker_is_live(worker)) {
+            mr_task_add(core, it, worker);
+        }
+    }
+    if (it->uses == NULL) { /* Whoever reads one: workers hear of it when the client is attached. */
+        mr_iteration_note_assignments(core, it);
+    }
+    return it;
+}
 
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed)
+{
+    Millrace__IterationRecord *rec = new_record(core, production->rec->id, production->rec->repetition, seed);
+
+    if (rec != NULL && production->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        copy_providers(core, rec, production->dataset->rec);
+    }
+    return begin(core, NULL, production, rec);
+}
+
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed)
+{
+    struct mr_production *production = NULL;
+    Millrace__IterationRecord *rec;
+    struct mr_iteration *it;
+    char id[MR_STAMP_SIZE];
+
+    mr_stamp_print(mr_core_stamp(core), id);
+    rec = new_record(core, id, repetition, seed);
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &rec->job_id, job->rec->id);
+    if (mr_job_shares(job)) {
+        production = mr_join_choose(core, job, rec);
+    } else if (job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        copy_providers(core, rec, job->dataset->rec);
+    }
+    it = begin(core, job, production, rec);
     if (it == NULL) {
         return NULL;
     }
     mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
-    mr_iteration_put(core, it);
     ring_unread(core, job);
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
-        struct mr_task *task = mr_worker_is_live(worker) ? mr_task_add(core, it, worker) : NULL;
-
-        if (task != NULL) {
-            mr_worker_note_task(core, task);
-        }
+    if (production != NULL) {
+        mr_production_list(core, production, it);
+        mr_alarm_by(core, &it->alarm, mr_join_due(it));
+        mr_core_trace(core, "iteration %s: %s production %s", id, rec->joining ? "joins" : "uses", rec->production);
     }
     return it;
 }
@@ -209,6 +274,58 @@ static bool is_first_loss(const struct mr_task *task)
     return other == task;
 }
 
+/* At most once: what was given to the pipeline that the task's elements come from. */
+static uint64_t splits_behind(const mr_core *core, const struct mr_task *task)
+{
+    const struct mr_task *source = task->iteration->uses != NULL ? mr_task_producing(core, task) : task;
+
+    return source != NULL ? mr_task_granted(source) : 0;
+}
+
+uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)
+{
+    uint64_t sum = it->rec->lost_splits;
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        sum += task->state == MR_TASK_LOST && !task->counted ? mr_task_granted(task) : 0;
+    }
+    return sum;
+}
+
+static void note_counted(struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+
+    if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
+        it->losses_counted_to = task->worker->lost;
+    }
+    task->counted = true;
+    it->unwritten = true;
+}
+
+static void set_counted_to(mr_core *core, struct mr_iteration *it)
+{
+    char stamp[MR_STAMP_SIZE];
+
+    mr_stamp_print(it->losses_counted_to, stamp);
+    mr_core_set(core, &it->rec->losses_counted_to, mr_stamp_is_set(it->losses_counted_to) ? stamp : "");
+}
+
+void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_LOST && !task->counted && !mr_worker_is_live(task->worker)) {
+            note_counted(task);
+        }
+    }
+    set_counted_to(core, it);
+}
+
 static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)
 {
     struct mr_iteration *it = task->iteration;
@@ -217,20 +334,15 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
     if (mr_iteration_repeats(it)) {
         mr_recovery_return(core, task, why, size);
     } else {
-        it->rec->lost_splits += mr_task_granted(task);
+        it->rec->lost_splits += splits_behind(core, task);
     }
-    if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
-        it->losses_counted_to = task->worker->lost;
-    }
-    task->counted = true;
-    it->unwritten = true;
+    note_counted(task);
 }
 
 /* Losses that the record does not have yet. @why: see mr_recovery_return(). */
 static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size)
 {
     struct mr_task *task, *next;
-    char stamp[MR_STAMP_SIZE];
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
@@ -247,8 +359,7 @@ static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size
             mr_task_retire(core, task);
         }
     }
-    mr_stamp_print(it->losses_counted_to, stamp);
-    mr_core_set(core, &it->rec->losses_counted_to, mr_stamp_is_set(it->losses_counted_to) ? stamp : "");
+    set_counted_to(core, it);
 }
 
 /* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
@@ -304,6 +415,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_core_set(core, &end->error, why);
     it->rec->end = end;
     it->rec->finished = true;
+    it->rec->joining = false;
     it->rec->finished_ms = (uint64_t)core->wall_ms;
     it->rec->unread_ms = 0;
     it->since = core->now;
@@ -316,6 +428,12 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_alarm_by(core, &it->alarm, core->now);
     mr_job_note_ended(core, it->job, it->rec->repetition);
     mr_job_put(core, it->job);
+    if (it->uses != NULL) {
+        mr_production_note_finished(core, it);
+    }
+    if (it->uses != NULL && code < 0) { /* Who comes later may have more luck. */
+        mr_production_close(core, it->uses, why);
+    }
 
     mr_iteration_note_finished(core, it);
     drop_tasks(core, it);
@@ -365,19 +483,24 @@ static bool is_over(const struct mr_iteration *it)
     struct mr_pool_count pool;
 
     mr_pool_count(it, &pool);
-    return it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
-           pool.suspects == 0;
+    return it->makes == NULL && it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
+           pool.ordinary == 0 && pool.suspects == 0;
 }
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
 {
-    return mr_iteration_repeats(it) ? MR_SETTLE_CHANGES : 2;
+    return mr_iteration_repeats(it) ? MR_SETTLE_CHANGES : it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
 {
     leave_unsettled(core, it);
     if (it->rec->finished) {
+        return;
+    }
+    if (it->rec->joining) {
+        mr_join_settle(core, it);
+        mr_iteration_write(core, it);
         return;
     }
     mr_iteration_absorb(core, it);
@@ -462,8 +585,11 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     core->open_iterations -= it->rec->finished ? 0 : 1;
     mr_map_remove(&core->iterations, it->rec->id);
     TAILQ_REMOVE(&core->iteration_list, it, link);
-    TAILQ_REMOVE(&it->job->iterations, it, in_job);
-    it->job->niterations--;
-    it->job->nfinished -= it->rec->finished ? 1 : 0;
+    mr_production_leave(core, it);
+    if (it->job != NULL) {
+        TAILQ_REMOVE(&it->job->iterations, it, in_job);
+        it->job->niterations--;
+        it->job->nfinished -= it->rec->finished ? 1 : 0;
+    }
     mr_iteration_free(it);
 }

@@ -2,6 +2,7 @@
 #include "dispatcher/core/internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 bool mr_job_is_anonymous(const struct mr_job *job)
 {
@@ -15,16 +16,23 @@ bool mr_job_is_idle(const struct mr_job *job)
 
 const char *mr_job_label(const struct mr_job *job)
 {
-    return mr_job_is_anonymous(job) ? job->slot : job->rec->name;
+    return job->label != NULL ? job->label : mr_job_is_anonymous(job) ? job->slot : job->rec->name;
 }
 
-/* '~' never stands in an encoded name, so a client's own job cannot be mistaken for a named one. */
-void mr_job_slot(const Millrace__JobRecord *rec, char *out, size_t size)
+/* '~' and '+' never stand in an encoded name, so a client's own job and a trainer cannot be mistaken for a named one.
+ */
+void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size)
 {
-    if (rec->name[0] != '\0') {
-        mr_name_encode(rec->name, out, size);
+    if (name[0] != '\0') {
+        mr_name_encode(name, out, size);
     } else {
-        snprintf(out, size, "~%s", rec->client);
+        snprintf(out, size, "~%s", client);
+    }
+    size_t n = strlen(out);
+
+    if (trainer[0] != '\0' && n + 1 < size) {
+        out[n] = '+';
+        mr_name_encode(trainer, out + n + 1, size - n - 1);
     }
 }
 
@@ -38,6 +46,7 @@ void mr_job_free(struct mr_job *job)
     if (job != NULL) {
         mr_record_free(job->rec);
         mr_free(job->slot);
+        mr_free(job->label);
         mr_free(job);
     }
 }
@@ -68,9 +77,13 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
         mr_job_free(job);
         return NULL;
     }
-    mr_job_slot(rec, slot, sizeof slot);
+    mr_job_slot(rec->name, rec->trainer, rec->client, slot, sizeof slot);
     job->slot = mr_strdup(slot);
-    if (job->slot == NULL) {
+    if (rec->trainer[0] != '\0') {
+        snprintf(slot, sizeof slot, "%s+%s", rec->name, rec->trainer);
+        job->label = mr_strdup(slot);
+    }
+    if (job->slot == NULL || (rec->trainer[0] != '\0' && job->label == NULL)) {
         mr_core_nomem(core);
         mr_error_nomem(err);
         mr_job_free(job);
@@ -80,6 +93,7 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
     TAILQ_INSERT_TAIL(&core->job_list, job, link);
     mr_core_index(core, &core->jobs, job->slot, job);
     mr_core_index(core, &core->jobs_by_id, rec->id, job);
+    mr_family_join(core, job);
     return job;
 }
 
@@ -124,6 +138,7 @@ void mr_job_forget(mr_core *core, struct mr_job *job)
     while (!TAILQ_EMPTY(&job->iterations)) {
         mr_iteration_forget(core, TAILQ_FIRST(&job->iterations), true /* with_job */);
     }
+    mr_family_leave(core, job);
     mr_map_remove(&core->jobs, job->slot);
     mr_map_remove(&core->jobs_by_id, job->rec->id);
     mr_alarm_off(core, &job->alarm);
@@ -142,8 +157,15 @@ static struct mr_job *find_by_name_or_id(const mr_core *core, const char *name)
 
     mr_name_encode(name, slot, sizeof slot);
     job = mr_map_get(&core->jobs, slot);
-    return job != NULL ? job : mr_job_by_id(core, name);
+    job = job != NULL ? job : mr_job_by_id(core, name);
+    return job != NULL ? job : mr_job_by_label(core, name);
 }
+
+struct condemned {
+    struct mr_job *jobs[MR_JOB_TRAINERS_MAX];
+    size_t n;
+    uint32_t clients;
+};
 
 static void evict_clients(mr_core *core, struct mr_job *job)
 {
@@ -161,20 +183,40 @@ static void evict_clients(mr_core *core, struct mr_job *job)
     }
 }
 
+/* The job itself, or all trainers of that name. */
+static void find_condemned(const mr_core *core, const char *name, struct condemned *ret)
+{
+    const struct mr_family *family = mr_family_find(core, name);
+    struct mr_job *job = find_by_name_or_id(core, name);
+
+    *ret = (struct condemned){0};
+    if (family != NULL) {
+        TAILQ_FOREACH(job, &family->jobs, in_family)
+        {
+            MR_ASSERT(ret->n < MR_JOB_TRAINERS_MAX);
+            ret->clients += job->live_clients;
+            ret->jobs[ret->n++] = job;
+        }
+    } else if (job != NULL) {
+        ret->clients = job->live_clients;
+        ret->jobs[ret->n++] = job;
+    }
+}
+
 void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
 {
-    struct mr_job *job = NULL;
+    struct condemned all = {0};
     mr_error err;
-    int rc = mr_name_check("job name", in->job, MR_NAME_BYTES_MAX, &err);
+    int rc = mr_name_check("job name", in->job, MR_NAME_BYTES_MAX + 1 + MR_TRAINER_BYTES_MAX, &err);
 
     if (rc == MR_OK) {
-        job = find_by_name_or_id(core, in->job);
+        find_condemned(core, in->job, &all);
     }
-    if (rc == MR_OK && job == NULL) {
+    if (rc == MR_OK && all.n == 0) {
         rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
-    } else if (rc == MR_OK && job->live_clients > 0 && !in->force) {
+    } else if (rc == MR_OK && all.clients > 0 && !in->force) {
         rc = mr_error_set(&err, MR_EPRECOND, "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
-                          in->job, job->live_clients, job->live_clients > 1 ? "s" : "");
+                          in->job, all.clients, all.clients > 1 ? "s" : "");
     }
     if (rc < 0) {
         mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
@@ -183,8 +225,10 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     Millrace__DeleteJobReply *reply = mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
 
     if (reply != NULL) {
-        reply->clients = job->live_clients;
+        reply->clients = all.clients;
     }
-    evict_clients(core, job);
-    mr_job_forget(core, job);
+    for (size_t i = 0; i < all.n; i++) {
+        evict_clients(core, all.jobs[i]);
+        mr_job_forget(core, all.jobs[i]);
+    }
 }

@@ -26,6 +26,7 @@ static const struct {
     {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset},
     {"jobs/", &millrace__job_record__descriptor, mr_adopt_job},
     {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker},
+    {"productions/", &millrace__production_record__descriptor, mr_adopt_production},
     {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration},
     {"tasks/", &millrace__task_record__descriptor, mr_adopt_task},
     {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor},
@@ -41,8 +42,9 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {"schema", "datasets/", "jobs/",   "workers/", "iterations/",
-                                           "tasks/", "cursors/",  "grants/", "clients/", NULL};
+    static const char *const prefixes[] = {"schema",       "datasets/",   "jobs/",  "workers/",
+                                           "productions/", "iterations/", "tasks/", "cursors/",
+                                           "grants/",      "clients/",    NULL};
 
     _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
     return prefixes;
@@ -301,6 +303,9 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     rc = adopt_all(core, err);
     if (rc == MR_OK && core->schema == NULL) {
         mr_schema_begin(core);
+    }
+    if (rc == MR_OK) {
+        rc = mr_productions_ready(core, err);
     }
     if (rc == MR_OK) {
         rc = sweep_blobs(core, err);

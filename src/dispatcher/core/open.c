@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define UNSHARED_REPEATS "what comes back from a lost worker would come again for every job that shares"
+
 /* What Open asks of a job, checked. */
 struct wish {
     const char *name;
@@ -15,6 +17,9 @@ struct wish {
     Millrace__ProcessingMode mode;
     Millrace__Guarantee guarantee;
     const char *target;
+    const char *trainer;
+    Millrace__Sharing sharing;
+    Millrace__Lag lag;
 };
 
 static const char *mode_name(Millrace__ProcessingMode mode)
@@ -25,6 +30,35 @@ static const char *mode_name(Millrace__ProcessingMode mode)
 static const char *guarantee_name(Millrace__Guarantee guarantee)
 {
     return guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? "at_least_once" : "at_most_once";
+}
+
+static int check_sharing(const Millrace__JobSpec *spec, mr_error *err)
+{
+    bool cached = spec->trainer[0] != '\0';
+    int rc = mr_name_check("trainer id", spec->trainer, MR_TRAINER_BYTES_MAX, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (spec->sharing != MILLRACE__SHARING__SHARING_OFF && spec->sharing != MILLRACE__SHARING__SHARING_AUTO) {
+        return mr_error_set(err, MR_EINVAL, "sharing %d is not known to this dispatcher", (int)spec->sharing);
+    }
+    if (spec->lag != MILLRACE__LAG__LAG_SKIP && spec->lag != MILLRACE__LAG__LAG_WAIT) {
+        return mr_error_set(err, MR_EINVAL, "lag %d is not known to this dispatcher", (int)spec->lag);
+    }
+    if (cached && spec->name[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "CrossTrainerCache needs a job name: trainers of one name share");
+    }
+    if (cached && spec->sharing != MILLRACE__SHARING__SHARING_OFF) {
+        return mr_error_set(err, MR_EINVAL, "either CrossTrainerCache (inside one job name) or sharing \"auto\"");
+    }
+    if (cached && spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
+        return mr_error_set(err, MR_EINVAL, "CrossTrainerCache and at_least_once: %s", UNSHARED_REPEATS);
+    }
+    if (!cached && spec->sharing == MILLRACE__SHARING__SHARING_OFF && spec->lag != MILLRACE__LAG__LAG_SKIP) {
+        return mr_error_set(err, MR_EINVAL, "lag \"wait\" is about elements that are shared");
+    }
+    return MR_OK;
 }
 
 static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_error *err)
@@ -52,17 +86,28 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
         return mr_error_set(err, MR_EINVAL,
                             "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
     }
-    if (spec->trainer[0] != '\0' || spec->sharing != MILLRACE__SHARING__SHARING_OFF ||
-        spec->lag != MILLRACE__LAG__LAG_SKIP) {
-        return mr_error_set(err, MR_EUNIMPL, "this dispatcher does not share productions between jobs");
+    rc = check_sharing(spec, err);
+    if (rc < 0) {
+        return rc;
     }
-    *wish = (struct wish){spec->name, in->dataset_id, spec->mode, spec->guarantee, "AUTO"};
+    *wish = (struct wish){spec->name, in->dataset_id, spec->mode,    spec->guarantee,
+                          "AUTO",     spec->trainer,  spec->sharing, spec->lag};
     if (strcasecmp(spec->target_workers, "ANY") == 0) {
         wish->target = "ANY";
     } else if (spec->target_workers[0] != '\0' && strcasecmp(spec->target_workers, "AUTO") != 0) {
         return mr_error_set(err, MR_EINVAL, "target workers are AUTO or ANY");
     }
     return MR_OK;
+}
+
+static const char *sharing_name(Millrace__Sharing sharing)
+{
+    return sharing == MILLRACE__SHARING__SHARING_AUTO ? "\"auto\"" : "none";
+}
+
+static const char *lag_name(Millrace__Lag lag)
+{
+    return lag == MILLRACE__LAG__LAG_WAIT ? "\"wait\"" : "\"skip\"";
 }
 
 /* Whoever joins must mean the same job: the message lists what exists and what was requested. */
@@ -79,6 +124,12 @@ static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_er
         what = "target workers";
     } else if (strcmp(rec->dataset_id, wish->dataset_id) != 0) {
         what = "dataset";
+    } else if (rec->sharing != wish->sharing) {
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in sharing: existing %s, requested %s",
+                            mr_job_label(job), sharing_name(rec->sharing), sharing_name(wish->sharing));
+    } else if (rec->lag != wish->lag && strcmp(rec->trainer, wish->trainer) == 0) { /* each trainer has its own */
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in lag: existing %s, requested %s", mr_job_label(job),
+                            lag_name(rec->lag), lag_name(wish->lag));
     } else {
         return MR_OK;
     }
@@ -108,13 +159,17 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const 
     } else if (wish->name[0] != '\0') {
         char slot[MR_KEY_SIZE];
 
-        mr_name_encode(wish->name, slot, sizeof slot);
+        mr_job_slot(wish->name, wish->trainer, "", slot, sizeof slot);
         job = mr_map_get(&core->jobs, slot);
     } else {
         char slot[MR_ID_HEX + 2];
 
-        snprintf(slot, sizeof slot, "~%s", in->client);
+        mr_job_slot("", "", in->client, slot, sizeof slot);
         job = mr_map_get(&core->jobs, slot);
+    }
+    if (job != NULL && strcmp(job->rec->trainer, wish->trainer) != 0) {
+        return mr_error_set(err, MR_EINVAL, "job %.40s is trainer '%.64s', requested '%.64s'", in->job_id,
+                            job->rec->trainer, wish->trainer);
     }
     if (job != NULL) {
         int rc = compare_wish(job, wish, err);
@@ -144,6 +199,25 @@ static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
                         dataset->id, dataset->n_providers, list);
 }
 
+/* A name is used with CrossTrainerCache or without it, and all its trainers mean the same. */
+static int check_name_use(const mr_core *core, const struct wish *wish, mr_error *err)
+{
+    const struct mr_family *family = mr_family_find(core, wish->name);
+    bool cached = wish->trainer[0] != '\0';
+    char slot[MR_KEY_SIZE];
+
+    mr_job_slot(wish->name, "", "", slot, sizeof slot);
+    if (cached ? mr_map_get(&core->jobs, slot) != NULL : family != NULL) {
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in CrossTrainerCache: existing %s, requested %s",
+                            wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
+    }
+    if (cached && family != NULL && family->njobs >= MR_JOB_TRAINERS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most", wish->name,
+                            family->njobs);
+    }
+    return cached && family != NULL ? compare_wish(TAILQ_FIRST(&family->jobs), wish, err) : MR_OK;
+}
+
 /* May the job be created? */
 static int check_creation(const mr_core *core, const struct wish *wish, mr_error *err)
 {
@@ -158,6 +232,13 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
     }
     if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && dataset->rec->n_providers != 1) {
         return refuse_sources(dataset->rec, err);
+    }
+    if (wish->name[0] != '\0') {
+        int rc = check_name_use(core, wish, err);
+
+        if (rc < 0) {
+            return rc;
+        }
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already", core->jobs.count);
@@ -214,7 +295,7 @@ static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job, c
 static int check_room(const mr_core *core, const struct mr_job *job, mr_error *err)
 {
     if (core->iterations.count >= MR_CORE_ITERATIONS_MAX || core->clients.count >= MR_CORE_CLIENTS_MAX ||
-        core->tasks + core->live_workers > MR_CORE_TASKS_MAX) {
+        core->tasks + 2 * core->live_workers > MR_CORE_TASKS_MAX) { /* and those of a production */
         return mr_error_set(err, MR_EEXHAUSTED, "%zu iterations, %zu clients and %zu tasks are the most that is served",
                             core->iterations.count, core->clients.count, core->tasks);
     }
@@ -240,6 +321,12 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
     mr_core_set(core, &rec->client, wish->name[0] == '\0' ? client : "");
     mr_core_set(core, &rec->dataset_id, wish->dataset_id);
     mr_core_set(core, &rec->target_workers, wish->target);
+    mr_core_set(core, &rec->trainer, wish->trainer);
+    rec->sharing = wish->sharing;
+    rec->lag = wish->lag;
+    if (wish->sharing != MILLRACE__SHARING__SHARING_OFF && wish->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
+        mr_core_set(core, &rec->unshared, "at_least_once: " UNSHARED_REPEATS);
+    }
     rec->mode = wish->mode;
     rec->guarantee = wish->guarantee;
     rec->created_ms = (uint64_t)core->wall_ms;
@@ -254,6 +341,9 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
         mr_job_put(core, job);
         if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
             mr_schema_use(core, MR_FEATURE_AT_LEAST_ONCE);
+        }
+        if (wish->trainer[0] != '\0' || wish->sharing != MILLRACE__SHARING__SHARING_OFF) {
+            mr_schema_use(core, MR_FEATURE_SHARING);
         }
         mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mode_name(wish->mode),
                       wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once" : "");
@@ -339,6 +429,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
     if (reply != NULL) {
         mr_core_set(core, &reply->job_id, job->rec->id);
         mr_core_set(core, &reply->iteration_id, it != NULL ? it->rec->id : "");
+        mr_core_set(core, &reply->unshared, job->rec->unshared);
         reply->finished = finished;
         reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
         if (finished) {

@@ -20,7 +20,7 @@
 
 bool mr_iteration_repeats(const struct mr_iteration *it)
 {
-    return it->job->rec->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    return it->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
 }
 
 struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider)
@@ -91,7 +91,7 @@ static void quarantine(struct returning *r, uint64_t position)
     it->rec->lost_splits++;
     mr_core_trace(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
                   r->provider);
-    if (!it->job->dataset->rec->ignores_errors) {
+    if (!it->dataset->rec->ignores_errors) {
         snprintf(r->why, r->why_size,
                  "split %" PRIu64
                  " of %s (provider %zu) is given up: %d workers were lost while they read it, the last "

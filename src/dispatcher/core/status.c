@@ -52,6 +52,9 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_work
     set_short(core, &status->worker, worker->rec->incarnation);
     set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
     status->lost = !mr_worker_is_live(worker);
+    if (worker->cache != NULL) {
+        status->cache = mr_status_cache(core, worker->cache);
+    }
     status->silent_ms = (uint64_t)(core->now - worker->seen);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
@@ -106,7 +109,7 @@ static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
     mr_core_set(core, slot, text);
 }
 
-static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *task)
+Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
     bool failed = task->rec != NULL && task->rec->code < 0;
@@ -128,6 +131,7 @@ static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *ta
         status->stalled_ms = (uint64_t)mr_task_stalled_ms(core, task);
     }
     list_reporters(core, task, status);
+    mr_status_task_sharing(core, task, status);
     return status;
 }
 
@@ -142,7 +146,7 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
     }
 }
 
-static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_iteration *it, size_t i)
+Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iteration *it, size_t i)
 {
     Millrace__ProviderStatus *status = mr_core_new_record(core, &millrace__provider_status__descriptor);
     const Millrace__CursorRecord *cursor = it->cursors[i].rec;
@@ -183,6 +187,7 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
     {
         n++;
     }
+    mr_status_sharing(core, it, status);
     status->tasks = array(core, n);
     status->providers = array(core, it->rec->n_providers);
     if (core->failed != 0) {
@@ -190,14 +195,14 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        Millrace__TaskStatus *one = task_status(core, task);
+        Millrace__TaskStatus *one = mr_status_task(core, task);
 
         if (one != NULL) {
             status->tasks[status->n_tasks++] = one;
         }
     }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        Millrace__ProviderStatus *one = provider_status(core, it, i);
+        Millrace__ProviderStatus *one = mr_status_provider(core, it, i);
 
         if (one != NULL) {
             status->providers[status->n_providers++] = one;
@@ -218,6 +223,10 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     mr_core_set(core, &status->name, job->rec->name);
     mr_core_set(core, &status->dataset_id, job->rec->dataset_id);
     mr_core_set(core, &status->target_workers, job->rec->target_workers);
+    mr_core_set(core, &status->trainer, job->rec->trainer);
+    mr_core_set(core, &status->unshared, job->rec->unshared);
+    status->sharing = job->rec->sharing;
+    status->lag = job->rec->lag;
     status->mode = job->rec->mode;
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
@@ -294,6 +303,7 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     status->store_full = core->full;
     set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers, about->ndispatchers);
     list_objects(core, status);
+    mr_status_productions(core, status);
     if (core->failed == 0) {
         int rc = mr_pbjson_write(&status->base, &json, NULL, &err);
 

@@ -41,6 +41,7 @@ void mr_task_free(struct mr_task *task)
         mr_record_free(task->grants[i].rec);
     }
     mr_free(task->grants);
+    mr_sharing_report_free(task->sharing);
     mr_record_free(task->rec);
     mr_free(task);
 }
@@ -91,7 +92,7 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
 {
-    bool wanted = progress->sessions > 0 && progress->produced == progress->delivered;
+    bool wanted = progress->sessions > 0 && progress->produced == progress->delivered + progress->skipped;
     int64_t timeout_ms = core->config.task_timeout_ms;
 
     if (!wanted || task->state != MR_TASK_OPEN) {
@@ -253,20 +254,11 @@ void mr_task_retire(mr_core *core, struct mr_task *task)
 
 /* ---------------------------------------------------------------- TaskEnded */
 
-/* What a worker says went wrong is shown to people and stored: keep it to text of a line. */
 static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *message)
 {
     char text[MR_ERROR_MESSAGE_SIZE];
-    size_t n = strnlen(message, sizeof text - 1);
 
-    memcpy(text, message, n);
-    text[n] = '\0';
-    for (size_t i = 0; i < n; i++) {
-        text[i] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
-    }
-    while (!mr_utf8_is_valid(text)) { /* at worst what was cut in the middle goes */
-        text[--n] = '\0';
-    }
+    mr_line_copy(message, text, sizeof text);
     mr_core_set(core, &rec->message, text);
 }
 
@@ -319,6 +311,12 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     mr_worker_seen(core, worker);
     if (task != NULL && task->worker != worker) {
         mr_error_set(&err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
+        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
+        return;
+    }
+    if (task != NULL && (task->iteration->makes != NULL || task->iteration->rec->joining)) {
+        mr_error_set(&err, MR_EPRECOND, "task %s does not end by itself: %s", task->id,
+                     task->iteration->makes != NULL ? "it makes a production" : "it is joining one");
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }

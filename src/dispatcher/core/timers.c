@@ -186,7 +186,7 @@ static bool ring_client(mr_core *core, struct mr_client *client)
 
 static bool is_dynamic(const struct mr_iteration *it)
 {
-    return it->job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    return it->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
 }
 
 static bool has_gone_on(const struct mr_iteration *it)
@@ -247,6 +247,10 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
 {
     int64_t report, left;
 
+    if (it->makes != NULL) { /* it goes with its production */
+        mr_alarm_off(core, &it->alarm);
+        return true;
+    }
     if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) || !mr_iteration_close_tasks(core, it, &report)) {
         return false;
     }
@@ -260,6 +264,11 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
     }
     int64_t again = left != MR_NEVER ? look_again(core, left) : MR_NEVER;
 
+    if (mr_join_due(it) <= core->now) {
+        mr_iteration_unsettle(core, it);
+    } else {
+        again = mr_join_due(it) < again ? mr_join_due(it) : again;
+    }
     mr_alarm_at(core, &it->alarm, report < again ? report : again);
     return true;
 }
@@ -303,14 +312,30 @@ static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
         return false;
     }
     mr_alarm_off(core, &dataset->alarm);
-    if (dataset->jobs > 0 || mr_dataset_is_named(dataset)) {
-        return true; /* its last job rings it */
+    if (dataset->jobs > 0 || dataset->productions > 0 || mr_dataset_is_named(dataset)) {
+        return true; /* its last user rings it */
     }
     left = mr_retention_left(core, dataset->since, dataset->rec->used_ms, keep);
     if (left > 0) {
         mr_alarm_at(core, &dataset->alarm, look_again(core, left));
     } else {
         mr_dataset_forget(core, dataset);
+    }
+    return true;
+}
+
+static bool ring_production(mr_core *core, struct mr_production *p)
+{
+    if (!mr_core_has_room(core, 2)) {
+        return false;
+    }
+    mr_alarm_off(core, &p->alarm);
+    if (mr_production_is_over(p)) {
+        mr_production_forget(core, p);
+    } else if (!core->full) {
+        mr_production_write(core, p);
+    } else if (p->unwritten) {
+        mr_alarm_at(core, &p->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
     }
     return true;
 }
@@ -333,6 +358,8 @@ static bool ring(mr_core *core, struct mr_alarm *alarm)
         return ring_job(core, OWNER(alarm, struct mr_job));
     case MR_ALARM_DATASET:
         return ring_dataset(core, OWNER(alarm, struct mr_dataset_entry));
+    case MR_ALARM_PRODUCTION:
+        return ring_production(core, OWNER(alarm, struct mr_production));
     }
     return false;
 }

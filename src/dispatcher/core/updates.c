@@ -5,6 +5,8 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include <string.h>
+
 static void touch(mr_core *core, struct mr_iteration *it)
 {
     if (!it->is_touched) {
@@ -173,25 +175,38 @@ static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millr
     return true;
 }
 
+static void assign_production(mr_core *core, const struct mr_iteration *it, Millrace__TaskAssignment *assignment)
+{
+    if (it->makes != NULL) {
+        mr_core_set(core, &assignment->production, it->makes->rec->id);
+        assignment->producing = true;
+    } else if (it->uses != NULL) {
+        mr_core_set(core, &assignment->production, it->uses->rec->id);
+        assignment->joining = it->rec->joining;
+        assignment->lag = it->job->rec->lag;
+        assignment->unread = it->live_clients == 0;
+    }
+}
+
 static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_task *task)
 {
     Millrace__TaskAssignment *assignment = mr_core_new_record(core, &millrace__task_assignment__descriptor);
     const struct mr_iteration *it = task->iteration;
-    const struct mr_job *job = it->job;
 
     if (assignment == NULL) {
         return NULL;
     }
     mr_core_set(core, &assignment->task_id, task->id);
     mr_core_set(core, &assignment->iteration_id, it->rec->id);
-    mr_core_set(core, &assignment->job_id, job->rec->id);
-    mr_core_set(core, &assignment->dataset_id, job->rec->dataset_id);
-    mr_core_set(core, &assignment->fingerprint, job->dataset->rec->fingerprint);
-    assignment->mode = job->rec->mode;
+    mr_core_set(core, &assignment->job_id, it->rec->job_id);
+    mr_core_set(core, &assignment->dataset_id, it->dataset->rec->id);
+    mr_core_set(core, &assignment->fingerprint, it->dataset->rec->fingerprint);
+    assignment->mode = it->mode;
     assignment->seed = it->rec->seed;
     assignment->repetition = it->rec->repetition;
     assignment->attempt = mr_task_attempt(task);
-    assignment->guarantee = job->rec->guarantee;
+    assignment->guarantee = it->guarantee;
+    assign_production(core, it, assignment);
     if (it->rec->n_providers > 0) {
         assign_providers(core, it, assignment);
     }
@@ -239,13 +254,34 @@ void mr_worker_note_task(mr_core *core, const struct mr_task *task)
     }
 }
 
+void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN) {
+            mr_worker_note_task(core, task);
+        }
+    }
+}
+
 void mr_worker_note_dropped(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
 
-    if (delta != NULL) {
-        add_string(core, &delta->dropped, &delta->n_dropped, task->id);
+    if (delta == NULL) {
+        return;
     }
+    for (size_t i = 0; task->iteration->uses != NULL && i < delta->n_tasks; i++) {
+        if (strcmp(delta->tasks[i]->task_id, task->id) == 0) { /* it had changed in this very step */
+            mr_record_free(delta->tasks[i]);
+            delta->n_tasks--;
+            memmove(delta->tasks + i, delta->tasks + i + 1, (delta->n_tasks - i) * sizeof(delta->tasks[0]));
+            break;
+        }
+    }
+    add_string(core, &delta->dropped, &delta->n_dropped, task->id);
 }
 
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client)

@@ -1,0 +1,833 @@
+/*
+ * One production for several jobs: who joins which, when it is decided, what each is told, and when a production goes.
+ * After each step of a life another leader takes over.
+ */
+#include "core_support.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char FP1[] = "00000000000000000000000000000001";
+static const char FP2[] = "00000000000000000000000000000002";
+
+struct fixture {
+    struct table t;
+    char production[64]; /* the first job's */
+    char a[64], b[64];   /* iterations */
+};
+
+static int setup(void **state)
+{
+    static const int64_t hundred[] = {100};
+    struct fixture *f = mr_calloc(1, sizeof *f);
+
+    table_open(&f->t, NULL);
+    *state = f;
+    assert_int_equal(put_dataset(&f->t, "numbers", FP1, hundred, 1), MR_OK);
+    assert_int_equal(put_endless_dataset(&f->t, "endless", FP2), MR_OK);
+    add_worker(&f->t, "w1", "a:1");
+    add_worker(&f->t, "w2", "b:1");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    table_close(&f->t);
+    mr_free(f);
+    return 0;
+}
+
+/* A client of its own for each job: the name's. */
+static void open_shared(struct fixture *f, const char *dataset, const char *job, char *iteration)
+{
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = job,
+                                                        .dataset = dataset,
+                                                        .name = job,
+                                                        .dynamic = true,
+                                                        .sharing = MILLRACE__SHARING__SHARING_AUTO}),
+                     MR_OK);
+    snprintf(iteration, 64, "%s", opened(&f->t)->iteration_id);
+}
+
+static bool record_says(struct fixture *f, const char *prefix, const char *id, const char *text)
+{
+    char key[128];
+
+    snprintf(key, sizeof key, "%s%s", prefix, id);
+    return table_get(&f->t, key) != NULL && strstr(table_get(&f->t, key), text) != NULL;
+}
+
+static bool exists(struct fixture *f, const char *prefix, const char *id)
+{
+    return record_says(f, prefix, id, "");
+}
+
+/* What @worker is told of its task in @iteration; lent until the next step. */
+static const Millrace__TaskAssignment *assignment_of(struct fixture *f, const char *worker, const char *iteration)
+{
+    const Millrace__WorkerUpdate *update = watch_worker(&f->t, worker);
+
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (strcmp(update->tasks[i]->iteration_id, iteration) == 0) {
+            return update->tasks[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *production_of(struct fixture *f, const char *iteration)
+{
+    static char ring[4][64];
+    static unsigned next;
+    char *out = ring[next++ % 4];
+    const Millrace__TaskAssignment *a = assignment_of(f, "w1", iteration);
+
+    assert_non_null(a);
+    snprintf(out, 64, "%s", a->production);
+    return out;
+}
+
+static bool is_joining(struct fixture *f, const char *iteration)
+{
+    const Millrace__TaskAssignment *a;
+
+    table_wait(&f->t, 0); /* what earlier steps left is done by the timer */
+    a = assignment_of(f, "w1", iteration);
+    assert_non_null(a);
+    return a->joining;
+}
+
+/* Job a has a production; job b is joining it. */
+static void open_two(struct fixture *f)
+{
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    open_shared(f, "numbers", "b", f->b);
+    assert_true(is_joining(f, f->b));
+}
+
+static void answer(struct fixture *f, const char *worker, const char *iteration, uint64_t first, const char *refused)
+{
+    assert_int_equal(beat_with_join(&f->t, worker, task_of(iteration, worker, 1), first, refused), MR_OK);
+}
+
+static void share(struct fixture *f)
+{
+    open_two(f);
+    answer(f, "w1", f->b, 0, NULL);
+    answer(f, "w2", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->b), f->production);
+}
+
+/* Splits for the producing task of @worker. */
+static void produce(struct fixture *f, const char *worker, uint64_t seq)
+{
+    assert_int_equal(get_splits(&f->t, worker, task_of(f->production, worker, 1), 0, seq, 10), MR_OK);
+    assert_false(splits(&f->t)->end);
+}
+
+static int delete_job(struct table *t, const char *name)
+{
+    Millrace__DeleteJobRequest request = MILLRACE__DELETE_JOB_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DELETE_JOB, .delete_job = &request};
+
+    request.job = (char *)(uintptr_t)name;
+    request.force = true;
+    table_step(t, &command);
+    return the_reply(t)->error.code;
+}
+
+/* ---------------------------------------------------------------- one production */
+
+static void the_first_job_makes_a_production(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__TaskAssignment *a;
+
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    assert_true(record_says(f, "productions/", f->production, f->a));
+    assert_true(record_says(f, "iterations/", f->a, f->production));
+    assert_non_null(strstr(table_get(&f->t, "schema"), "sharing"));
+
+    a = assignment_of(f, "w1", f->a);
+    assert_false(a->producing || a->joining || a->unread);
+    assert_int_equal(a->n_providers, 0);
+    a = assignment_of(f, "w1", f->production); /* its hidden iteration has its id */
+    assert_true(a->producing);
+    assert_string_equal(a->production, f->production);
+    assert_string_equal(a->dataset_id, "numbers");
+    assert_int_equal(a->n_providers, 1);
+    assert_string_equal(a->job_id, "");
+
+    produce(f, "w1", 1);
+    assert_int_equal(get_splits(&f->t, "w1", task_of(f->a, "w1", 1), 0, 1, 10), MR_EINVAL);
+}
+
+static void a_worker_is_told_of_both_tasks_at_once(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__WorkerUpdate *update;
+
+    open_shared(f, "numbers", "a", f->a);
+    update = (const Millrace__WorkerUpdate *)the_push(&f->t, MR_EFFECT_PUSH_WORKER, id_of("w2"));
+    assert_non_null(update);
+    assert_int_equal(update->n_tasks, 2);
+    assert_true(update->tasks[0]->producing != update->tasks[1]->producing);
+    assert_false(update->tasks[0]->unread || update->tasks[1]->unread);
+}
+
+static void a_second_job_shares_when_every_worker_has_the_start(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    assert_true(record_says(f, "iterations/", f->b, "\"joining\":true"));
+    answer(f, "w1", f->b, 0, NULL);
+    assert_true(is_joining(f, f->b));
+    answer(f, "w2", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->b), f->production);
+    assert_int_equal(table_count(&f->t, "productions/"), 1);
+    assert_true(record_says(f, "productions/", f->production, f->b));
+    assert_false(record_says(f, "iterations/", f->b, "joining"));
+}
+
+static void who_joins_is_pushed_to_the_workers(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__WorkerUpdate *update;
+    struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+
+    open_two(f);
+    answer(f, "w1", f->b, 0, NULL);
+    table_wait(&f->t, 0);
+    answer(f, "w2", f->b, 0, NULL);
+    table_step(&f->t, &timer);
+    update = (const Millrace__WorkerUpdate *)the_push(&f->t, MR_EFFECT_PUSH_WORKER, id_of("w1"));
+    assert_non_null(update);
+    assert_int_equal(update->n_tasks, 1);
+    assert_string_equal(update->tasks[0]->iteration_id, f->b);
+    assert_false(update->tasks[0]->joining);
+}
+
+static void expect_apart(struct fixture *f, const char *why)
+{
+    assert_false(is_joining(f, f->b));
+    assert_string_not_equal(production_of(f, f->b), f->production);
+    assert_true(record_says(f, "iterations/", f->b, why));
+    assert_int_equal(table_count(&f->t, "productions/"), 2);
+    assert_string_equal(production_of(f, f->a), f->production);
+}
+
+static void a_trimmed_start_makes_a_production_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    char third[64];
+
+    open_two(f);
+    answer(f, "w1", f->b, 0, NULL);
+    answer(f, "w2", f->b, 7, NULL);
+    expect_apart(f, "below element 7");
+    assert_false(record_says(f, "productions/", f->production, f->b));
+    assert_true(record_says(f, "productions/", f->production, "closed"));
+    assert_true(assignment_of(f, "w1", production_of(f, f->b))->producing);
+
+    open_shared(f, "numbers", "c", third); /* the one that others refused is not asked for again */
+    assert_true(is_joining(f, third));
+    assert_string_not_equal(production_of(f, third), f->production);
+}
+
+static void a_worker_that_refuses_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    answer(f, "w1", f->b, 0, "the pipeline failed:\nno such file");
+    expect_apart(f, "worker a:1 refuses: the pipeline failed: no such file");
+}
+
+static void a_worker_that_says_nothing_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    answer(f, "w1", f->b, 0, NULL);
+    table_wait(&f->t, 9900);
+    assert_true(is_joining(f, f->b));
+    table_wait(&f->t, 200);
+    expect_apart(f, "worker b:1 did not say");
+    assert_false(record_says(f, "productions/", f->production, "closed")); /* it may have been this one's link */
+}
+
+static void splits_that_went_with_a_worker_are_not_shared(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    produce(f, "w2", 1);
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    answer(f, "w1", f->b, 0, NULL);
+    expect_apart(f, "lost up to");
+    assert_false(record_says(f, "iterations/", f->b, "lostWorkers")); /* nothing of its own is lost */
+    open_shared(f, "numbers", "c", f->a);
+    assert_true(is_joining(f, f->a)); /* b's production is whole */
+}
+
+static void a_worker_that_had_nothing_is_not_missed(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    produce(f, "w1", 1);
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    answer(f, "w1", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->b), f->production);
+    assert_false(record_says(f, "iterations/", f->b, "lostWorkers"));
+}
+
+static void a_worker_that_comes_meanwhile_is_asked_too(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    add_worker(&f->t, "w3", "c:1");
+    answer(f, "w1", f->b, 0, NULL);
+    answer(f, "w2", f->b, 0, NULL);
+    assert_true(is_joining(f, f->b));
+    answer(f, "w3", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+}
+
+static void copies_on_every_worker_are_shared_whoever_is_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct open_args args = {
+        .client = "a", .dataset = "numbers", .name = "a", .sharing = MILLRACE__SHARING__SHARING_AUTO};
+
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    snprintf(f->a, sizeof f->a, "%s", opened(&f->t)->iteration_id);
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    args.client = args.name = "b";
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    snprintf(f->b, sizeof f->b, "%s", opened(&f->t)->iteration_id);
+    answer(f, "w1", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    assert_int_equal(table_count(&f->t, "productions/"), 1);
+}
+
+static void what_never_ends_is_joined_at_once(void **state)
+{
+    struct fixture *f = *state;
+
+    open_shared(f, "endless", "a", f->a);
+    open_shared(f, "endless", "b", f->b);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->a), production_of(f, f->b));
+    assert_int_equal(table_count(&f->t, "productions/"), 1);
+}
+
+static void other_repetitions_modes_and_contents_are_not_shared(void **state)
+{
+    static const int64_t hundred[] = {100};
+    struct fixture *f = *state;
+    struct open_args args = {.client = "b",
+                             .dataset = "numbers",
+                             .name = "b",
+                             .dynamic = true,
+                             .sharing = MILLRACE__SHARING__SHARING_AUTO,
+                             .repetition = 1};
+
+    open_shared(f, "numbers", "a", f->a);
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    args = (struct open_args){
+        .client = "c", .dataset = "numbers", .name = "c", .sharing = MILLRACE__SHARING__SHARING_AUTO};
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    open_shared(f, "endless", "d", f->b);
+    args = (struct open_args){.client = "e", .dataset = "numbers", .name = "e", .dynamic = true, .trainer = "t"};
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    assert_int_equal(table_count(&f->t, "productions/"), 5);
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = "f", .dataset = "numbers", .name = "f"}), MR_OK);
+    assert_int_equal(table_count(&f->t, "productions/"), 5);
+
+    /* Another name for the same content makes no difference. */
+    assert_int_equal(put_dataset(&f->t, "alias", FP1, hundred, 1), MR_OK);
+    open_shared(f, "alias", "g", f->b);
+    assert_true(is_joining(f, f->b));
+    assert_int_equal(table_count(&f->t, "productions/"), 5);
+}
+
+/* ---------------------------------------------------------------- the end of it */
+
+static void a_production_goes_with_its_last_user(void **state)
+{
+    struct fixture *f = *state;
+
+    share(f);
+    produce(f, "w1", 1);
+    assert_int_equal(delete_job(&f->t, "a"), MR_OK);
+    table_wait(&f->t, 10);
+    assert_true(exists(f, "productions/", f->production));
+    assert_false(record_says(f, "productions/", f->production, f->a));
+    assert_true(exists(f, "iterations/", f->production));
+    produce(f, "w1", 2);
+    assert_true(assignment_of(f, "w1", f->production)->producing);
+
+    assert_int_equal(delete_job(&f->t, "b"), MR_OK);
+    table_wait(&f->t, 10);
+    assert_int_equal(table_count(&f->t, "productions/"), 0);
+    assert_int_equal(table_count(&f->t, "iterations/"), 0);
+    assert_int_equal(table_count(&f->t, "cursors/"), 0);
+    assert_int_equal(table_count(&f->t, "grants/"), 0);
+    assert_null(assignment_of(f, "w1", f->production));
+}
+
+static void finish(struct fixture *f, const char *iteration)
+{
+    assert_int_equal(end_task(&f->t, "w1", task_of(iteration, "w1", 1), MR_OK, ""), MR_OK);
+    assert_int_equal(end_task(&f->t, "w2", task_of(iteration, "w2", 1), MR_OK, ""), MR_OK);
+    table_wait(&f->t, 0);
+    assert_true(record_says(f, "iterations/", iteration, "\"finished\":true"));
+}
+
+static void who_comes_after_the_end_may_still_have_all(void **state)
+{
+    struct fixture *f = *state;
+
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    finish(f, f->a);
+    table_wait(&f->t, 50 * 1000);
+    assert_true(exists(f, "productions/", f->production));
+    beat_worker(&f->t, "w1");
+    beat_worker(&f->t, "w2");
+    open_shared(f, "numbers", "b", f->b);
+    assert_true(is_joining(f, f->b));
+    answer(f, "w1", f->b, 0, NULL);
+    answer(f, "w2", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->b), f->production);
+}
+
+static void a_production_that_everybody_finished_goes_with_their_records(void **state)
+{
+    struct fixture *f = *state;
+
+    open_shared(f, "numbers", "a", f->a);
+    finish(f, f->a);
+    assert_int_equal(release_client(&f->t, "a", f->a), MR_OK);
+    for (int i = 0; i < 70; i++) {
+        table_wait(&f->t, 10 * 1000);
+        beat_worker(&f->t, "w1");
+        beat_worker(&f->t, "w2");
+    }
+    assert_int_equal(table_count(&f->t, "productions/"), 0);
+    assert_int_equal(table_count(&f->t, "iterations/"), 0);
+}
+
+static void a_failed_user_closes_its_production(void **state)
+{
+    struct fixture *f = *state;
+
+    share(f);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->a, "w1", 1), MR_EDATALOSS, "no such file"), MR_OK);
+    assert_true(record_says(f, "iterations/", f->a, "no such file"));
+    assert_true(record_says(f, "productions/", f->production, "no such file"));
+    assert_string_equal(production_of(f, f->b), f->production); /* it comes there too, or not */
+    table_wait(&f->t, 0);
+    open_shared(f, "numbers", "c", f->a);
+    assert_false(is_joining(f, f->a));
+    assert_string_not_equal(production_of(f, f->a), f->production);
+    assert_true(record_says(f, "iterations/", f->a, "no such file")); /* why it did not join */
+
+    finish(f, f->b);
+    table_wait(&f->t, 0);
+    assert_false(exists(f, "productions/", f->production)); /* nobody may join it, so nobody needs it */
+    assert_true(exists(f, "iterations/", f->b));
+    table_take_over(&f->t);
+}
+
+static void tasks_that_make_or_join_do_not_end_by_themselves(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_OK, ""), MR_EPRECOND);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_EUNKNOWN, "no"), MR_EPRECOND);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->b, "w1", 1), MR_OK, ""), MR_EPRECOND);
+    assert_true(is_joining(f, f->b));
+}
+
+static void each_user_hears_what_it_cannot_have(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__ClientUpdate *update;
+    uint64_t lost;
+
+    share(f);
+    produce(f, "w2", 1);
+    lost = splits(&f->t)->ranges[0]->count;
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->a, "w2", 1), MR_OK, ""), MR_OK); /* a had all of w2 */
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 0);
+    table_take_over(&f->t);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->a, "w1", 1), MR_OK, ""), MR_OK);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->b, "w1", 1), MR_OK, ""), MR_OK);
+    table_wait(&f->t, 0);
+    update = watch_client(&f->t, "a", f->a);
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_splits, 0);
+    assert_int_equal(update->end->lost_workers, 0);
+    update = watch_client(&f->t, "b", f->b);
+    assert_int_equal(update->end->lost_splits, lost);
+    assert_int_equal(update->end->lost_workers, 1);
+}
+
+/* ---------------------------------------------------------------- failover in the middle of everything */
+
+static void another_leader_goes_on_wherever_it_was(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    produce(f, "w1", 1);
+    answer(f, "w1", f->b, 0, NULL);
+    table_take_over(&f->t); /* answers are soft */
+    assert_true(is_joining(f, f->b));
+    answer(f, "w2", f->b, 0, NULL);
+    assert_true(is_joining(f, f->b));
+    answer(f, "w1", f->b, 0, NULL);
+    assert_false(is_joining(f, f->b));
+    table_take_over(&f->t);
+    assert_false(is_joining(f, f->b));
+    assert_string_equal(production_of(f, f->b), f->production);
+    assert_true(assignment_of(f, "w2", f->production)->producing);
+    produce(f, "w1", 2);
+    finish(f, f->a);
+    table_take_over(&f->t);
+    assert_true(exists(f, "productions/", f->production));
+    assert_true(record_says(f, "productions/", f->production, f->a));
+    finish(f, f->b);
+    assert_int_equal(release_client(&f->t, "a", f->a), MR_OK);
+    assert_int_equal(release_client(&f->t, "b", f->b), MR_OK);
+    assert_int_equal(delete_job(&f->t, "b"), MR_OK);
+    table_take_over(&f->t); /* the job is gone, its iteration is not */
+    table_wait(&f->t, 0);
+    assert_true(exists(f, "productions/", f->production));
+    assert_int_equal(delete_job(&f->t, "a"), MR_OK);
+    table_take_over(&f->t); /* nobody uses the production any more, and it is there */
+    table_wait(&f->t, 10);
+    assert_int_equal(table_count(&f->t, "productions/") + table_count(&f->t, "iterations/"), 0);
+    assert_int_equal(table_count(&f->t, "grants/") + table_count(&f->t, "cursors/"), 0);
+}
+
+static void a_leader_that_never_hears_an_answer_decides_too(void **state)
+{
+    struct fixture *f = *state;
+
+    open_two(f);
+    table_take_over(&f->t);
+    assert_true(is_joining(f, f->b));
+    table_wait(&f->t, 10100);
+    expect_apart(f, "did not say");
+    table_take_over(&f->t);
+    expect_apart(f, "did not say");
+}
+
+static int take_over_with(struct fixture *f, const char *key, const char *value, mr_error *err)
+{
+    struct mr_core_config config = {.epoch = 900};
+    mr_core *core = mr_core_new(&config);
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < f->t.count && rc == MR_OK; i++) {
+        const char *v = strcmp(f->t.keys[i], key) == 0 ? value : f->t.values[i];
+
+        if (strncmp(f->t.keys[i], "blobs/", 6) == 0) {
+            rc = mr_core_load_blob(core, f->t.keys[i], err);
+        } else if (v != NULL) {
+            rc = mr_core_load(core, f->t.keys[i], v, strlen(v), err);
+        }
+    }
+    rc = rc == MR_OK ? mr_core_ready(core, 0, err) : rc;
+    mr_core_free(core);
+    return rc;
+}
+
+static void a_state_that_contradicts_itself_is_named(void **state)
+{
+    struct fixture *f = *state;
+    char key[128], value[256];
+    mr_error err;
+
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    snprintf(key, sizeof key, "productions/%s", f->production);
+    assert_int_equal(take_over_with(f, "none", NULL, &err), MR_OK);
+    assert_int_equal(take_over_with(f, key, NULL, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, f->a));
+    snprintf(value, sizeof value, "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\"}", f->production,
+             FP1);
+    assert_int_equal(take_over_with(f, key, value, &err), MR_EDATALOSS); /* does not list its user */
+    assert_non_null(strstr(err.message, key));
+    snprintf(value, sizeof value, "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\"}", f->production,
+             FP2);
+    assert_int_equal(take_over_with(f, key, value, &err), MR_EDATALOSS); /* another content */
+    snprintf(key, sizeof key, "iterations/%s", f->production);
+    assert_int_equal(take_over_with(f, key, NULL, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "hidden"));
+    assert_int_equal(take_over_with(f, "schema", "{\"version\":1,\"minReader\":1}", &err), MR_EDATALOSS);
+}
+
+/* ---------------------------------------------------------------- who may read on */
+
+static void readers_without_clients_hold_nobody_up(void **state)
+{
+    struct fixture *f = *state;
+
+    share(f);
+    assert_int_equal(release_client(&f->t, "b", f->b), MR_OK);
+    const Millrace__WorkerUpdate *update =
+        (const Millrace__WorkerUpdate *)the_push(&f->t, MR_EFFECT_PUSH_WORKER, id_of("w1"));
+
+    assert_int_equal(update->n_tasks, 1);
+    assert_true(update->tasks[0]->unread);
+    assert_false(assignment_of(f, "w1", f->a)->unread);
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = "b2",
+                                                        .dataset = "numbers",
+                                                        .name = "b",
+                                                        .dynamic = true,
+                                                        .sharing = MILLRACE__SHARING__SHARING_AUTO}),
+                     MR_OK);
+    assert_string_equal(opened(&f->t)->iteration_id, f->b);
+    assert_false(assignment_of(f, "w1", f->b)->unread);
+}
+
+static void lag_is_of_the_job(void **state)
+{
+    struct fixture *f = *state;
+    struct open_args args = {.client = "a",
+                             .dataset = "numbers",
+                             .name = "a",
+                             .dynamic = true,
+                             .sharing = MILLRACE__SHARING__SHARING_AUTO,
+                             .lag = MILLRACE__LAG__LAG_WAIT};
+
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    snprintf(f->a, sizeof f->a, "%s", opened(&f->t)->iteration_id);
+    assert_int_equal(assignment_of(f, "w1", f->a)->lag, MILLRACE__LAG__LAG_WAIT);
+    args.client = "a2";
+    args.lag = MILLRACE__LAG__LAG_SKIP;
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "lag"));
+    open_shared(f, "numbers", "b", f->b); /* another job may choose otherwise */
+    assert_true(is_joining(f, f->b));
+}
+
+/* ---------------------------------------------------------------- CrossTrainerCache */
+
+static int open_trainer(struct fixture *f, const char *client, const char *job, const char *trainer)
+{
+    return open_job(
+        &f->t,
+        (struct open_args){.client = client, .dataset = "endless", .name = job, .dynamic = true, .trainer = trainer});
+}
+
+static void trainers_of_one_name_share(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(open_trainer(f, "c1", "Train", "t1"), MR_OK);
+    snprintf(f->a, sizeof f->a, "%s", opened(&f->t)->iteration_id);
+    assert_non_null(table_get(&f->t, "jobs/%54rain+t1"));
+    assert_int_equal(open_trainer(f, "c2", "Train", "t1"), MR_OK);
+    assert_string_equal(opened(&f->t)->iteration_id, f->a); /* one trainer is one cursor */
+    assert_int_equal(open_trainer(f, "c3", "Train", "t2"), MR_OK);
+    snprintf(f->b, sizeof f->b, "%s", opened(&f->t)->iteration_id);
+    assert_string_not_equal(f->a, f->b);
+    assert_string_equal(production_of(f, f->a), production_of(f, f->b));
+    assert_int_equal(open_trainer(f, "c4", "other", "t1"), MR_OK);
+    snprintf(f->b, sizeof f->b, "%s", opened(&f->t)->iteration_id);
+    assert_string_not_equal(production_of(f, f->b), production_of(f, f->a));
+    table_take_over(&f->t);
+    assert_int_equal(delete_job(&f->t, "Train+t1"), MR_OK);
+    assert_null(table_get(&f->t, "jobs/%54rain+t1"));
+    assert_non_null(table_get(&f->t, "jobs/%54rain+t2"));
+    assert_int_equal(open_trainer(f, "c5", "Train", "t3"), MR_OK);
+    assert_int_equal(delete_job(&f->t, "Train"), MR_OK);
+    assert_int_equal(table_count(&f->t, "jobs/%54rain"), 0);
+    assert_int_equal(table_count(&f->t, "jobs/"), 1);
+}
+
+static void a_name_has_trainers_or_has_none(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(open_trainer(f, "c1", "train", "t1"), MR_OK);
+    assert_int_equal(open_trainer(f, "c2", "train", NULL), MR_EINVAL);
+    assert_string_equal(the_reply(&f->t)->error.message,
+                        "job 'train' differs in CrossTrainerCache: existing enabled, requested disabled");
+    assert_int_equal(open_trainer(f, "c3", "plain", NULL), MR_OK);
+    assert_int_equal(open_trainer(f, "c4", "plain", "t1"), MR_EINVAL);
+    assert_string_equal(the_reply(&f->t)->error.message,
+                        "job 'plain' differs in CrossTrainerCache: existing disabled, requested enabled");
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = "c5", .dataset = "endless", .name = "train", .trainer = "t2"}),
+        MR_EINVAL);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "processing mode"));
+    assert_int_equal(open_trainer(f, "c6", "", "t1"), MR_EINVAL);
+    for (int i = 0; i < 63; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "more%d", i);
+        assert_int_equal(open_trainer(f, name, "train", name), MR_OK);
+    }
+    assert_int_equal(open_trainer(f, "c7", "train", "one too many"), MR_EEXHAUSTED);
+    assert_int_equal(delete_job(&f->t, "train"), MR_OK);
+    table_wait(&f->t, 10);
+    assert_int_equal(table_count(&f->t, "productions/"), 0);
+}
+
+static void what_cannot_be_shared_says_why(void **state)
+{
+    struct fixture *f = *state;
+    struct open_args args = {.client = "a",
+                             .dataset = "numbers",
+                             .name = "a",
+                             .dynamic = true,
+                             .guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE,
+                             .sharing = MILLRACE__SHARING__SHARING_AUTO};
+
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    assert_non_null(strstr(opened(&f->t)->unshared, "at_least_once"));
+    assert_int_equal(table_count(&f->t, "productions/"), 0);
+    assert_true(record_says(f, "jobs/", "a", "unshared"));
+    table_take_over(&f->t);
+    args.client = "a2";
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    assert_non_null(strstr(opened(&f->t)->unshared, "at_least_once"));
+
+    args.client = args.name = "b";
+    args.sharing = 0;
+    args.trainer = "t1";
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL);
+    args.guarantee = 0;
+    args.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL); /* either */
+    args.trainer = NULL;
+    args.sharing = 7;
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL);
+    args.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    args.lag = 7;
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL);
+    args.sharing = 0;
+    args.lag = MILLRACE__LAG__LAG_WAIT;
+    assert_int_equal(open_job(&f->t, args), MR_EINVAL);
+}
+
+/* ---------------------------------------------------------------- what people see */
+
+static void status_shows_who_missed_what(void **state)
+{
+    struct fixture *f = *state;
+    static const struct mr_status_about about = {
+        .cluster = "c", .incarnation = "i", .leader = "l", .version = "v", .dispatchers = NULL};
+    struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__WindowProgress window = MILLRACE__WINDOW_PROGRESS__INIT;
+    const char *json;
+    char expected[200];
+
+    share(f);
+    progress.task_id = (char *)(uintptr_t)task_of(f->b, "w1", 1);
+    progress.skipped = 4711;
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+    progress = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
+    progress.task_id = (char *)(uintptr_t)task_of(f->production, "w1", 1);
+    progress.window = &window;
+    window.first = 100;
+    window.end = 300;
+    window.degraded = (char *)(uintptr_t) "disk full";
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+    table_step(&f->t, &command);
+    json = ((const Millrace__StatusReply *)the_reply(&f->t)->message)->json;
+    assert_non_null(strstr(json, "\"productions\":[{\"id\""));
+    assert_non_null(strstr(json, "\"degraded\":\"disk full\""));
+    snprintf(expected, sizeof expected, "\"iterationId\":\"%s\",\"skipped\":\"4711\"", f->b);
+    assert_non_null(strstr(json, expected));
+}
+
+static void datasets_of_productions_stay(void **state)
+{
+    struct fixture *f = *state;
+    static const int64_t hundred[] = {100};
+    Millrace__DeleteDatasetRequest request = MILLRACE__DELETE_DATASET_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DELETE_DATASET, .delete_dataset = &request};
+
+    share(f);
+    assert_int_equal(put_dataset(&f->t, "alias", FP1, hundred, 1), MR_OK);
+    open_shared(f, "alias", "c", f->a);
+    answer(f, "w1", f->a, 0, NULL);
+    answer(f, "w2", f->a, 0, NULL);
+    table_wait(&f->t, 0);
+    assert_int_equal(delete_job(&f->t, "a"), MR_OK);
+    assert_int_equal(delete_job(&f->t, "b"), MR_OK);
+    table_wait(&f->t, 0);
+    request.dataset_id = (char *)(uintptr_t) "numbers"; /* of no job, but what workers run for c */
+    table_step(&f->t, &command);
+    assert_int_equal(the_reply(&f->t)->error.code, MR_EPRECOND);
+    assert_int_equal(delete_job(&f->t, "c"), MR_OK);
+    table_wait(&f->t, 0);
+    table_step(&f->t, &command);
+    assert_int_equal(the_reply(&f->t)->error.code, MR_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_job_makes_a_production),
+        TEST(a_worker_is_told_of_both_tasks_at_once),
+        TEST(a_second_job_shares_when_every_worker_has_the_start),
+        TEST(who_joins_is_pushed_to_the_workers),
+        TEST(a_trimmed_start_makes_a_production_of_its_own),
+        TEST(a_worker_that_refuses_is_named),
+        TEST(a_worker_that_says_nothing_is_not_waited_for),
+        TEST(splits_that_went_with_a_worker_are_not_shared),
+        TEST(a_worker_that_had_nothing_is_not_missed),
+        TEST(a_worker_that_comes_meanwhile_is_asked_too),
+        TEST(copies_on_every_worker_are_shared_whoever_is_lost),
+        TEST(what_never_ends_is_joined_at_once),
+        TEST(other_repetitions_modes_and_contents_are_not_shared),
+        TEST(a_production_goes_with_its_last_user),
+        TEST(who_comes_after_the_end_may_still_have_all),
+        TEST(a_production_that_everybody_finished_goes_with_their_records),
+        TEST(a_failed_user_closes_its_production),
+        TEST(tasks_that_make_or_join_do_not_end_by_themselves),
+        TEST(each_user_hears_what_it_cannot_have),
+        TEST(another_leader_goes_on_wherever_it_was),
+        TEST(a_leader_that_never_hears_an_answer_decides_too),
+        TEST(a_state_that_contradicts_itself_is_named),
+        TEST(readers_without_clients_hold_nobody_up),
+        TEST(lag_is_of_the_job),
+        TEST(trainers_of_one_name_share),
+        TEST(a_name_has_trainers_or_has_none),
+        TEST(what_cannot_be_shared_says_why),
+        TEST(status_shows_who_missed_what),
+        TEST(datasets_of_productions_stay),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
