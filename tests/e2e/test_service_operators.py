@@ -54,3 +54,39 @@ def test_errors_are_left_out_on_workers_and_raised_where_they_are_not(cluster):
         for x in ds.apply(cluster.distribute()).ignore_errors():
             got.append(int(x))
     assert got == want[:5]
+
+
+def test_lines_become_groups_of_equal_batches(cluster, tmp_path):
+    """What synchronous readers of text need: each group of m batches is one bucket, padded to one width."""
+    readers, size = 3, 2
+    random = np.random.default_rng(7)
+    vocabulary = [f"w{i}" for i in range(30)]
+    (tmp_path / "vocabulary").write_text("\n".join(vocabulary))
+    for f in range(3):
+        lines = [" ".join(random.choice(vocabulary, random.integers(0, 25))) for _ in range(60)]
+        (tmp_path / f"{f}.txt").write_text("\n".join(lines))
+    words = mr.lookup.TextFileInitializer(str(tmp_path / "vocabulary"), mr.string, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64,
+                                          mr.lookup.TextFileIndex.LINE_NUMBER)
+    table = mr.lookup.StaticVocabularyTable(words, 1)
+
+    def bucket(ids):
+        return mr.cast(mr.size(ids) // 8, mr.int64)
+
+    ds = (mr.TextLineDataset(Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False))
+          .map(mr.strings.split).filter(lambda words: mr.size(words) > 0).map(lambda words: table.lookup(words) + 1)
+          .shuffle(50, seed=2, reshuffle_each_iteration=False)
+          .group_by_window(bucket, lambda key, group: group.padded_batch(readers * size, drop_remainder=True), readers * size)
+          .flat_map(lambda batch: Dataset.from_tensor_slices(batch).batch(size)))
+    want = [x.tolist() for x in ds]
+    assert len(want) > 30 and len(want) % readers == 0
+    for k in range(0, len(want), readers):
+        rows = [row for x in want[k:k + readers] for row in x]
+        lengths = [np.count_nonzero(row) for row in rows]
+        assert {len(row) for row in rows} == {max(lengths)} and len({n // 8 for n in lengths}) == 1
+    assert [x.tolist() for x in ds.apply(cluster.distribute())] == want
+    for cut in (1, 7, 8, 20):
+        with iter(ds) as it, iter(ds) as other:
+            for _ in range(cut):
+                next(it)
+            other.set_state(it.get_state())
+            assert [x.tolist() for x in other] == want[cut:]
