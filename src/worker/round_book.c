@@ -1,0 +1,437 @@
+#include "worker/round_book.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "rounds/schedule.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+#include <inttypes.h>
+
+struct span {
+    uint64_t first;
+    uint64_t stride;
+    uint64_t end; /* MR_ROUND_NEVER: it goes on */
+};
+
+struct consumer {
+    uint64_t session;         /* 0: nobody came yet */
+    uint64_t complete_before; /* what was complete when its session was first heard of */
+    uint64_t received;        /* acknowledged in this session: all below */
+    uint64_t returned;        /* all below; of the session before until this one says where it begins */
+    /* Of its stream. */
+    uint64_t stream; /* 0: none */
+    uint64_t limit;
+    uint64_t sent; /* all below */
+    uint64_t told_complete;
+    bool told_opened;
+    bool told_end;
+};
+
+struct mr_round_book {
+    uint32_t n;
+    struct consumer *consumers;
+    struct span *spans;
+    size_t nspans;
+    uint64_t horizon;
+    /* Rounds that are fixed and kept, in a ring. */
+    uint64_t *kept;
+    uint32_t keep;
+    uint32_t nkept;
+    uint64_t ordinal; /* of the first of them */
+    uint64_t next;    /* behind the last one that was fixed */
+    uint64_t complete;
+    bool ended;
+    uint64_t end_round; /* MR_ROUND_NEVER: not known */
+    uint64_t waiting_round;
+    int64_t waiting_since;
+};
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---------------------------------------------------------------- what it was told */
+
+static int check_assignment(const Millrace__RoundAssignment *assignment, mr_error *err)
+{
+    uint64_t end = 0;
+
+    if (assignment->num_consumers == 0 || assignment->num_consumers > MR_ROUND_CONSUMERS_MAX ||
+        assignment->n_sessions != assignment->num_consumers) {
+        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers, with %zu sessions", assignment->num_consumers,
+                            assignment->n_sessions);
+    }
+    for (size_t i = 0; i < assignment->n_spans; i++) {
+        const Millrace__RoundSpan *span = assignment->spans[i];
+
+        if (span->stride == 0 || span->first < end || end == MR_ROUND_NEVER ||
+            (span->end != 0 && span->end <= span->first)) {
+            return mr_error_set(err, MR_EINVAL, "rounds from %" PRIu64 " to %" PRIu64 " are out of order", span->first,
+                                span->end);
+        }
+        end = span->end != 0 ? span->end : MR_ROUND_NEVER;
+    }
+    return MR_OK;
+}
+
+/* Its first round that is not below @from; MR_ROUND_NEVER if it has none. */
+static uint64_t round_from(const mr_round_book *book, uint64_t from)
+{
+    for (size_t i = 0; i < book->nspans; i++) {
+        const struct span *span = &book->spans[i];
+        uint64_t behind = from > span->first ? from - span->first : 0;
+        uint64_t turns = behind / span->stride + (behind % span->stride != 0 ? 1 : 0);
+        uint64_t round;
+
+        if (!__builtin_mul_overflow(turns, span->stride, &round) &&
+            !__builtin_add_overflow(span->first, round, &round) && round < span->end) {
+            return round;
+        }
+    }
+    return MR_ROUND_NEVER;
+}
+
+/* The end is its next round, once that is below the horizon. */
+static void settle_end(mr_round_book *book)
+{
+    uint64_t round = round_from(book, book->next);
+
+    if (book->ended && book->end_round == MR_ROUND_NEVER && round < book->horizon) {
+        book->end_round = round;
+    }
+}
+
+/* Another process has the place: what the one before acknowledged without it is told to it, and counts no more. Until
+ * it says where it begins, nothing more is dropped. */
+static void begin_session(mr_round_book *book, struct consumer *consumer, uint64_t session)
+{
+    uint64_t kept = mr_round_book_kept(book).round;
+
+    consumer->session = session;
+    consumer->complete_before = book->complete;
+    consumer->received = 0;
+    consumer->returned = kept < consumer->returned ? kept : consumer->returned;
+    consumer->stream = 0;
+}
+
+int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *assignment, mr_error *err)
+{
+    struct span *spans;
+    int rc = check_assignment(assignment, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (assignment->num_consumers != book->n) {
+        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers; there were %u", assignment->num_consumers,
+                            book->n);
+    }
+    spans = mr_reallocarray(NULL, assignment->n_spans, sizeof *spans);
+    if (spans == NULL && assignment->n_spans > 0) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < assignment->n_spans; i++) {
+        const Millrace__RoundSpan *span = assignment->spans[i];
+
+        spans[i] = (struct span){span->first, span->stride, span->end != 0 ? span->end : MR_ROUND_NEVER};
+    }
+    mr_free(book->spans);
+    book->spans = spans;
+    book->nspans = assignment->n_spans;
+    book->horizon = max_u64(book->horizon, assignment->horizon);
+    for (uint32_t i = 0; i < book->n; i++) {
+        if (assignment->sessions[i] > book->consumers[i].session) {
+            begin_session(book, &book->consumers[i], assignment->sessions[i]);
+        }
+    }
+    settle_end(book);
+    return MR_OK;
+}
+
+int mr_round_book_new(const Millrace__RoundAssignment *assignment, uint32_t keep, mr_round_book **ret, mr_error *err)
+{
+    mr_round_book *book;
+    int rc = check_assignment(assignment, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    book = mr_calloc(1, sizeof *book);
+    if (book == NULL) {
+        return mr_error_nomem(err);
+    }
+    book->n = assignment->num_consumers;
+    book->keep = keep < 2 ? 2 : keep;
+    book->end_round = MR_ROUND_NEVER;
+    book->waiting_round = MR_ROUND_NEVER;
+    book->consumers = mr_calloc(book->n, sizeof *book->consumers);
+    book->kept = mr_calloc(book->keep, sizeof *book->kept);
+    if (book->consumers == NULL || book->kept == NULL) {
+        rc = mr_error_nomem(err);
+        goto out;
+    }
+    rc = mr_round_book_assign(book, assignment, err);
+    if (rc < 0) {
+        goto out;
+    }
+    *ret = book;
+    book = NULL;
+out:
+    mr_round_book_free(book);
+    return rc;
+}
+
+void mr_round_book_free(mr_round_book *book)
+{
+    if (book != NULL) {
+        mr_free(book->consumers);
+        mr_free(book->spans);
+        mr_free(book->kept);
+        mr_free(book);
+    }
+}
+
+/* ---------------------------------------------------------------- production */
+
+static uint64_t kept_at(const mr_round_book *book, uint32_t i)
+{
+    return book->kept[(book->ordinal + i) % book->keep];
+}
+
+struct mr_round mr_round_book_kept(const mr_round_book *book)
+{
+    return (struct mr_round){book->nkept > 0 ? kept_at(book, 0) : book->next, book->ordinal};
+}
+
+static uint64_t least_returned(const mr_round_book *book)
+{
+    uint64_t least = MR_ROUND_NEVER;
+
+    for (uint32_t i = 0; i < book->n; i++) {
+        least = book->consumers[i].returned < least ? book->consumers[i].returned : least;
+    }
+    return least;
+}
+
+/* What was told has moved something: more is complete, more may be dropped. */
+static void settle(mr_round_book *book)
+{
+    uint64_t complete = MR_ROUND_NEVER;
+    uint64_t returned = least_returned(book);
+
+    for (uint32_t i = 0; i < book->n; i++) {
+        complete = book->consumers[i].received < complete ? book->consumers[i].received : complete;
+    }
+    complete = complete < book->next ? complete : book->next; /* nothing beyond what is fixed */
+    book->complete = max_u64(book->complete, complete);
+    while (book->nkept > 0 && kept_at(book, 0) < returned) {
+        book->nkept--;
+        book->ordinal++;
+    }
+}
+
+bool mr_round_book_may_fix(const mr_round_book *book, struct mr_round *ret)
+{
+    uint64_t round = round_from(book, book->next);
+
+    if (book->ended || book->nkept == book->keep || round >= book->horizon) {
+        return false;
+    }
+    *ret = (struct mr_round){round, book->ordinal + book->nkept};
+    return true;
+}
+
+bool mr_round_book_wanted(const mr_round_book *book, struct mr_round *ret)
+{
+    struct mr_round round;
+    uint64_t limit = 0;
+
+    for (uint32_t i = 0; i < book->n; i++) {
+        limit = max_u64(limit, book->consumers[i].limit);
+    }
+    if (!mr_round_book_may_fix(book, &round) || round.round >= limit) {
+        return false;
+    }
+    *ret = round;
+    return true;
+}
+
+void mr_round_book_fix(mr_round_book *book)
+{
+    struct mr_round round;
+    bool may = mr_round_book_may_fix(book, &round);
+
+    MR_ASSERT(may);
+    book->kept[round.ordinal % book->keep] = round.round;
+    book->nkept++;
+    book->next = round.round + 1;
+    settle(book);
+}
+
+void mr_round_book_end(mr_round_book *book)
+{
+    book->ended = true;
+    settle_end(book);
+}
+
+bool mr_round_book_over(const mr_round_book *book, uint64_t *end_round)
+{
+    if (book->end_round == MR_ROUND_NEVER || least_returned(book) <= book->end_round) {
+        return false;
+    }
+    *end_round = book->end_round;
+    return true;
+}
+
+/* ---------------------------------------------------------------- consumers */
+
+int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream, mr_error *err)
+{
+    struct consumer *consumer;
+
+    MR_ASSERT(stream != 0);
+    if (open->consumer_index >= book->n || open->session == 0) {
+        return mr_error_set(err, MR_EINVAL, "consumer %u, session %" PRIu64 "; there are %u consumers",
+                            open->consumer_index, open->session, book->n);
+    }
+    consumer = &book->consumers[open->consumer_index];
+    if (open->session < consumer->session) {
+        return mr_error_set(err, MR_EPRECOND,
+                            "another process has taken the place of consumer %u: this is session %" PRIu64
+                            ", that one %" PRIu64,
+                            open->consumer_index, open->session, consumer->session);
+    }
+    if (open->session > consumer->session) {
+        begin_session(book, consumer, open->session);
+    }
+    if (stream < consumer->stream) {
+        return mr_error_set(err, MR_EPRECOND, "consumer %u has a newer stream", open->consumer_index);
+    }
+    consumer->stream = stream;
+    consumer->limit = 0;
+    consumer->told_complete = 0;
+    consumer->told_opened = false;
+    consumer->told_end = false;
+    /* What it has: the streams before may have lost messages either way. What is before its first round is of no
+     * concern to it. */
+    consumer->received = max_u64(consumer->received, max_u64(open->received_below, open->from_round));
+    consumer->returned = max_u64(consumer->returned, max_u64(open->returned_below, open->from_round));
+    consumer->sent = max_u64(open->received_below, open->from_round);
+    settle(book);
+    return MR_OK;
+}
+
+bool mr_round_book_is_current(const mr_round_book *book, uint32_t consumer, uint64_t stream)
+{
+    return consumer < book->n && book->consumers[consumer].stream == stream;
+}
+
+void mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
+                        uint64_t received_below, uint64_t returned_below)
+{
+    struct consumer *c;
+
+    if (!mr_round_book_is_current(book, consumer, stream)) {
+        return;
+    }
+    c = &book->consumers[consumer];
+    c->limit = limit_round;
+    c->received = max_u64(c->received, received_below);
+    c->returned = max_u64(c->returned, returned_below);
+    c->sent = max_u64(c->sent, received_below);
+    settle(book);
+}
+
+bool mr_round_book_next(const mr_round_book *book, uint32_t consumer, struct mr_round *ret)
+{
+    const struct consumer *c = &book->consumers[consumer];
+
+    for (uint32_t i = 0; c->stream != 0 && i < book->nkept; i++) {
+        uint64_t round = kept_at(book, i);
+
+        if (round >= c->limit) {
+            break;
+        }
+        if (round >= c->sent) {
+            *ret = (struct mr_round){round, book->ordinal + i};
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_round_book_sent(mr_round_book *book, uint32_t consumer, uint64_t round)
+{
+    book->consumers[consumer].sent = round + 1;
+}
+
+bool mr_round_book_has_news(const mr_round_book *book, uint32_t consumer)
+{
+    const struct consumer *c = &book->consumers[consumer];
+
+    return c->stream != 0 && (!c->told_opened || c->told_complete < book->complete ||
+                              (book->end_round != MR_ROUND_NEVER && !c->told_end));
+}
+
+void mr_round_book_header(mr_round_book *book, uint32_t consumer, Millrace__RoundHeader *ret)
+{
+    struct consumer *c = &book->consumers[consumer];
+
+    ret->complete_below = book->complete;
+    ret->ended = book->end_round != MR_ROUND_NEVER;
+    ret->end_round = ret->ended ? book->end_round : 0;
+    ret->opened = !c->told_opened;
+    if (ret->opened) {
+        ret->complete_before = c->complete_before;
+        ret->kept_from = mr_round_book_kept(book).round;
+    }
+    c->told_complete = book->complete;
+    c->told_end = ret->ended;
+    c->told_opened = true;
+}
+
+/* ---------------------------------------------------------------- for people */
+
+/* The first round that is kept and not complete, though somebody has received it; MR_ROUND_NEVER. */
+static uint64_t waiting_round(const mr_round_book *book)
+{
+    for (uint32_t i = 0; i < book->nkept; i++) {
+        uint64_t round = kept_at(book, i);
+
+        for (uint32_t k = 0; round >= book->complete && k < book->n; k++) {
+            if (book->consumers[k].received > round) {
+                return round;
+            }
+        }
+    }
+    return MR_ROUND_NEVER;
+}
+
+void mr_round_book_progress(mr_round_book *book, int64_t now_ms, Millrace__RoundProgress *ret)
+{
+    uint64_t round = waiting_round(book);
+
+    ret->complete_below = book->complete;
+    ret->returned_below = least_returned(book);
+    if (round != book->waiting_round) {
+        book->waiting_round = round;
+        book->waiting_since = now_ms;
+    }
+    if (round == MR_ROUND_NEVER) {
+        return;
+    }
+    ret->missing = mr_reallocarray(NULL, book->n, sizeof *ret->missing);
+    if (ret->missing == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < book->n; i++) {
+        if (book->consumers[i].received <= round) {
+            ret->missing[ret->n_missing++] = i;
+        }
+    }
+    ret->waiting_round = round;
+    ret->waiting_ms = now_ms > book->waiting_since ? (uint64_t)(now_ms - book->waiting_since) : 0;
+}
