@@ -17,20 +17,27 @@ struct prefix {
     uint32_t header_bytes;
 };
 
+/* A block that was encoded for this frame, or one that was before. */
+struct piece {
+    struct mr_encoded encoded;
+    mr_packed *packed; /* or NULL */
+};
+
 struct mr_frame {
     _Atomic uint32_t refs;
     size_t bytes;
     size_t niov;
     struct iovec *iov;
-    size_t nencoded;
+    size_t npieces;
     unsigned char *head;
-    struct mr_encoded encoded[];
+    struct piece pieces[];
 };
 
 static void free_frame(mr_frame *frame)
 {
-    for (size_t i = 0; i < frame->nencoded; i++) {
-        mr_encoded_free(&frame->encoded[i]);
+    for (size_t i = 0; i < frame->npieces; i++) {
+        mr_packed_unref(frame->pieces[i].packed);
+        mr_encoded_free(&frame->pieces[i].encoded);
     }
     mr_free(frame->head);
     mr_free(frame->iov);
@@ -55,12 +62,36 @@ static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_
     return MR_OK;
 }
 
-int mr_frame_build(const Millrace__ReadHeader *header, mr_block *const *blocks, size_t n, uint64_t spec_hash,
+static int add_piece(mr_frame *frame, struct mr_part part, uint64_t spec_hash, bool checksum, mr_error *err)
+{
+    struct piece *piece = &frame->pieces[frame->npieces];
+    int rc = MR_OK;
+
+    if (part.packed != NULL) {
+        piece->packed = mr_packed_ref(part.packed);
+    } else {
+        rc = mr_block_encode(part.block, spec_hash, checksum, &piece->encoded, err);
+    }
+    frame->npieces += rc == MR_OK;
+    return rc;
+}
+
+static const struct iovec *piece_iov(const struct piece *piece, size_t *count)
+{
+    if (piece->packed != NULL) {
+        return mr_packed_iov(piece->packed, count);
+    }
+    *count = piece->encoded.count;
+    return piece->encoded.iov;
+}
+
+int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n, uint64_t spec_hash,
                    bool checksum, mr_frame **ret, mr_error *err)
 {
-    mr_frame *frame = mr_calloc(1, sizeof *frame + n * sizeof frame->encoded[0]);
+    mr_frame *frame = mr_calloc(1, sizeof *frame + n * sizeof frame->pieces[0]);
     size_t slices = 1;
     size_t head = 0;
+    size_t count;
     int rc;
 
     if (frame == NULL) {
@@ -69,10 +100,10 @@ int mr_frame_build(const Millrace__ReadHeader *header, mr_block *const *blocks, 
     atomic_init(&frame->refs, 1);
     rc = build_head(frame, header, &head, err);
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = mr_block_encode(blocks[i], spec_hash, checksum, &frame->encoded[i], err);
+        rc = add_piece(frame, parts[i], spec_hash, checksum, err);
         if (rc == MR_OK) {
-            frame->nencoded++;
-            slices += frame->encoded[i].count;
+            (void)piece_iov(&frame->pieces[i], &count);
+            slices += count;
         }
     }
     if (rc == MR_OK) {
@@ -86,9 +117,12 @@ int mr_frame_build(const Millrace__ReadHeader *header, mr_block *const *blocks, 
     frame->iov[frame->niov++] = (struct iovec){.iov_base = frame->head, .iov_len = head};
     frame->bytes = head;
     for (size_t i = 0; i < n; i++) {
-        memcpy(frame->iov + frame->niov, frame->encoded[i].iov, frame->encoded[i].count * sizeof frame->iov[0]);
-        frame->niov += frame->encoded[i].count;
-        frame->bytes += frame->encoded[i].total;
+        const struct iovec *iov = piece_iov(&frame->pieces[i], &count);
+
+        for (size_t k = 0; k < count; k++) {
+            frame->iov[frame->niov++] = iov[k];
+            frame->bytes += iov[k].iov_len;
+        }
     }
     *ret = frame;
     return MR_OK;

@@ -11,16 +11,17 @@
 #ifndef MR_ELEMENT_FRAME_H
 #define MR_ELEMENT_FRAME_H
 
-#include "element/block.h"
+#include "element/packed.h"
 #include "millrace/service.pb-c.h"
 
 typedef struct mr_frame mr_frame;
 
 /*
- * A message of @header and @blocks (n may be 0); takes a reference to each block. header->elements is written as it is:
- * it must be the sum of the blocks' rows. The caller owns *@ret.
+ * A message of @header and @parts (n may be 0); takes a reference to each of them. What is packed goes as it is,
+ * @spec_hash and @checksum are for the others. header->elements is written as it is: it must be the sum of all rows.
+ * The caller owns *@ret.
  */
-int mr_frame_build(const Millrace__ReadHeader *header, mr_block *const *blocks, size_t n, uint64_t spec_hash,
+int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n, uint64_t spec_hash,
                    bool checksum, mr_frame **ret, mr_error *err);
 mr_frame *mr_frame_ref(mr_frame *frame);
 void mr_frame_unref(void *frame); /* NULL is fine; takes void * to serve as a slice's release function */

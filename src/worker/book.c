@@ -22,7 +22,9 @@
 /* Rows in a row: ready for whoever comes, or sent to a session. */
 struct piece {
     TAILQ_ENTRY(piece) link;
-    mr_block *block;
+    TAILQ_ENTRY(piece) order; /* of all pieces, as they came */
+    struct mr_part data;
+    uint64_t at;    /* of its first row, where it came from */
     uint64_t first; /* index in the session, once sent */
     uint32_t rows;
     size_t bytes;
@@ -37,8 +39,9 @@ struct mr_book_session {
     bool busy;
     bool end_told;
     bool answer_owed; /* the limit was lowered: say where we stand */
-    uint64_t next;    /* index of the next new element */
-    uint64_t cursor;  /* index of the next element to put on the wire; below `next` while resending */
+    uint64_t told_skipped;
+    uint64_t next;   /* index of the next new element */
+    uint64_t cursor; /* index of the next element to put on the wire; below `next` while resending */
     uint64_t received;
     uint64_t returned;
     uint64_t limit_elements;
@@ -51,6 +54,9 @@ struct mr_book_session {
 struct mr_book {
     struct mr_book_limits limits;
     struct pieces ready;
+    TAILQ_HEAD(ordered, piece) all; /* ready or kept, by `at` */
+    uint64_t end;                   /* `at` of the next row that comes */
+    uint64_t skipped;
     uint64_t ready_rows;
     size_t ready_bytes;
     bool finished;
@@ -68,27 +74,27 @@ struct mr_book {
 
 /* ---- pieces ---- */
 
-static struct piece *piece_new(mr_block *block)
+/* Takes @data on success. */
+static struct piece *piece_new(struct mr_part data, uint64_t at)
 {
     struct piece *p = mr_malloc(sizeof *p);
 
     if (p != NULL) {
-        p->block = block;
-        p->first = 0;
-        p->rows = mr_block_rows(block);
-        p->bytes = mr_block_row_bytes(block, 0, p->rows);
+        *p = (struct piece){.data = data, .at = at, .rows = mr_part_count(data), .bytes = mr_part_bytes(data)};
     }
     return p;
 }
 
-static void piece_free(struct piece *p)
+static void piece_free(mr_book *book, struct piece *p)
 {
-    mr_block_unref(p->block);
+    TAILQ_REMOVE(&book->all, p, order);
+    mr_part_unref(p->data);
     mr_free(p);
 }
 
-/* Cut @p after @rows rows: @p keeps them, *@rest (in no list) gets the others. */
-static int piece_cut(struct piece *p, uint32_t rows, struct piece **rest, mr_error *err)
+/* Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is packed is a block
+ * then. */
+static int piece_cut(mr_book *book, struct piece *p, uint32_t rows, struct piece **rest, mr_error *err)
 {
     mr_block *head = NULL;
     mr_block *tail = NULL;
@@ -96,31 +102,35 @@ static int piece_cut(struct piece *p, uint32_t rows, struct piece **rest, mr_err
 
     MR_ASSERT(rows > 0);
     MR_ASSERT(rows < p->rows);
-    rc = mr_block_slice(p->block, 0, rows, &head, err);
+    rc = mr_part_unpack(&p->data, err);
     if (rc == MR_OK) {
-        rc = mr_block_slice(p->block, rows, p->rows - rows, &tail, err);
+        rc = mr_block_slice(p->data.block, 0, rows, &head, err);
     }
-    *rest = rc == MR_OK ? piece_new(tail) : NULL;
+    if (rc == MR_OK) {
+        rc = mr_block_slice(p->data.block, rows, p->rows - rows, &tail, err);
+    }
+    *rest = rc == MR_OK ? piece_new((struct mr_part){.block = tail}, p->at + rows) : NULL;
     if (*rest == NULL) {
         mr_block_unref(head);
         mr_block_unref(tail);
         return rc < 0 ? rc : mr_error_nomem(err);
     }
     (*rest)->first = p->first + rows;
-    mr_block_unref(p->block);
-    p->block = head;
+    TAILQ_INSERT_AFTER(&book->all, p, *rest, order);
+    mr_part_unref(p->data);
+    p->data = (struct mr_part){.block = head};
     p->rows = rows;
-    p->bytes = mr_block_row_bytes(head, 0, rows);
+    p->bytes = mr_part_bytes(p->data);
     return MR_OK;
 }
 
-static void free_pieces(struct pieces *list)
+static void free_pieces(mr_book *book, struct pieces *list)
 {
     struct piece *p;
 
     while ((p = TAILQ_FIRST(list)) != NULL) {
         TAILQ_REMOVE(list, p, link);
-        piece_free(p);
+        piece_free(book, p);
     }
 }
 
@@ -135,6 +145,7 @@ int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *er
     }
     book->limits = *limits;
     TAILQ_INIT(&book->ready);
+    TAILQ_INIT(&book->all);
     TAILQ_INIT(&book->sessions);
     *ret = book;
     return MR_OK;
@@ -158,33 +169,73 @@ void mr_book_free(mr_book *book)
         return;
     }
     while ((s = TAILQ_FIRST(&book->sessions)) != NULL) {
-        free_pieces(&s->sent);
+        free_pieces(book, &s->sent);
         remove_session(book, s);
     }
-    free_pieces(&book->ready);
+    free_pieces(book, &book->ready);
     mr_free(book->message);
     mr_free(book);
 }
 
 /* ---- production ---- */
 
-int mr_book_add(mr_book *book, mr_block *block, mr_error *err)
+int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err)
 {
     MR_ASSERT(!book->finished);
-    if (mr_block_rows(block) == 0) {
-        mr_block_unref(block);
+    MR_ASSERT(at >= book->end);
+    if (mr_part_count(rows) == 0) {
+        mr_part_unref(rows);
         return MR_OK;
     }
-    struct piece *p = piece_new(block);
+    struct piece *p = piece_new(rows, at);
     if (p == NULL) {
-        mr_block_unref(block);
+        mr_part_unref(rows);
         return mr_error_nomem(err);
     }
     TAILQ_INSERT_TAIL(&book->ready, p, link);
+    TAILQ_INSERT_TAIL(&book->all, p, order);
+    book->end = at + p->rows;
     book->ready_rows += p->rows;
     book->ready_bytes += p->bytes;
     book->produced += p->rows;
     return MR_OK;
+}
+
+int mr_book_add(mr_book *book, mr_block *block, mr_error *err)
+{
+    return mr_book_feed(book, (struct mr_part){.block = block}, book->end, err);
+}
+
+uint64_t mr_book_needed(const mr_book *book)
+{
+    const struct piece *p = TAILQ_FIRST(&book->all);
+
+    return p == NULL ? book->end : p->at;
+}
+
+bool mr_book_take_back(mr_book *book, uint64_t *at)
+{
+    uint64_t end = book->end;
+    struct piece *p;
+
+    if (book->nsessions > 0 || book->finished) {
+        return false;
+    }
+    while ((p = TAILQ_LAST(&book->all, ordered)) != NULL && p->at + p->rows == book->end) {
+        TAILQ_REMOVE(&book->ready, p, link);
+        book->end = p->at;
+        book->ready_rows -= p->rows;
+        book->ready_bytes -= p->bytes;
+        book->produced -= p->rows;
+        piece_free(book, p);
+    }
+    *at = book->end;
+    return book->end < end;
+}
+
+void mr_book_set_skipped(mr_book *book, uint64_t skipped)
+{
+    book->skipped = skipped;
 }
 
 void mr_book_finish(mr_book *book, int code, const char *message)
@@ -277,7 +328,7 @@ static int cut_kept(mr_book *book, mr_book_session *s, struct piece *p, uint64_t
 {
     struct piece *rest;
     size_t old = p->bytes;
-    int rc = piece_cut(p, (uint32_t)(at - p->first), &rest, err);
+    int rc = piece_cut(book, p, (uint32_t)(at - p->first), &rest, err);
 
     if (rc < 0) {
         return rc;
@@ -301,7 +352,7 @@ static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err
         }
         if (rc == MR_OK) {
             forget_piece(book, s, p);
-            piece_free(p);
+            piece_free(book, p);
         }
     }
     note_keeping(book, before, s);
@@ -375,7 +426,7 @@ void mr_book_abandon(mr_book *book, mr_book_session *s)
     while ((p = TAILQ_FIRST(&s->sent)) != NULL) {
         book->lost += p->rows;
         forget_piece(book, s, p);
-        piece_free(p);
+        piece_free(book, p);
     }
     note_keeping(book, before, s);
     remove_session(book, s);
@@ -450,6 +501,7 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
     s->busy = false;
     s->end_told = false;
     s->answer_owed = false;
+    s->told_skipped = 0;
     s->limit_elements = 0;
     s->limit_bytes = 0;
     *ret = s;
@@ -502,20 +554,20 @@ static bool may_end(const mr_book *book, const mr_book_session *s)
     return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next && !s->end_told;
 }
 
-static int add_block(struct mr_book_message *m, size_t *cap, mr_block *block, mr_error *err)
+static int add_rows(struct mr_book_message *m, size_t *cap, struct mr_part rows, mr_error *err)
 {
     if (m->n == *cap) {
         size_t more = *cap == 0 ? 8 : 2 * *cap;
-        mr_block **grown = mr_reallocarray(m->blocks, more, sizeof grown[0]);
+        struct mr_part *grown = mr_reallocarray(m->parts, more, sizeof grown[0]);
 
         if (grown == NULL) {
             return mr_error_nomem(err);
         }
-        m->blocks = grown;
+        m->parts = grown;
         *cap = more;
     }
-    m->blocks[m->n++] = mr_block_ref(block);
-    m->elements += mr_block_rows(block);
+    m->parts[m->n++] = mr_part_ref(rows);
+    m->elements += mr_part_count(rows);
     return MR_OK;
 }
 
@@ -533,39 +585,60 @@ static bool same_columns(const mr_block *a, const mr_block *b)
     return true;
 }
 
-static bool is_small(const mr_block *block)
+static bool is_small(struct mr_part rows)
 {
-    return mr_block_row_bytes(block, 0, mr_block_rows(block)) < SMALL_BLOCK_BYTES;
+    return mr_part_bytes(rows) < SMALL_BLOCK_BYTES;
+}
+
+/* How many of m->parts[from..] become one block; they are blocks then. 1: none is joined, or no memory. */
+static size_t small_run(struct mr_book_message *m, size_t from)
+{
+    size_t n = 1;
+
+    while (from + n < m->n && is_small(m->parts[from]) && is_small(m->parts[from + n]) &&
+           mr_part_unpack(&m->parts[from], NULL) == MR_OK && mr_part_unpack(&m->parts[from + n], NULL) == MR_OK &&
+           same_columns(m->parts[from].block, m->parts[from + n].block)) {
+        n++;
+    }
+    return n;
 }
 
 /* Join runs of small blocks. Blocks of unequal shapes stay apart: joined, their columns would become VAR. */
 static int join_small(struct mr_book_message *m, mr_error *err)
 {
+    const mr_block **blocks = mr_reallocarray(NULL, m->n, sizeof blocks[0]);
     size_t to = 0;
+    int rc = blocks == NULL ? mr_error_nomem(err) : MR_OK;
 
-    for (size_t from = 0; from < m->n;) {
-        size_t run = 1;
-        mr_block *joined;
+    for (size_t from = 0; rc == MR_OK && from < m->n;) {
+        size_t run = small_run(m, from);
+        mr_block *joined = NULL;
 
-        while (from + run < m->n && is_small(m->blocks[from]) && is_small(m->blocks[from + run]) &&
-               same_columns(m->blocks[from], m->blocks[from + run])) {
-            run++;
+        for (size_t i = 0; run > 1 && i < run; i++) {
+            blocks[i] = m->parts[from + i].block;
         }
-        int rc = mr_block_concat((const mr_block *const *)m->blocks + from, run, &joined, err);
+        rc = run > 1 ? mr_block_concat(blocks, run, &joined, err) : MR_OK;
         if (rc < 0) {
             /* Put the list in order again, for the one who frees it. */
-            memmove(m->blocks + to, m->blocks + from, (m->n - from) * sizeof m->blocks[0]);
+            memmove(m->parts + to, m->parts + from, (m->n - from) * sizeof m->parts[0]);
             m->n = to + (m->n - from);
-            return rc;
+            break;
+        }
+        if (run == 1) {
+            m->parts[to++] = m->parts[from++];
+            continue;
         }
         for (size_t i = 0; i < run; i++) {
-            mr_block_unref(m->blocks[from + i]);
+            mr_part_unref(m->parts[from + i]);
         }
-        m->blocks[to++] = joined;
+        m->parts[to++] = (struct mr_part){.block = joined};
         from += run;
     }
-    m->n = to;
-    return MR_OK;
+    if (rc == MR_OK) {
+        m->n = to;
+    }
+    mr_free(blocks);
+    return rc;
 }
 
 /* Rows of @p that fit into @bytes, at least one; at most @rows. */
@@ -577,6 +650,35 @@ static uint32_t rows_that_fit(const struct piece *p, uint64_t rows, uint64_t byt
     fit = fit == 0 ? 1 : fit;
     fit = fit < rows ? fit : rows;
     return (uint32_t)(fit < p->rows ? fit : p->rows);
+}
+
+/* What goes into one message, as it fills. */
+struct filling {
+    struct mr_book_message *m;
+    size_t cap;
+    uint64_t share; /* rows that are left of what this session should have of what is ready */
+    uint64_t room;  /* bytes that are left */
+};
+
+/*
+ * Rows of @p that go into the message; 0: it is full without them. What is packed is cut for one reason only: the
+ * session's credits end in it.
+ */
+static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f, const struct piece *p)
+{
+    uint64_t credit = s->limit_elements - s->next;
+    uint64_t credit_bytes = s->limit_bytes - s->bytes;
+
+    if (p->data.packed != NULL) {
+        if (f->m->n > 0 && (p->bytes > f->room || p->rows > f->share)) {
+            return 0;
+        }
+        return p->rows <= credit && p->bytes <= credit_bytes ? p->rows : rows_that_fit(p, credit, credit_bytes);
+    }
+    if (f->m->n > 0 && p->bytes / p->rows > f->room) {
+        return 0;
+    }
+    return rows_that_fit(p, f->share < credit ? f->share : credit, f->room < credit_bytes ? f->room : credit_bytes);
 }
 
 /* Elements [cursor, next) again, as far as one message and the limit go. */
@@ -596,7 +698,7 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
         }
         int rc = p->rows > room ? cut_kept(book, s, p, p->first + room, err) : MR_OK;
         if (rc == MR_OK) {
-            rc = add_block(m, cap, p->block, err);
+            rc = add_rows(m, cap, p->data, err);
         }
         if (rc < 0) {
             return rc;
@@ -610,24 +712,41 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
     return MR_OK;
 }
 
-/* New elements: at most @share rows. */
-static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr_book_message *m, size_t *cap,
-                    mr_error *err)
+/* @p, the first of what is ready, is put into the session. */
+static void move_to_session(mr_book *book, mr_book_session *s, struct piece *p)
 {
-    uint64_t rows = s->limit_elements - s->next < share ? s->limit_elements - s->next : share;
-    uint64_t room =
-        s->limit_bytes - s->bytes < book->limits.message_bytes ? s->limit_bytes - s->bytes : book->limits.message_bytes;
+    bool before = !TAILQ_EMPTY(&s->sent);
+
+    TAILQ_REMOVE(&book->ready, p, link);
+    book->ready_rows -= p->rows;
+    book->ready_bytes -= p->bytes;
+    p->first = s->next;
+    TAILQ_INSERT_TAIL(&s->sent, p, link);
+    note_keeping(book, before, s);
+    s->next += p->rows;
+    s->cursor = s->next;
+    s->bytes += p->bytes;
+    s->sent_bytes += p->bytes;
+    book->sent_bytes += p->bytes;
+}
+
+/* New elements: about @share rows at most. */
+static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr_book_message *m, mr_error *err)
+{
+    struct filling f = {.m = m, .share = share, .room = book->limits.message_bytes};
     struct piece *p;
 
-    while (rows > 0 && room > 0 && (p = TAILQ_FIRST(&book->ready)) != NULL) {
-        if (m->n > 0 && p->bytes / p->rows > room) {
+    while (f.share > 0 && f.room > 0 && s->next < s->limit_elements && s->bytes < s->limit_bytes &&
+           (p = TAILQ_FIRST(&book->ready)) != NULL) {
+        uint32_t n = rows_to_take(s, &f, p);
+
+        if (n == 0) {
             break;
         }
-        uint32_t n = rows_that_fit(p, rows, room);
         if (n < p->rows) {
             struct piece *rest;
             size_t old = p->bytes;
-            int rc = piece_cut(p, n, &rest, err);
+            int rc = piece_cut(book, p, n, &rest, err);
 
             if (rc < 0) {
                 return rc;
@@ -635,25 +754,14 @@ static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr
             TAILQ_INSERT_AFTER(&book->ready, p, rest, link);
             book->ready_bytes = book->ready_bytes - old + p->bytes + rest->bytes;
         }
-        int rc = add_block(m, cap, p->block, err);
+        int rc = add_rows(m, &f.cap, p->data, err);
         if (rc < 0) {
             return rc;
         }
-        TAILQ_REMOVE(&book->ready, p, link);
-        book->ready_rows -= p->rows;
-        book->ready_bytes -= p->bytes;
-        bool before = !TAILQ_EMPTY(&s->sent);
-        p->first = s->next;
-        TAILQ_INSERT_TAIL(&s->sent, p, link);
-        note_keeping(book, before, s);
-        s->next += p->rows;
-        s->cursor = s->next;
-        s->bytes += p->bytes;
-        s->sent_bytes += p->bytes;
-        book->sent_bytes += p->bytes;
-        rows -= p->rows;
+        move_to_session(book, s, p);
         size_t cost = p->bytes + BLOCK_OVERHEAD_BYTES;
-        room -= cost < room ? cost : room;
+        f.room -= cost < f.room ? cost : f.room;
+        f.share -= p->rows < f.share ? p->rows : f.share;
     }
     return MR_OK;
 }
@@ -668,7 +776,8 @@ static mr_book_session *pick(const mr_book *book, uint64_t *waiting)
     TAILQ_FOREACH(s, &book->sessions, link)
     {
         bool rows = may_send_rows(book, s);
-        bool word = s->owner != NULL && !s->busy && (s->answer_owed || may_end(book, s));
+        bool word =
+            s->owner != NULL && !s->busy && (s->answer_owed || s->told_skipped < book->skipped || may_end(book, s));
 
         if (first == NULL && (rows || word)) {
             first = s;
@@ -697,7 +806,7 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
     if (may_send_rows(book, s) && s->cursor < s->next) {
         rc = fill_again(book, s, &m, &cap, err);
     } else if (may_send_rows(book, s)) {
-        rc = fill_new(book, s, (book->ready_rows + waiting - 1) / waiting, &m, &cap, err);
+        rc = fill_new(book, s, (book->ready_rows + waiting - 1) / waiting, &m, err);
     }
     if (rc == MR_OK && m.n > 1) {
         rc = join_small(&m, err);
@@ -715,6 +824,8 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
         m.message = book->message;
         s->end_told = true;
     }
+    m.skipped = book->skipped;
+    s->told_skipped = book->skipped;
     s->answer_owed = false;
     s->busy = true;
     /* To the end of the line. */
@@ -727,10 +838,10 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
 void mr_book_message_free(struct mr_book_message *m)
 {
     for (size_t i = 0; i < m->n; i++) {
-        mr_block_unref(m->blocks[i]);
+        mr_part_unref(m->parts[i]);
     }
-    mr_free(m->blocks);
-    m->blocks = NULL;
+    mr_free(m->parts);
+    m->parts = NULL;
     m->n = 0;
 }
 

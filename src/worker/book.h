@@ -18,7 +18,7 @@
 #ifndef MR_WORKER_BOOK_H
 #define MR_WORKER_BOOK_H
 
-#include "element/block.h"
+#include "element/packed.h"
 
 typedef struct mr_book mr_book;
 typedef struct mr_book_session mr_book_session;
@@ -37,6 +37,20 @@ void mr_book_free(mr_book *book); /* with all sessions; NULL is fine */
 
 /* Takes the block in any case, also when it fails (out of memory). */
 int mr_book_add(mr_book *book, mr_block *block, mr_error *err);
+/*
+ * Rows that come from a place where they are numbered: @at is that of the first, not below the last one's. Packed ones
+ * are sent as they are, and cut only where a session's credits end in them. Takes @rows in any case.
+ */
+int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err);
+/* All rows below were returned (arrived, without `until_returned`), as far as they were fed. */
+uint64_t mr_book_needed(const mr_book *book);
+/*
+ * Nobody is here, so nothing is held for anybody: drop what is ready if it can be fed again from *@at on without
+ * doubling anything. false: nothing was dropped.
+ */
+bool mr_book_take_back(mr_book *book, uint64_t *at);
+/* So many elements were missed so far: all sessions are told, those of the future too. */
+void mr_book_set_skipped(mr_book *book, uint64_t skipped);
 /* The pipeline is over: MR_OK at its end, or negative with a message. Only the first call counts. */
 void mr_book_finish(mr_book *book, int code, const char *message);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is ready. */
@@ -80,8 +94,9 @@ struct mr_book_message {
     uint64_t number; /* of the session */
     uint64_t first;
     uint32_t elements;
-    mr_block **blocks; /* references; freed by mr_book_message_free() */
+    struct mr_part *parts; /* references; freed by mr_book_message_free() */
     size_t n;
+    uint64_t skipped;
     bool end;
     int code;            /* with end: how the pipeline ended */
     const char *message; /* lent: valid as long as the book */

@@ -79,14 +79,14 @@ void mr_conn_accept(void *ctx, mr_rpc_stream *s)
 
 /* ---- sending ---- */
 
-static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header, mr_block *const *blocks, size_t n,
+static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
                       uint64_t spec_hash, mr_error *err)
 {
     struct mr_rpc_slice few[32];
     struct mr_rpc_slice *slices = few;
     mr_frame *frame;
     size_t count;
-    int rc = mr_frame_build(header, blocks, n, spec_hash, false /* checksum: TCP has one */, &frame, err);
+    int rc = mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame, err);
 
     if (rc < 0) {
         return rc;
@@ -145,13 +145,14 @@ void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
     header.session = m->number;
     header.first_element = m->first;
     header.elements = m->elements;
+    header.skipped = m->skipped;
     header.end = m->end;
     header.code = m->code;
     header.task_failed = m->end && m->code < 0;
     if (m->message != NULL) {
         header.message = (char *)(uintptr_t)m->message;
     }
-    int rc = send_frame(c->stream, &header, m->blocks, m->n, t->spec_hash, &err);
+    int rc = send_frame(c->stream, &header, m->parts, m->n, t->spec_hash, &err);
     mr_free(cluster);
     if (rc < 0 && rc != MR_ECANCELED) {
         /* The session keeps the elements; the client comes back for them. */

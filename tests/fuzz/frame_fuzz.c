@@ -14,7 +14,13 @@ static void use(struct mr_frame_content *content)
     unsigned char *to;
     size_t n;
 
-    if (mr_frame_build(content->header, content->blocks, content->n, 0, false, &frame, NULL) < 0) {
+    struct mr_part *rows = calloc(content->n + 1, sizeof rows[0]);
+    for (size_t i = 0; rows != NULL && i < content->n; i++) {
+        rows[i].block = content->blocks[i];
+    }
+    int rc = rows == NULL ? MR_EEXHAUSTED : mr_frame_build(content->header, rows, content->n, 0, false, &frame, NULL);
+    free(rows);
+    if (rc < 0) {
         return; /* no memory */
     }
     if (mr_buffer_new(mr_frame_bytes(frame), &buffer, NULL) == MR_OK) {

@@ -218,12 +218,43 @@ static mr_buffer *gather_frame(const mr_frame *frame)
     return buffer;
 }
 
+static void unhold_buffer(void *hold)
+{
+    mr_buffer_unref(hold);
+}
+
+/* @block, which it takes, as bytes in one to three pieces that are aligned to nothing. */
+static struct mr_part pack(struct mr_rng *rng, mr_block *block, uint64_t spec_hash)
+{
+    struct iovec iov[3];
+    mr_buffer *encoded;
+    mr_buffer *moved;
+    mr_packed *packed;
+    size_t n = 0;
+
+    assert_int_equal(mr_block_encode_buffer(block, spec_hash, false, &encoded, NULL), MR_OK);
+    mr_block_unref(block);
+    assert_int_equal(mr_buffer_new(mr_buffer_size(encoded) + 3, &moved, NULL), MR_OK);
+    unsigned char *at = (unsigned char *)mr_buffer_data(moved) + 3;
+    memcpy(at, mr_buffer_data(encoded), mr_buffer_size(encoded));
+    for (size_t left = mr_buffer_size(encoded); left > 0; n++) {
+        size_t size = n == 2 ? left : mr_rng_below(rng, (uint32_t)left + 1);
+
+        iov[n] = (struct iovec){at, size};
+        at += size;
+        left -= size;
+    }
+    mr_buffer_unref(encoded);
+    assert_int_equal(mr_packed_new(iov, n, moved, unhold_buffer, &packed, NULL), MR_OK);
+    return (struct mr_part){.packed = packed};
+}
+
 static void messages_round_trip(void **state)
 {
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         struct mr_rng rng;
         struct table tables[4];
-        mr_block *blocks[4];
+        struct mr_part rows[4];
         size_t n;
         Millrace__ReadHeader header = MILLRACE__READ_HEADER__INIT;
         mr_frame *frame;
@@ -235,10 +266,12 @@ static void messages_round_trip(void **state)
         header.task_id = (char *)(uintptr_t) "task-1";
         header.first_element = seed;
         for (size_t i = 0; i < n; i++) {
-            blocks[i] = random_block(&rng, &tables[i]);
-            header.elements += mr_block_rows(blocks[i]);
+            mr_block *block = random_block(&rng, &tables[i]);
+
+            header.elements += mr_block_rows(block);
+            rows[i] = mr_rng_below(&rng, 2) == 0 ? (struct mr_part){.block = block} : pack(&rng, block, 9);
         }
-        assert_int_equal(mr_frame_build(&header, blocks, n, 9, false, &frame, &err), MR_OK);
+        assert_int_equal(mr_frame_build(&header, rows, n, 9, false, &frame, &err), MR_OK);
         mr_buffer *buffer = gather_frame(frame);
         mr_frame_unref(frame);
         if (mr_frame_parse(buffer, 9, &got, &err) != MR_OK) {
@@ -251,10 +284,76 @@ static void messages_round_trip(void **state)
         for (size_t i = 0; i < n; i++) {
             assert_block_is(got.blocks[i], &tables[i]);
             table_free(&tables[i]);
-            mr_block_unref(blocks[i]);
+            mr_part_unref(rows[i]);
         }
         mr_frame_content_free(&got);
     }
+}
+
+/* A packed block says as much of its rows as the block does, and gives it back. */
+static void packed_blocks_round_trip(void **state)
+{
+    for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
+        struct mr_rng rng;
+        struct table t;
+        mr_error err;
+
+        mr_rng_seed(&rng, seed);
+        mr_block *block = random_block(&rng, &t);
+        size_t bytes = mr_block_row_bytes(block, 0, mr_block_rows(block));
+        struct mr_part rows = pack(&rng, block, 9);
+        assert_int_equal(mr_part_count(rows), t.rows);
+        assert_int_equal(mr_part_bytes(rows), bytes);
+        if (mr_part_unpack(&rows, &err) != MR_OK) {
+            fail_msg("seed %llu: %s", (unsigned long long)seed, err.message);
+        }
+        assert_null(rows.packed);
+        assert_block_is(rows.block, &t);
+        mr_part_unref(rows);
+        table_free(&t);
+    }
+}
+
+static void nothing_unhold(void *hold)
+{
+}
+
+/* Bytes that are not a block are refused, or become one; none is read that is not there. */
+static void damaged_packed_blocks_are_refused(void **state)
+{
+    struct mr_rng rng;
+    struct table t;
+    mr_buffer *buffer;
+
+    mr_rng_seed(&rng, 5);
+    mr_block *block = random_block(&rng, &t);
+    assert_int_equal(mr_block_encode_buffer(block, 9, false, &buffer, NULL), MR_OK);
+    for (int i = 0; i < 3000; i++) {
+        size_t size = mr_buffer_size(buffer);
+
+        size = mr_rng_below(&rng, 4) == 0 ? mr_rng_below(&rng, (uint32_t)size / 64 + 1) * 64 : size;
+        mr_buffer *bad = exact_buffer(mr_buffer_data(buffer), size);
+        struct iovec iov = {mr_buffer_data(bad), size};
+        mr_packed *packed;
+        mr_block *again;
+
+        if (size > 0) {
+            /* Mostly where the sizes are. */
+            uint32_t near = i % 2 == 0 && size > 256 ? 256 : (uint32_t)size;
+
+            ((unsigned char *)iov.iov_base)[mr_rng_below(&rng, near)] ^= (unsigned char)(1 + (i & 127));
+        }
+        if (mr_packed_new(&iov, 1, NULL, nothing_unhold, &packed, NULL) == MR_OK) {
+            if (mr_packed_unpack(packed, &again, NULL) == MR_OK) {
+                mr_block_unref(again);
+            }
+            mr_packed_unref(packed);
+        }
+        mr_buffer_unref(bad);
+    }
+    mr_buffer_unref(buffer);
+    mr_block_unref(block);
+    table_free(&t);
 }
 
 static void damaged_messages_are_refused(void **state)
@@ -269,7 +368,7 @@ static void damaged_messages_are_refused(void **state)
     mr_rng_seed(&rng, 3);
     mr_block *block = random_block(&rng, &t);
     header.elements = mr_block_rows(block) + 1; /* One more than there are. */
-    assert_int_equal(mr_frame_build(&header, &block, 1, 0, false, &frame, NULL), MR_OK);
+    assert_int_equal(mr_frame_build(&header, &(struct mr_part){.block = block}, 1, 0, false, &frame, NULL), MR_OK);
     mr_buffer *buffer = gather_frame(frame);
     assert_int_equal(mr_frame_parse(buffer, 0, &got, &err), MR_EDATALOSS);
     assert_non_null(strstr(err.message, "elements"));
@@ -303,6 +402,8 @@ int main(void)
         cmocka_unit_test(flipped_bits_do_no_harm),
         cmocka_unit_test(a_checksum_finds_any_flipped_bit),
         cmocka_unit_test(messages_round_trip),
+        cmocka_unit_test(packed_blocks_round_trip),
+        cmocka_unit_test(damaged_packed_blocks_are_refused),
         cmocka_unit_test(damaged_messages_are_refused),
     };
 

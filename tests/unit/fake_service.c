@@ -355,7 +355,8 @@ static void send_header(struct fake_worker *w, Millrace__ReadHeader *h, mr_block
     h->task_id = (char *)(uintptr_t)w->task;
     h->session = w->number;
     h->skipped = w->skipped;
-    assert_int_equal(mr_frame_build(h, &block, block != NULL ? 1 : 0, 0, true, &frame, NULL), MR_OK);
+    assert_int_equal(mr_frame_build(h, &(struct mr_part){.block = block}, block != NULL ? 1 : 0, 0, true, &frame, NULL),
+                     MR_OK);
     const struct iovec *iov = mr_frame_iov(frame, &n);
     assert_true(n <= 16);
     for (size_t i = 0; i < n; i++) {

@@ -78,9 +78,9 @@ static void expect(mr_book *book, const mr_book_session *s, uint64_t index, int6
     assert_int_equal(m.first, index);
     assert_int_equal(m.elements, count);
     for (size_t i = 0; i < m.n; i++) {
-        const int64_t *data = mr_block_column(m.blocks[i], 0)->data;
+        const int64_t *data = mr_block_column(m.parts[i].block, 0)->data;
 
-        for (uint32_t r = 0; r < mr_block_rows(m.blocks[i]); r++) {
+        for (uint32_t r = 0; r < mr_block_rows(m.parts[i].block); r++) {
             assert_int_equal(data[r], value++);
         }
     }
@@ -514,9 +514,9 @@ static void arrive(struct walk *w, struct client *c)
 
     assert_int_equal(index, c->next_index);
     for (size_t i = 0; i < m->n; i++) {
-        const int64_t *data = mr_block_column(m->blocks[i], 0)->data;
+        const int64_t *data = mr_block_column(m->parts[i].block, 0)->data;
 
-        for (uint32_t r = 0; r < mr_block_rows(m->blocks[i]); r++) {
+        for (uint32_t r = 0; r < mr_block_rows(m->parts[i].block); r++) {
             assert_int_equal(w->seen[data[r]], 0); /* never twice */
             w->seen[data[r]] = 1;
             index++;
@@ -709,10 +709,10 @@ static void taker_loses_flight(struct taker *t)
 static void note_values(const struct mr_book_message *m, int64_t *to)
 {
     for (size_t i = 0; i < m->n; i++) {
-        const int64_t *data = mr_block_column(m->blocks[i], 0)->data;
+        const int64_t *data = mr_block_column(m->parts[i].block, 0)->data;
 
-        memcpy(to, data, mr_block_rows(m->blocks[i]) * sizeof *to);
-        to += mr_block_rows(m->blocks[i]);
+        memcpy(to, data, mr_block_rows(m->parts[i].block) * sizeof *to);
+        to += mr_block_rows(m->parts[i].block);
     }
 }
 
@@ -907,7 +907,7 @@ static void no_memory_leaves_the_book_whole(void **state)
     mr_book_sent(a);
     while (mr_book_next(book, &m, NULL) == MR_OK) {
         assert_int_equal(m.first, got);
-        assert_int_equal(*(const int64_t *)mr_block_column(m.blocks[0], 0)->data, (int64_t)got);
+        assert_int_equal(*(const int64_t *)mr_block_column(m.parts[0].block, 0)->data, (int64_t)got);
         got += m.elements;
         mr_book_message_free(&m);
         mr_book_sent(a);
