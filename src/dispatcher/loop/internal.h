@@ -30,6 +30,8 @@ struct mr_held {
     uint32_t parts;
 };
 
+#define MR_LOOP_PREFIXES_MAX 32
+
 struct mr_loop {
     struct mr_loop_options opts;
     char *cluster;
@@ -41,6 +43,7 @@ struct mr_loop {
     mr_member *member;
     mr_peer *peer;
     mr_side *side;
+    struct mr_member_prefix prefixes[MR_LOOP_PREFIXES_MAX];
 
     /* the term */
     mr_core *core; /* NULL while not leading */
@@ -112,7 +115,7 @@ void mr_loop_waiting(struct mr_loop *l); /* those that a new leader, or time, ha
 
 /* term.c: what the member tells */
 extern const struct mr_member_ops mr_loop_member_ops;
-extern const struct mr_member_prefix mr_loop_prefixes[];
-extern const size_t mr_loop_prefixes_count;
+/* What the member loads: what the core wants, and the names of the blobs. Returns how many. */
+size_t mr_loop_prefixes(struct mr_member_prefix out[MR_LOOP_PREFIXES_MAX]);
 
 #endif

@@ -241,8 +241,8 @@ static int make_parts(struct mr_loop *l, mr_error *err)
                                   .ttl_ms = l->opts.lease_ttl_ms,
                                   .started_ms = (uint64_t)mr_wall_ms(),
                                   .seed = mr_random_u64(),
-                                  .prefixes = mr_loop_prefixes,
-                                  .nprefixes = mr_loop_prefixes_count,
+                                  .prefixes = l->prefixes,
+                                  .nprefixes = mr_loop_prefixes(l->prefixes),
                                   .ops = &mr_loop_member_ops,
                                   .ctx = l,
                                   .post = post_member_event};

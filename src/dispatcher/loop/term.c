@@ -11,21 +11,24 @@
 #include <string.h>
 
 #define HEARTBEAT_SLACK_MS 5000
+#define DATASETS_PAGE 200 /* a record may have 100 KiB of element spec */
 #define STORE_WARN_PERCENT 70
 #define STORE_WARN_EVERY_MS 600000
 #define RESIGN_MS (10 * 60 * 1000)
 #define NEVER_MS (INT64_C(100) * 365 * 86400 * 1000)
 
-/* In the order of mr_core_prefixes(), which load() checks; definitions are read when they are asked for. A record of a
- * dataset may have 100 KiB of element spec. */
-const struct mr_member_prefix mr_loop_prefixes[] = {
-    {.key = "schema"},      {.key = "datasets/", .page = 200},
-    {.key = "jobs/"},       {.key = "workers/"},
-    {.key = "iterations/"}, {.key = "tasks/"},
-    {.key = "cursors/"},    {.key = "grants/"},
-    {.key = "clients/"},    {.key = "blobs/", .keys_only = true},
-};
-const size_t mr_loop_prefixes_count = sizeof mr_loop_prefixes / sizeof mr_loop_prefixes[0];
+/* Definitions are read when they are asked for: only the names of their parts are loaded. */
+size_t mr_loop_prefixes(struct mr_member_prefix out[MR_LOOP_PREFIXES_MAX])
+{
+    size_t n = 0;
+
+    for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
+        MR_ASSERT(n + 1 < MR_LOOP_PREFIXES_MAX);
+        out[n++] = (struct mr_member_prefix){.key = *p, .page = strcmp(*p, "datasets/") == 0 ? DATASETS_PAGE : 0};
+    }
+    out[n++] = (struct mr_member_prefix){.key = "blobs/", .keys_only = true};
+    return n;
+}
 
 static void on_leader(void *ctx, const struct mr_leader_view *leader)
 {
@@ -137,28 +140,11 @@ static int write_schema(struct mr_loop *l, mr_error *err)
     return rc;
 }
 
-/* A prefix that the core wants and this file forgot would be state that is lost at every takeover. */
-static bool prefixes_complete(void)
-{
-    for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
-        bool found = false;
-
-        for (size_t i = 0; i < mr_loop_prefixes_count; i++) {
-            found = found || strcmp(mr_loop_prefixes[i].key, *p) == 0;
-        }
-        if (!found) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static int on_load_end(void *ctx, mr_error *err)
 {
     struct mr_loop *l = ctx;
     int rc;
 
-    MR_ASSERT(prefixes_complete());
     if (l->core == NULL) {
         return mr_error_nomem(err);
     }
