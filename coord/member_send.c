@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define RENEWALS_PER_TTL 5 /* attempts that may fail one after the other, about */
+
 /* ---- requests ---- */
 
 struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind, uint64_t serial)
@@ -113,6 +115,15 @@ static void start_watch(mr_member *m, int64_t revision)
 
 /* ---- what the election wants ---- */
 
+/* A member of etcd that is frozen, or has no leader, says nothing. Others must have their turn before the lease ends.
+ */
+static int64_t renew_timeout_ms(const mr_member *m)
+{
+    int64_t ms = m->election.ttl_ms / RENEWALS_PER_TTL;
+
+    return ms < MR_MEMBER_REQUEST_MS ? ms : MR_MEMBER_REQUEST_MS;
+}
+
 static void act_one(mr_member *m, const struct mr_election_action *a)
 {
     mr_store *s = m->opts.store;
@@ -125,7 +136,7 @@ static void act_one(mr_member *m, const struct mr_election_action *a)
                          mr_member_request(m, MR_MEMBER_GRANT, a->serial));
         break;
     case MR_ELECTION_RENEW:
-        ops->lease_renew(s, a->lease, MR_MEMBER_REQUEST_MS, mr_member_lease_done,
+        ops->lease_renew(s, a->lease, renew_timeout_ms(m), mr_member_lease_done,
                          mr_member_request(m, MR_MEMBER_RENEW, a->serial));
         break;
     case MR_ELECTION_REVOKE:

@@ -61,6 +61,7 @@ struct node {
 
 struct sim {
     mr_fake *fake;
+    int64_t ttl_ms;
     struct mr_rng rng;
     struct node nodes[NODES];
     uint64_t owners[NUMBERS_MAX]; /* the checker's: who believes in this number; 0: nobody */
@@ -255,7 +256,7 @@ static void start_node(struct sim *s, int id)
                                   .instance = instance,
                                   .address = address,
                                   .version = "1",
-                                  .ttl_ms = TTL_MS,
+                                  .ttl_ms = s->ttl_ms,
                                   .seed = mr_rng_next(&s->rng),
                                   .prefixes = prefixes,
                                   .nprefixes = 2,
@@ -441,7 +442,7 @@ static int await_leader(struct sim *s)
 }
 
 /* Who has a live stream to the leader learns of its loss; here, that the stream is there. */
-static struct sim *sim_new(uint64_t seed)
+static struct sim *sim_with_ttl(uint64_t seed, int64_t ttl_ms)
 {
     struct sim *s = mr_calloc(1, sizeof *s);
 
@@ -449,10 +450,16 @@ static struct sim *sim_new(uint64_t seed)
     assert_int_equal(mr_fake_new(seed, &s->fake, NULL), MR_OK);
     mr_rng_seed(&s->rng, seed);
     s->work = true;
+    s->ttl_ms = ttl_ms;
     for (int i = 0; i < NODES; i++) {
         start_node(s, i);
     }
     return s;
+}
+
+static struct sim *sim_new(uint64_t seed)
+{
+    return sim_with_ttl(seed, TTL_MS);
 }
 
 /* What was believed in is in the store, with its owner. */
@@ -745,6 +752,31 @@ static void an_idle_leader_keeps_its_right_to_answer(void **state)
     run_ms(s, 20000);
     (void)await_leader(s);
     sim_free(s);
+}
+
+/* A member of the store that says nothing costs one request; the lease, however short, must outlast several. */
+static void an_outage_shorter_than_the_lease_costs_nobody_the_lead(void **state)
+{
+    static const int64_t ttls_ms[] = {2000, 3000, TTL_MS, 60000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ttls_ms / sizeof ttls_ms[0]; i++) {
+        struct sim *s = sim_with_ttl(31 + i, ttls_ms[i]);
+        mr_store *store;
+
+        run_ms(s, 10000);
+        store = s->nodes[await_leader(s)].store;
+        for (int64_t phase = 0; phase < 20; phase++) {
+            run_ms(s, ttls_ms[i] + phase * ttls_ms[i] / 160);
+            mr_fake_cut(store, true);
+            run_ms(s, ttls_ms[i] * 6 / 10);
+            mr_fake_cut(store, false);
+        }
+        run_ms(s, 2 * ttls_ms[i]);
+        assert_int_equal(s->lost, 0);
+        check_store(s);
+        sim_free(s);
+    }
 }
 
 static void a_refused_batch_makes_the_leader_load_again(void **state)
@@ -1060,6 +1092,7 @@ int main(void)
         cmocka_unit_test(wrong_force_is_damped),
         cmocka_unit_test(a_leader_that_stops_hands_over_at_once),
         cmocka_unit_test(an_idle_leader_keeps_its_right_to_answer),
+        cmocka_unit_test(an_outage_shorter_than_the_lease_costs_nobody_the_lead),
         cmocka_unit_test(a_refused_batch_makes_the_leader_load_again),
         cmocka_unit_test(an_answer_that_was_lost_is_found_again),
         cmocka_unit_test(a_leader_key_of_an_earlier_attempt_is_cleared),
