@@ -212,7 +212,7 @@ static void say_task(const struct state_key *key, const void *record, struct mr_
     } else if (r->code != 0) {
         mr_buf_printf(out, "failed, %s: %s", mr_code_name(r->code), r->message);
     } else {
-        mr_buf_puts(out, r->ended ? "ended" : "open");
+        mr_buf_puts(out, r->drained ? "ended: its worker drained" : r->ended ? "ended" : "open");
     }
 }
 
@@ -241,6 +241,10 @@ static void say_cursor(const struct state_key *key, const void *record, struct m
         mr_buf_puts(out, ", came back: ");
         put_owed(out, r->pool, r->n_pool);
     }
+    if (r->n_given_back != 0) {
+        mr_buf_puts(out, ", given back: ");
+        put_owed(out, r->given_back, r->n_given_back);
+    }
     if (r->repeated_splits != 0) {
         mr_buf_printf(out, ", %" PRIu64 " handed out again", r->repeated_splits);
     }
@@ -257,8 +261,8 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
 
         mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "splits " : ", ", first, first + count - (count > 0));
     }
-    mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far", r->end ? "the end" : "", r->repetition,
-                  r->granted);
+    mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far", r->end ? "the end" : "",
+                  r->repetition + (uint64_t)r->ahead, r->granted);
     for (size_t i = 0; i < r->n_open; i++) {
         mr_buf_puts(out, i == 0 ? ", open: " : "; ");
         put_owed(out, r->open[i]->ranges, r->open[i]->n_ranges);
@@ -270,7 +274,7 @@ static void say_worker(const struct state_key *key, const void *record, struct m
     const Millrace__WorkerRecord *r = record;
 
     mr_buf_printf(out, "%s, %s", r->address,
-                  r->lost[0] == '\0' ? "alive"
+                  r->lost[0] == '\0' ? (r->draining[0] == '\0' ? "alive" : "draining")
                   : r->superseded    ? "superseded by a newer process at its address"
                   : r->left          ? "left"
                                      : "lost");
@@ -306,7 +310,7 @@ static const struct state_kind kinds[] = {
     {"tasks/", &millrace__task_record__descriptor, "", false, true, say_task},
     {"cursors/", &millrace__cursor_record__descriptor, "", false, true, say_cursor},
     {"grants/", &millrace__grant_record__descriptor, "", false, true, say_grant},
-    {"workers/", &millrace__worker_record__descriptor, "registered lost", false, false, say_worker},
+    {"workers/", &millrace__worker_record__descriptor, "registered draining lost", false, false, say_worker},
     {"clients/", &millrace__client_record__descriptor, "iteration_id", false, false, say_client},
 };
 

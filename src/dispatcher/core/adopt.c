@@ -152,7 +152,7 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0) {
+        if (mr_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker);
         }
     }
@@ -195,7 +195,7 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     if (it == NULL || it->rec->finished || worker == NULL) {
         return leave_over(core, key, rec);
     }
-    if (!mr_iteration_repeats(it) || rec->ended || rec->recovery > it->rec->recoveries ||
+    if (it->rec->n_providers == 0 || rec->ended || rec->recovery > it->rec->recoveries ||
         (!mr_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
         mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);
@@ -215,12 +215,14 @@ int mr_adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
     if (task == NULL) {
         return leave_over(core, key, rec);
     }
-    if (record->ended == record->lost || record->isolated || task->rec != NULL) {
+    if (record->ended == record->lost || record->isolated || task->rec != NULL ||
+        (record->drained && (record->lost || record->code < 0))) {
         mr_record_free(rec);
         return contradiction(err);
     }
     task->rec = record;
     task->counted = record->lost; /* in the transaction that closed it */
+    task->drained = record->drained;
     mr_task_move(core, task, record->ended ? MR_TASK_ENDED : MR_TASK_LOST);
     return MR_OK;
 }
@@ -270,8 +272,8 @@ int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
         return contradiction(err);
     }
     it->cursors[provider].rec = cursor;
-    if (!is_pool_sound(it, provider)) {
-        return mr_error_set(err, MR_EDATALOSS, "the splits in its pool cannot have been handed out");
+    if (!is_pool_sound(it, provider) || !mr_given_back_is_sound(it, provider)) {
+        return mr_error_set(err, MR_EDATALOSS, "the splits that came back cannot have been handed out");
     }
     return MR_OK;
 }

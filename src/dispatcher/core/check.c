@@ -24,6 +24,7 @@ static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
             i);
     REQUIRE(cursor->n_pool == 0 || mr_iteration_repeats(it), "iteration %s: splits came back, at most once",
             it->rec->id);
+    REQUIRE(mr_given_back_is_sound(it, i), "iteration %s: what was given back of %zu is out of order", it->rec->id, i);
     REQUIRE(cursor->n_pool <= MR_OWED_RANGES_MAX && mr_owed_is_sound(mr_pool(it, i), mr_position_end(it, i)),
             "iteration %s: pool %zu is out of order", it->rec->id, i);
     return MR_OK;
@@ -43,9 +44,8 @@ static int check_grants(const struct mr_task *task, mr_error *err)
         }
         REQUIRE(cursor != NULL, "task %s has a grant of provider %zu, which has no cursor", task->id, i);
         REQUIRE(grant->end == (grant->n_ranges == 0), "task %s: a grant is neither splits nor the end", task->id);
-        if (grant->n_ranges > 0 && grant->repetition == cursor->repetition) {
-            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next ||
-                        (mr_iteration_repeats(it) && cursor->repetition > 0),
+        if (grant->n_ranges > 0 && grant->repetition + (uint64_t)grant->ahead == cursor->repetition) {
+            REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next,
                     "task %s holds splits beyond the cursor", task->id);
         }
         REQUIRE(grant->n_open == 0 || !is_void, "task %s has open grants and is %s", task->id,
@@ -58,8 +58,9 @@ static int check_grants(const struct mr_task *task, mr_error *err)
 static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
 {
     const struct mr_task *task;
-    uint32_t open = 0, ended = 0, recoveries = 0;
-    size_t alive = 0;
+    const struct mr_worker *worker;
+    uint32_t open = 0, ended = 0, draining = 0, recoveries = 0;
+    size_t alive = 0, due = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
@@ -71,7 +72,8 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
         }
         (*total)++;
         open += task->state == MR_TASK_OPEN ? 1 : 0;
-        ended += task->state == MR_TASK_ENDED ? 1 : 0;
+        ended += task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
+        draining += task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
         alive += live && !mr_task_is_recovery(task) ? 1 : 0;
         recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
         REQUIRE(!mr_task_is_recovery(task) || task->rec->recovery <= it->rec->recoveries,
@@ -84,8 +86,13 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     REQUIRE(open == it->open_tasks && ended == it->ended_tasks,
             "iteration %s counts %u open and %u ended tasks; there are %u and %u", it->rec->id, it->open_tasks,
             it->ended_tasks, open, ended);
-    REQUIRE(alive == (it->rec->finished ? 0 : core->live_workers), "iteration %s has %zu tasks on %zu live workers",
-            it->rec->id, alive, core->live_workers);
+    REQUIRE(draining == it->draining_tasks, "iteration %s counts %u tasks of workers that drain; there are %u",
+            it->rec->id, it->draining_tasks, draining);
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        due += !it->rec->finished && mr_worker_is_live(worker) && mr_worker_gets_tasks(worker, it) ? 1 : 0;
+    }
+    REQUIRE(alive == due, "iteration %s has %zu tasks on %zu live workers", it->rec->id, alive, due);
     REQUIRE(recoveries <= MR_RECOVERIES_MAX, "iteration %s has %u recovery tasks", it->rec->id, recoveries);
     REQUIRE(!it->rec->finished || TAILQ_EMPTY(&it->tasks), "iteration %s is finished and has tasks", it->rec->id);
     return MR_OK;

@@ -138,6 +138,37 @@ void mr_grants_each(const struct mr_task *task, size_t provider,
     }
 }
 
+bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first, uint64_t count)
+{
+    const Millrace__GrantRecord *rec = task->grants[provider].rec;
+    uint64_t at = first, before;
+
+    do { /* Each round goes on to the end of a range; they may overlap. */
+        before = at;
+        for (size_t i = 0; rec != NULL && i < rec->n_open; i++) {
+            for (size_t j = 0; j < rec->open[i]->n_ranges; j++) {
+                const Millrace__OwedRange *r = rec->open[i]->ranges[j];
+
+                at = r->first <= at && at - r->first < r->count ? r->first + r->count : at;
+            }
+        }
+    } while (at != before && at - first < count);
+    return at - first >= count;
+}
+
+void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first, uint64_t count,
+                   mr_owed_piece_fn *fn, void *ctx)
+{
+    Millrace__GrantRecord *rec = task->grants[provider].rec;
+
+    for (size_t i = rec->n_open; i-- > 0;) {
+        mr_owed_cut(core, owed_by(rec->open[i]), first, count, fn, ctx);
+        if (rec->open[i]->n_ranges == 0) {
+            remove_open(rec, i);
+        }
+    }
+}
+
 bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *rec)
 {
     uint64_t end = mr_position_end(it, provider);

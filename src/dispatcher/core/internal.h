@@ -166,8 +166,9 @@ struct mr_iteration {
     uint64_t follows;              /* the version before this step, */
     Millrace__ClientUpdate *delta; /* and what its clients hear at the end of it; NULL: nobody listens */
     uint32_t open_tasks;
-    uint32_t ended_tasks;
-    bool unwritten; /* the record changed in this step, and is put before the step ends */
+    uint32_t draining_tasks; /* of those: their workers drain */
+    uint32_t ended_tasks;    /* by themselves: the pipeline is over */
+    bool unwritten;          /* the record changed in this step, and is put before the step ends */
     uint32_t live_clients;
     struct mr_alarm alarm;
     int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */
@@ -185,6 +186,7 @@ struct mr_task {
     char id[MR_TASK_ID_SIZE];
     enum mr_task_state state;
     bool counted;                 /* LOST: in the iteration's losses */
+    bool drained;                 /* ENDED: because its worker drained */
     Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
     struct mr_grant *grants;      /* one a provider */
     uint64_t produced, delivered; /* soft, as is the next one */
@@ -198,7 +200,8 @@ struct mr_worker {
     Millrace__WorkerRecord *rec;
     char ref[MR_WORKER_REF_SIZE]; /* "<incarnation>.<life>" */
     struct mr_stamp registered;
-    struct mr_stamp lost; /* {0, 0}: alive */
+    struct mr_stamp lost;     /* {0, 0}: alive */
+    struct mr_stamp draining; /* {0, 0}: not */
     TAILQ_HEAD(, mr_task) tasks;
     uint32_t recoveries; /* open recovery tasks among them */
     uint64_t version;
@@ -344,6 +347,7 @@ struct mr_alarm *mr_alarm_first(const mr_core *core);
 
 #define MR_FEATURE_AT_LEAST_ONCE "at_least_once"
 #define MR_FEATURE_SHARING "sharing"
+#define MR_FEATURE_DRAINING "draining"
 /* MR_EPRECOND: this version must not serve it. */
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
@@ -544,12 +548,44 @@ void mr_grants_void(struct mr_task *task);
 uint64_t mr_grants_splits(const struct mr_task *task, size_t provider);
 void mr_grants_each(const struct mr_task *task, size_t provider,
                     void (*fn)(void *ctx, const Millrace__OwedRange *range), void *ctx);
+/* Are @count splits from position @first on open? */
+bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first, uint64_t count);
+/* They are not any more; @fn hears of the pieces. */
+void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first, uint64_t count,
+                   mr_owed_piece_fn *fn, void *ctx);
 bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *rec);
 
-/* ---------------------------------------------------------------- recovery.c: at least once */
+/* ---------------------------------------------------------------- drain.c: workers that go on purpose */
+
+bool mr_worker_is_draining(const struct mr_worker *worker);
+/* Does @it, open, have a derived task on @worker? */
+bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iteration *it);
+/* It gets no more tasks. At most two changes. */
+void mr_worker_drain(mr_core *core, struct mr_worker *worker);
+/* What workers that drained gave back, of a provider that has a cursor. */
+struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
+uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
+/* Of all providers. */
+uint64_t mr_given_back_unread(const struct mr_iteration *it);
+bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider);
+/* The cursor goes on to another repetition. */
+void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider);
+/* @recovery came to its end without asking for what it was opened for: nor would another one. The cursors are left
+ * unwritten. */
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const struct mr_task *recovery);
+/* May @task give back what the request says? MR_EINVAL: it does not have it; MR_EEXHAUSTED: not now. */
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err);
+/* It does. At most two changes; the cursor is left unwritten, the grant is the caller's to put. */
+void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+
+/* ---------------------------------------------------------------- recovery.c */
 
 /* Is it an at_least_once iteration? */
 bool mr_iteration_repeats(const struct mr_iteration *it);
+/* May it need recovery tasks, or have some? */
+bool mr_iteration_recovers(const struct mr_iteration *it);
+/* May one of its tasks, @but aside (NULL: none), come for more splits of @provider? */
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider, const struct mr_task *but);
 /* The pool of a provider that has a cursor. */
 struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider);
 bool mr_owed_is_suspect(const Millrace__OwedRange *range);
@@ -560,6 +596,7 @@ struct mr_pool_count {
     uint64_t suspects;
     uint64_t suspect_grants; /* so many are needed for them */
 };
+/* Of all providers: what came back, for whatever reason, and waits for somebody to ask. */
 void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret);
 /* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail for it. The cursors
  * are left unwritten. */
@@ -574,6 +611,7 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err);
 struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
 bool mr_worker_is_live(const struct mr_worker *worker);
+void mr_worker_put(mr_core *core, const struct mr_worker *worker);
 /* Its life is over: one put; everything else is derived from it. */
 enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
 void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why);

@@ -6,7 +6,8 @@
  *      │  ╰─(collected)──────────────────────────────►╯
  *      ╰─(OFF, the job's last: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
  *
- * At least once, nothing that came back from lost workers may be waiting either.
+ * Nothing that came back, from lost workers (at least once) or unopened from such as drained, may be waiting either. A
+ * task that ended because its worker drained is no sign that this is all.
  *
  * Finished is durable and never undone: opening a finished repetition is an immediate end, by the record or, when that
  * is gone, by the job's own memory (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished:
@@ -189,7 +190,7 @@ static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_p
     mr_iteration_put(core, it);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_is_live(worker)) {
+        if (mr_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker);
         }
     }
@@ -411,6 +412,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
         return;
     }
     mr_iteration_end_fill(core, it, end);
+    end->lost_splits += it->uses != NULL ? mr_given_back_unread(it->uses->hidden) : 0;
     end->error_code = code;
     mr_core_set(core, &end->error, why);
     it->rec->end = end;
@@ -489,7 +491,10 @@ static bool is_over(const struct mr_iteration *it)
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
 {
-    return mr_iteration_repeats(it) ? MR_SETTLE_CHANGES : it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
+    if (mr_iteration_recovers(it)) {
+        return MR_SETTLE_CHANGES;
+    }
+    return it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)

@@ -101,6 +101,49 @@ void mr_owed_take(struct mr_owed list, size_t i, uint64_t count)
     }
 }
 
+/* The first range that ends beyond @first. */
+static size_t reaching(struct mr_owed list, uint64_t first)
+{
+    size_t i = 0;
+
+    while (i < *list.n && end_of((*list.ranges)[i]) <= first) {
+        i++;
+    }
+    return i;
+}
+
+bool mr_owed_touches(struct mr_owed list, uint64_t first, uint64_t count)
+{
+    size_t i = reaching(list, first);
+
+    return i < *list.n && (*list.ranges)[i]->first < first + count;
+}
+
+void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, mr_owed_piece_fn *fn,
+                 void *ctx)
+{
+    uint64_t end = first + count;
+    size_t i = reaching(list, first);
+
+    while (i < *list.n && (*list.ranges)[i]->first < end) {
+        Millrace__OwedRange *range = (*list.ranges)[i];
+        uint64_t from = range->first > first ? range->first : first;
+        uint64_t to = end_of(range) < end ? end_of(range) : end;
+        uint64_t behind = end_of(range) - to;
+        uint32_t losses = range->losses;
+
+        range->count = from - range->first;
+        if (range->count == 0) {
+            remove_at(list, i);
+        }
+        if (behind > 0) {
+            mr_owed_add(core, list, to, behind, losses); /* a gap lies before it: it stays by itself */
+        }
+        fn(ctx, from, to - from, losses);
+        i = reaching(list, to);
+    }
+}
+
 /* One pass: what lies at most @gap apart becomes one, until there are @max. */
 static void join_within(struct mr_owed list, uint64_t gap, size_t max)
 {

@@ -153,6 +153,8 @@ bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SI
     } else if (!p->rec->endless && lost > 0) {
         snprintf(why, MR_REFUSAL_SIZE, "production %s lost up to %llu splits with its workers", p->rec->id,
                  (unsigned long long)lost);
+    } else if (!p->rec->endless && p->hidden->draining_tasks > 0) { /* which gets no task of those who come now */
+        snprintf(why, MR_REFUSAL_SIZE, "a part of production %s is on a worker that drains", p->rec->id);
     }
     return why[0] != '\0';
 }

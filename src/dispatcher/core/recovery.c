@@ -1,5 +1,6 @@
 /*
- * At least once: what becomes of the splits that a lost worker had not finished.
+ * What becomes of splits that came back: at least once, those that a lost worker had not finished; and whatever the
+ * guarantee, those that a worker that drains gave back unopened (drain.c), which wait beside the pool.
  *
  *   lost task ──(its loss is counted, one transaction an iteration)──► pool of the cursor ──► whoever asks next
  *                                                                         │
@@ -17,6 +18,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+
+bool mr_iteration_recovers(const struct mr_iteration *it)
+{
+    bool recovers = mr_iteration_repeats(it) || it->rec->recoveries > 0;
+
+    for (size_t i = 0; i < it->rec->n_providers && !recovers; i++) {
+        recovers = it->cursors[i].rec != NULL && it->cursors[i].rec->n_given_back > 0;
+    }
+    return recovers;
+}
 
 bool mr_iteration_repeats(const struct mr_iteration *it)
 {
@@ -47,6 +58,7 @@ void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         const Millrace__CursorRecord *cursor = it->cursors[i].rec;
 
+        ret->ordinary += mr_given_back_splits(it, i);
         for (size_t j = 0; cursor != NULL && j < cursor->n_pool; j++) {
             const Millrace__OwedRange *range = cursor->pool[j];
 
@@ -134,16 +146,22 @@ void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t s
 
 /* ---------------------------------------------------------------- recovery tasks */
 
+/* An isolated one that has not asked yet will ask for suspects. */
+static bool is_waiting(const struct mr_task *task)
+{
+    return mr_task_is_recovery(task) && task->rec->isolated && task->grants[0].rec == NULL;
+}
+
 /*
  * Will @task come for more? Not if it was told the end, unless others were seen to go on to the next repetition: all
- * run the same pipeline. What comes to its end all the same is seen then.
+ * run the same pipeline. Not if its worker drains. What comes to its end all the same is seen then.
  */
-static bool may_ask(const struct mr_task *task)
+static bool may_ask(const struct mr_task *task, size_t provider)
 {
-    const Millrace__GrantRecord *grant = task->grants[0].rec;
-    const Millrace__CursorRecord *cursor = task->iteration->cursors[0].rec;
+    const Millrace__GrantRecord *grant = task->grants[provider].rec;
+    const Millrace__CursorRecord *cursor = task->iteration->cursors[provider].rec;
 
-    if (task->state != MR_TASK_OPEN) {
+    if (task->state != MR_TASK_OPEN || is_waiting(task) || mr_worker_is_draining(task->worker)) {
         return false;
     }
     if (grant == NULL || !grant->end) {
@@ -153,8 +171,37 @@ static bool may_ask(const struct mr_task *task)
            (grant->repetition + 1 == cursor->repetition && cursor->next > 0);
 }
 
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider, const struct mr_task *but)
+{
+    const struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task != but && may_ask(task, provider)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nobody will ask for something that waits for whoever asks. */
+static bool is_forsaken(const struct mr_iteration *it)
+{
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        const Millrace__CursorRecord *cursor = it->cursors[i].rec;
+        bool waits = mr_given_back_splits(it, i) > 0;
+
+        for (size_t j = 0; cursor != NULL && j < cursor->n_pool && !waits; j++) {
+            waits = !mr_owed_is_suspect(cursor->pool[j]);
+        }
+        if (waits && !mr_iteration_will_ask(it, i, NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct survey {
-    bool asked;       /* some task may ask for more */
     uint32_t open;    /* recovery tasks */
     uint32_t waiting; /* of those: isolated ones that have not asked yet */
 };
@@ -162,16 +209,14 @@ struct survey {
 static struct survey look_at_tasks(const struct mr_iteration *it)
 {
     const struct mr_task *task;
-    struct survey s = {false, 0, 0};
+    struct survey s = {0, 0};
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         bool recovers = mr_task_is_recovery(task) && task->state == MR_TASK_OPEN;
-        bool waits = recovers && task->rec->isolated && task->grants[0].rec == NULL;
 
-        s.asked = s.asked || (!waits && may_ask(task));
         s.open += recovers ? 1 : 0;
-        s.waiting += waits ? 1 : 0;
+        s.waiting += recovers && is_waiting(task) ? 1 : 0;
     }
     return s;
 }
@@ -183,7 +228,8 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
 static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
     return !mr_task_is_recovery(task) && (task->state == MR_TASK_LOST) == was_closed &&
-           mr_worker_is_live(task->worker) && !mr_iteration_cannot_reach(core, task->iteration, task->worker);
+           mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
+           !mr_iteration_cannot_reach(core, task->iteration, task->worker);
 }
 
 static uint32_t count_of(const mr_core *core, const struct mr_iteration *it, bool was_closed)
@@ -244,20 +290,20 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
     struct survey s;
 
     mr_pool_count(it, &pool);
-    if (pool.ordinary + pool.suspects == 0) {
-        return;
+    if (pool.ordinary + pool.suspects == 0 || it->makes != NULL) {
+        return; /* Nobody would read from a recovery task of a production. */
     }
     s = look_at_tasks(it);
-    if (pool.ordinary > 0 && !s.asked) {
+    if (is_forsaken(it)) {
         uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
         uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);
 
         open_tasks(core, it, n, false /* isolated */);
         s.open += n;
-        s.asked = s.asked || n > 0;
     }
     /* In a first repetition that others still read, a task could not be told its end alone. */
-    if (pool.suspect_grants > s.waiting && (!s.asked || it->cursors[0].rec->repetition > 0)) {
+    if (pool.suspect_grants > s.waiting &&
+        (!mr_iteration_will_ask(it, 0, NULL) || it->cursors[0].rec->repetition > 0)) {
         open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting), true /* isolated */);
     }
 }

@@ -10,7 +10,10 @@
  * What the request reports finished is taken in before its number is looked at: a repeated request may report more than
  * the first one did.
  *
- * At most once: the cursor only moves on. What a lost worker held is not handed out again, it is counted.
+ * What workers that drain gave back unopened (drain.c) goes to whoever asks before the cursor moves on, whatever
+ * repetition is asked for: the same element is made of it.
+ *
+ * At most once: what a lost worker held is not handed out again, it is counted.
  *
  * At least once: what lost workers had not finished is in the pool of the cursor and goes first, to whoever asks,
  * whatever repetition is asked for: the same element is made of it. The end is told as soon as the pool is empty, even
@@ -44,6 +47,18 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Splits that came back and may go to anybody. */
+static uint64_t splits_back(const struct mr_iteration *it, size_t provider)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+    uint64_t n = mr_given_back_splits(it, provider);
+
+    for (size_t i = 0; i < cursor->n_pool; i++) {
+        n += mr_owed_is_suspect(cursor->pool[i]) ? 0 : cursor->pool[i]->count;
+    }
+    return n;
+}
+
 /* Splits of the current repetition that nobody was given. */
 static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 {
@@ -64,7 +79,8 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
  */
 static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want, uint64_t open)
 {
-    uint64_t sharers = 2 * (uint64_t)it->open_tasks;
+    uint64_t asking = it->open_tasks - it->draining_tasks;
+    uint64_t sharers = 2 * max_u64(asking, 1);
     uint64_t fair = left / sharers + (left % sharers != 0 ? 1 : 0);
     uint64_t n = max_u64(want != 0 ? want : MR_GRANT_FIRST_MAX, open / MR_GRANTS_OPEN_MAX);
 
@@ -91,6 +107,7 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
     if (splits > 0 && !__builtin_mul_overflow(repetition - cursor->repetition - 1, (uint64_t)splits, &whole)) {
         dropped += whole;
     }
+    mr_given_back_leave_behind(it, provider);
     cursor->dropped += dropped;
     cursor->repetition = repetition;
     cursor->next = 0;
@@ -100,16 +117,15 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
 /* What a request is to be given: splits, or the end (none). */
 struct decision {
     struct mr_split_range range;
+    int64_t ahead;              /* of the repetition that was asked for */
     struct mr_owed_splits owed; /* the same, by position */
 };
 
 /* From the cursor, whose repetition this is. */
-static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t left, uint64_t want,
-                        struct decision *ret)
+static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
     struct mr_cursor *cursor = &it->cursors[in->provider];
-    uint64_t open = mr_grants_splits(task, in->provider);
 
     cursor->unwritten = true;
     if (splits_left(it, in->provider) == 0) {
@@ -118,30 +134,42 @@ static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *
         return;
     }
     ret->range.first = cursor->rec->next;
-    ret->range.count = min_u64(splits_left(it, in->provider), grant_size(it, left, want, open));
+    ret->range.count = min_u64(splits_left(it, in->provider), most);
     ret->owed.first = mr_position(it, in->provider, cursor->rec->repetition, ret->range.first);
     ret->owed.count = ret->range.count;
     cursor->rec->next += ret->range.count;
 }
 
-/* Range @i of the pool, or its first part. */
-static void decide_returned(struct mr_task *task, uint32_t provider, size_t i, uint64_t most, struct decision *ret)
+/* Range @i of @list, which came back, or its first part. */
+static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *in, struct mr_owed list, size_t i,
+                        uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
-    struct mr_cursor *cursor = &it->cursors[provider];
-    const Millrace__OwedRange *range = cursor->rec->pool[i];
-    int64_t splits = it->rec->providers[provider]->splits;
+    struct mr_cursor *cursor = &it->cursors[in->provider];
+    const Millrace__OwedRange *range = (*list.ranges)[i];
+    int64_t splits = it->rec->providers[in->provider]->splits;
     uint64_t index = splits > 0 ? range->first % (uint64_t)splits : range->first;
+    uint64_t repetition = splits > 0 ? range->first / (uint64_t)splits : cursor->rec->repetition;
     uint64_t n = min_u64(range->count, most);
 
     if (splits > 0) {
         n = min_u64(n, (uint64_t)splits - index); /* the next repetition's splits are another range */
     }
     ret->range = (struct mr_split_range){index, n};
+    ret->ahead = (int64_t)(repetition - in->repetition); /* none of both is above INT64_MAX */
     ret->owed = (struct mr_owed_splits){range->first, n, range->losses};
-    cursor->rec->repeated_splits += n;
     cursor->unwritten = true;
-    mr_owed_take(mr_pool(it, provider), i, n);
+    mr_owed_take(list, i, n);
+}
+
+/* Range @i of the pool: it may have been read before. */
+static void decide_returned(struct mr_task *task, const Millrace__GetSplitsRequest *in, size_t i, uint64_t most,
+                            struct decision *ret)
+{
+    struct mr_iteration *it = task->iteration;
+
+    decide_back(task, in, mr_pool(it, in->provider), i, most, ret);
+    it->cursors[in->provider].rec->repeated_splits += ret->range.count;
 }
 
 /* The first range of the pool that is (or is not) under suspicion; the pool's size if there is none. */
@@ -168,7 +196,7 @@ static bool decide_isolated(mr_core *core, struct mr_task *task, const Millrace_
     size_t i = find_returned(cursor, true /* suspect */);
 
     if (i < cursor->n_pool) {
-        decide_returned(task, in->provider, i, mr_owed_grant_max(cursor->pool[i]), ret);
+        decide_returned(task, in, i, mr_owed_grant_max(cursor->pool[i]), ret);
         return true;
     }
     mr_task_join_in(core, task); /* Somebody's loss was counted as no crash: it is a recovery task like others. */
@@ -179,9 +207,8 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
 {
     struct mr_iteration *it = task->iteration;
     const Millrace__CursorRecord *cursor = it->cursors[in->provider].rec;
-    struct mr_pool_count pool;
     uint64_t want = stretched(core, in->want);
-    uint64_t left;
+    uint64_t left, back, most;
     size_t i;
 
     if (mr_task_is_recovery(task) && task->rec->isolated && decide_isolated(core, task, in, ret)) {
@@ -190,17 +217,17 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
     if (in->repetition > cursor->repetition) {
         jump_to(it, in->provider, in->repetition);
     }
-    mr_pool_count(it, &pool);
     left = in->repetition == cursor->repetition ? splits_left(it, in->provider) : 0;
-    left = left > UINT64_MAX - pool.ordinary ? UINT64_MAX : left + pool.ordinary;
+    back = splits_back(it, in->provider);
+    left = left > UINT64_MAX - back ? UINT64_MAX : left + back;
+    most = grant_size(it, left, want, mr_grants_splits(task, in->provider));
     i = find_returned(cursor, false /* suspect */);
     if (i < cursor->n_pool) {
-        uint64_t most = grant_size(it, left, want, mr_grants_splits(task, in->provider));
-
-        decide_returned(task, in->provider, i, cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most,
-                        ret);
+        decide_returned(task, in, i, cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most, ret);
+    } else if (cursor->n_given_back > 0) {
+        decide_back(task, in, mr_given_back(it, in->provider), 0, most, ret);
     } else if (in->repetition == cursor->repetition) {
-        decide_next(task, in, left, want, ret);
+        decide_next(task, in, most, ret);
     }
 }
 
@@ -267,9 +294,14 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
     }
     Millrace__GrantRecord *grant = task->grants[in->provider].rec;
 
-    decide(core, task, in, &d);
+    if (in->n_given_back > 0) {
+        mr_give_back(core, task, in);
+    } else {
+        decide(core, task, in, &d);
+    }
     grant->seq = in->seq;
     grant->repetition = in->repetition;
+    grant->ahead = d.ahead;
     grant->end = d.range.count == 0;
     grant->granted += d.range.count;
     set_range(core, grant, &d.range);
@@ -302,6 +334,7 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
         return;
     }
     reply->end = grant->end;
+    reply->ahead = grant->ahead;
     set_range(core, &copy, &range);
     reply->ranges = copy.ranges;
     reply->n_ranges = copy.n_ranges;
@@ -356,6 +389,14 @@ static int check_number(const struct mr_task *task, const Millrace__GetSplitsReq
     return MR_OK;
 }
 
+/* It is not the last request again. */
+static bool is_new(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+
+    return grant == NULL || grant->seq != in->seq;
+}
+
 /* Losses that wait to be counted come first: what they put back is handed out before an end is told. */
 static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
 {
@@ -383,12 +424,15 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
     if (rc == MR_OK) {
         rc = check_number(task, in, &err);
     }
+    if (rc == MR_OK && in->n_given_back > 0 && is_new(task, in)) {
+        rc = mr_give_back_check(task, in, &err);
+    }
     if (rc < 0) {
         mr_core_refuse(core, &millrace__get_splits_reply__descriptor, &err);
         return;
     }
     mr_worker_seen(core, task->worker);
-    if (task->grants[in->provider].rec == NULL || task->grants[in->provider].rec->seq != in->seq) {
+    if (is_new(task, in)) {
         hand_out(core, task, in);
         mr_iteration_write(core, task->iteration);
     }

@@ -55,6 +55,7 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_work
     if (worker->cache != NULL) {
         status->cache = mr_status_cache(core, worker->cache);
     }
+    status->draining = !status->lost && mr_worker_is_draining(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
@@ -119,7 +120,7 @@ Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
     }
     set_task_id(core, &status->task_id, task);
     mr_core_set(core, &status->worker_address, task->worker->rec->address);
-    mr_core_set(core, &status->state, failed ? "failed" : mr_task_state_name(task->state));
+    mr_core_set(core, &status->state, failed ? "failed" : task->drained ? "drained" : mr_task_state_name(task->state));
     status->produced = task->produced;
     status->delivered = task->delivered;
     status->splits = mr_task_granted(task);
@@ -161,6 +162,7 @@ Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iter
         status->next = cursor->next;
         status->dropped = cursor->dropped;
         status->repeated_splits = cursor->repeated_splits;
+        status->given_back_splits = mr_given_back_splits(it, i);
         fill_pool(cursor, status);
     }
     return status;

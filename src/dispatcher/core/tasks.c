@@ -2,7 +2,7 @@
  * Tasks are derived: each open iteration has one for each worker that lived while it was open. A record exists for what
  * cannot be derived, that a task ended or was closed. Ids are the same under every leader.
  *
- *     open ──(it says so)──► ended
+ *     open ──(it says so)──► ended (or drained: its worker goes, and that is why)
  *       ╰──(its worker is lost, or no client reaches it)──► lost
  *
  * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are forgotten as soon as
@@ -78,6 +78,7 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     TAILQ_INSERT_TAIL(&it->tasks, task, in_iteration);
     TAILQ_INSERT_TAIL(&worker->tasks, task, in_worker);
     it->open_tasks++;
+    it->draining_tasks += mr_worker_is_draining(worker) ? 1 : 0;
     worker->recoveries += rec != NULL ? 1 : 0;
     core->tasks++;
     mr_core_index(core, &core->tasks_by_id, task->id, task);
@@ -134,7 +135,8 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     MR_ASSERT((states[task->state].successors & 1u << to) != 0);
     task->state = to;
     it->open_tasks--;
-    it->ended_tasks += to == MR_TASK_ENDED ? 1 : 0;
+    it->draining_tasks -= mr_worker_is_draining(task->worker) ? 1 : 0;
+    it->ended_tasks += to == MR_TASK_ENDED && !task->drained ? 1 : 0;
     task->worker->recoveries -= mr_task_is_recovery(task) ? 1 : 0;
     if (to == MR_TASK_ENDED) {
         mr_grants_void(task); /* clients have returned all of it */
@@ -142,7 +144,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     mr_iteration_note_task(core, task);
     mr_worker_note_dropped(core, task);
     mr_iteration_unsettle(core, it);
-    mr_core_trace(core, "task %s: %s", task->id, states[to].name);
+    mr_core_trace(core, "task %s: %s", task->id, task->drained ? "drained" : states[to].name);
 }
 
 static bool give_record(mr_core *core, struct mr_task *task)
@@ -230,7 +232,8 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
         }
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
-    it->ended_tasks -= task->state == MR_TASK_ENDED ? 1 : 0;
+    it->draining_tasks -= task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
+    it->ended_tasks -= task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
     task->worker->recoveries -= task->state == MR_TASK_OPEN && mr_task_is_recovery(task) ? 1 : 0;
     core->tasks--;
     mr_map_remove(&core->tasks_by_id, task->id);
@@ -267,9 +270,14 @@ static void end_recovery(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
 
-    it->unwritten = it->unwritten || !it->rec->pipeline_ended;
-    it->rec->pipeline_ended = true;
+    if (!task->drained) {
+        it->unwritten = it->unwritten || !it->rec->pipeline_ended;
+        it->rec->pipeline_ended = true;
+    }
     mr_task_move(core, task, MR_TASK_ENDED);
+    if (!task->drained) {
+        mr_given_back_drop_unwanted(core, it, task);
+    }
     mr_task_retire(core, task);
 }
 
@@ -286,6 +294,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const char *
         return;
     }
     task->rec->ended = true;
+    task->rec->drained = task->drained;
     task->rec->code = code;
     set_message(core, task->rec, message);
     mr_task_move(core, task, MR_TASK_ENDED);
@@ -322,6 +331,7 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
     if (task != NULL && task->state == MR_TASK_OPEN) {
+        task->drained = in->drained && in->code >= 0;
         end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in->message);
     }
     mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);

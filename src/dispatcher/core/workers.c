@@ -32,7 +32,7 @@ void mr_core_worker_free(struct mr_worker *worker)
     }
 }
 
-static void put_worker(mr_core *core, const struct mr_worker *worker)
+void mr_worker_put(mr_core *core, const struct mr_worker *worker)
 {
     char key[MR_KEY_SIZE];
 
@@ -56,9 +56,10 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
     worker->deadline = MR_NEVER;
     worker->version = ++core->versions;
     if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 || !mr_stamp_parse(rec->registered, &worker->registered) ||
-        (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost))) {
-        mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', lost '%.40s'", rec->incarnation,
-                     rec->life, rec->registered, rec->lost);
+        (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost)) ||
+        (rec->draining[0] != '\0' && !mr_stamp_parse(rec->draining, &worker->draining))) {
+        mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', draining '%.40s', lost '%.40s'",
+                     rec->incarnation, rec->life, rec->registered, rec->draining, rec->lost);
         mr_core_worker_free(worker);
         return NULL;
     }
@@ -105,7 +106,7 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
     worker->rec->superseded = superseded;
     worker->rec->left = why == MR_LOSS_LEFT;
     worker->rec->lost_ms = (uint64_t)core->wall_ms;
-    put_worker(core, worker);
+    mr_worker_put(core, worker);
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
@@ -236,7 +237,7 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
     }
     mr_core_trace(core, "worker %s at %s: registered", worker->ref, rec->address);
     mr_worker_seen(core, worker);
-    put_worker(core, worker);
+    mr_worker_put(core, worker);
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (!it->rec->finished) {
@@ -369,6 +370,9 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
             mr_join_note(core, task, in->tasks[i]);
             take_reports(core, task, in->tasks[i]);
         }
+    }
+    if (in->draining && !core->full) { /* the next one says it again */
+        mr_worker_drain(core, worker);
     }
     if (in->leaving) {
         mr_worker_lose(core, worker, MR_LOSS_LEFT);

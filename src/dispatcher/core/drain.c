@@ -1,0 +1,263 @@
+/*
+ * Workers that go on purpose, and what they give back.
+ *
+ *     alive ──(it says so)──► draining ──(it leaves, or falls silent)──► lost
+ *
+ * One that drains keeps the tasks it has and gets no others: iterations that are created later have none on it, which
+ * is a comparison of stamps as for the lost; no recovery task is opened there, and it is no sharer of what is left. Of
+ * each of its tasks it gives back the splits that it has not opened. They were never begun, so they are neither lost
+ * nor repeated, whatever the guarantee: they wait in a list of the cursor and go to whoever asks next, or to a recovery
+ * task if nobody will.
+ *
+ * What comes back with a crash behind it (at least once, recovery.c) goes back to the pool it was taken from instead:
+ * that it was not opened this time does not make it less of a suspect.
+ *
+ * The end of a task that drained says nothing about the pipeline: an iteration does not finish by it.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+
+/* ---------------------------------------------------------------- workers */
+
+bool mr_worker_is_draining(const struct mr_worker *worker)
+{
+    return mr_stamp_is_set(worker->draining);
+}
+
+bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iteration *it)
+{
+    bool was_there = mr_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0;
+    bool went_before = mr_worker_is_draining(worker) && mr_stamp_compare(worker->draining, it->id.at) < 0;
+
+    return was_there && !went_before;
+}
+
+void mr_worker_drain(mr_core *core, struct mr_worker *worker)
+{
+    struct mr_task *task;
+    char stamp[MR_STAMP_SIZE];
+
+    MR_ASSERT(mr_worker_is_live(worker));
+    if (mr_worker_is_draining(worker)) {
+        return;
+    }
+    worker->draining = mr_core_stamp(core);
+    mr_stamp_print(worker->draining, stamp);
+    mr_core_set(core, &worker->rec->draining, stamp);
+    mr_schema_use(core, MR_FEATURE_DRAINING);
+    mr_worker_put(core, worker);
+    mr_core_trace(core, "worker %s at %s: drains", worker->ref, worker->rec->address);
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
+        if (task->state == MR_TASK_OPEN) {
+            task->iteration->draining_tasks++;
+            mr_iteration_look_again(core, task->iteration); /* it will not ask for what waits */
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- lists of splits */
+
+struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider)
+{
+    Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+
+    MR_ASSERT(cursor != NULL);
+    return (struct mr_owed){&cursor->given_back, &cursor->n_given_back};
+}
+
+uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider)
+{
+    return it->cursors[provider].rec != NULL ? mr_owed_splits(mr_given_back(it, provider)) : 0;
+}
+
+uint64_t mr_given_back_unread(const struct mr_iteration *it)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        sum += mr_given_back_splits(it, i);
+    }
+    return sum;
+}
+
+bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+
+    if (cursor->n_given_back == 0) {
+        return true;
+    }
+    for (size_t i = 0; i < cursor->n_given_back; i++) {
+        if (cursor->given_back[i]->losses != 0) {
+            return false;
+        }
+    }
+    return cursor->n_given_back <= MR_OWED_RANGES_MAX && mr_position_fits(it, provider, cursor->repetition) &&
+           mr_owed_is_sound(mr_given_back(it, provider), mr_position_end(it, provider));
+}
+
+/* An endless source has one row of positions for all repetitions: at most once it belongs to the current one. */
+static bool is_left_behind(const struct mr_iteration *it, size_t provider, uint64_t repetition)
+{
+    return it->rec->providers[provider]->splits < 0 && !mr_iteration_repeats(it) &&
+           repetition != it->cursors[provider].rec->repetition;
+}
+
+void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider)
+{
+    if (it->rec->providers[provider]->splits < 0 && !mr_iteration_repeats(it)) {
+        mr_owed_clear(mr_given_back(it, provider));
+    }
+}
+
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const struct mr_task *recovery)
+{
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        uint64_t splits = mr_given_back_splits(it, i);
+
+        if (splits == 0 || recovery->grants[i].rec != NULL || mr_iteration_will_ask(it, i, NULL)) {
+            continue;
+        }
+        mr_core_trace(core, "iteration %s: %" PRIu64 " splits of provider %zu that were given back: nobody wants them",
+                      it->rec->id, splits, i);
+        it->cursors[i].rec->dropped += splits;
+        mr_owed_clear(mr_given_back(it, i));
+        it->cursors[i].unwritten = true;
+    }
+}
+
+/* ---------------------------------------------------------------- giving back */
+
+/* Was it handed out, of this source, to anybody? */
+static bool was_handed_out(const struct mr_iteration *it, size_t provider, const Millrace__GivenBackRange *range)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+    int64_t splits = it->rec->providers[provider]->splits;
+    uint64_t end = range->repetition == cursor->repetition ? cursor->next : splits < 0 ? UINT64_MAX : (uint64_t)splits;
+
+    return range->repetition <= cursor->repetition && range->count > 0 && range->first < end &&
+           range->count <= end - range->first;
+}
+
+static int check_range(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       const Millrace__GivenBackRange *range, mr_error *err)
+{
+    const struct mr_iteration *it = task->iteration;
+    uint64_t first;
+
+    if (!was_handed_out(it, in->provider, range)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64 " on of repetition %" PRIu64
+                            ", which were not handed out",
+                            task->id, range->count, range->first, range->repetition);
+    }
+    if (is_left_behind(it, in->provider, range->repetition)) {
+        return MR_OK;
+    }
+    first = mr_position(it, in->provider, range->repetition, range->first);
+    if (mr_iteration_repeats(it) ? !mr_grants_hold(task, in->provider, first, range->count)
+                                 : mr_owed_touches(mr_given_back(it, in->provider), first, range->count)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64 " on, which it does not have",
+                            task->id, range->count, range->first);
+    }
+    return MR_OK;
+}
+
+static bool is_before(const Millrace__GivenBackRange *a, const Millrace__GivenBackRange *b)
+{
+    return a->repetition < b->repetition || (a->repetition == b->repetition && a->first + a->count <= b->first);
+}
+
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err)
+{
+    const struct mr_iteration *it = task->iteration;
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+    uint64_t sum = 0;
+
+    if (grant == NULL || !mr_position_fits(it, in->provider, it->cursors[in->provider].rec->repetition)) {
+        return mr_error_set(err, MR_EINVAL, "task %s gives splits of provider %u back that it cannot have", task->id,
+                            in->provider);
+    }
+    for (size_t i = 0; i < in->n_given_back; i++) {
+        int rc = check_range(task, in, in->given_back[i], err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        if (i > 0 && !is_before(in->given_back[i - 1], in->given_back[i])) {
+            return mr_error_set(err, MR_EINVAL, "task %s gives splits back out of order", task->id);
+        }
+        if (in->given_back[i]->count > grant->granted - sum) {
+            return mr_error_set(err, MR_EINVAL, "task %s gives back more splits than the %" PRIu64 " that it was given",
+                                task->id, grant->granted);
+        }
+        sum += in->given_back[i]->count;
+    }
+    /* A production has no recovery tasks. */
+    if (it->makes != NULL && !mr_iteration_will_ask(it, in->provider, task)) {
+        return mr_error_set(err, MR_EEXHAUSTED, "production %s: nobody is left who will ask for splits", it->rec->id);
+    }
+    /* Neighbours cannot be joined across what lies between: that was read. */
+    if (in->n_given_back + it->cursors[in->provider].rec->n_given_back > MR_OWED_RANGES_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "iteration %s: %zu ranges of splits were given back and wait for somebody: no more now",
+                            it->rec->id, it->cursors[in->provider].rec->n_given_back);
+    }
+    return MR_OK;
+}
+
+struct giving {
+    mr_core *core;
+    struct mr_task *task;
+    size_t provider;
+};
+
+/* At least once: one of the pieces that a range consists of, with its history. */
+static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t losses)
+{
+    const struct giving *g = ctx;
+    struct mr_iteration *it = g->task->iteration;
+    Millrace__CursorRecord *cursor = it->cursors[g->provider].rec;
+
+    if (losses == 0) {
+        mr_owed_add(g->core, mr_given_back(it, g->provider), first, count, 0);
+        return;
+    }
+    mr_owed_add(g->core, mr_pool(it, g->provider), first, count, losses);
+    /* It will be counted when it is handed out again. */
+    cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
+}
+
+void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    struct mr_iteration *it = task->iteration;
+    Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+    struct giving g = {core, task, in->provider};
+    uint64_t sum = 0;
+
+    mr_worker_drain(core, task->worker);
+    for (size_t i = 0; i < in->n_given_back; i++) {
+        const Millrace__GivenBackRange *range = in->given_back[i];
+        uint64_t first = mr_position(it, in->provider, range->repetition, range->first);
+
+        sum += range->count;
+        if (mr_iteration_repeats(it)) {
+            mr_grants_cut(core, task, in->provider, first, range->count, give_back_piece, &g);
+        } else if (!is_left_behind(it, in->provider, range->repetition)) {
+            mr_owed_add(core, mr_given_back(it, in->provider), first, range->count, 0);
+        }
+    }
+    if (core->failed != 0) {
+        return;
+    }
+    if (mr_iteration_repeats(it)) {
+        mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
+    }
+    grant->granted -= sum;
+    it->cursors[in->provider].unwritten = true;
+    mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
+    mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum, in->provider);
+}
