@@ -3,6 +3,8 @@ mr_test(core_retention_test LABEL unit SOURCES ${MR_TEST_DIR}/core_retention_tes
   LIBRARIES mr_dispatcher_core)
 mr_test(core_recovery_test LABEL unit SOURCES ${MR_TEST_DIR}/core_recovery_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_drain_test LABEL unit SOURCES ${MR_TEST_DIR}/core_drain_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)
 mr_test(core_owed_test LABEL unit SOURCES ${MR_TEST_DIR}/core_owed_test.c LIBRARIES mr_dispatcher_core)
 mr_test(core_model_test LABEL unit SOURCES ${MR_TEST_DIR}/core_model_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)

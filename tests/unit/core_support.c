@@ -430,6 +430,52 @@ int leave(struct table *t, const char *worker)
     return answer(t, &command);
 }
 
+int say_draining(struct table *t, const char *worker)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.draining = 1;
+    return answer(t, &command);
+}
+
+#define GIVEN_MAX 600
+
+int give_back(struct table *t, const char *worker, const char *task, uint64_t seq, const struct given *ranges, size_t n)
+{
+    static Millrace__GivenBackRange list[GIVEN_MAX];
+    static Millrace__GivenBackRange *pointers[GIVEN_MAX];
+    Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
+
+    assert_true(n <= GIVEN_MAX);
+    for (size_t i = 0; i < n; i++) {
+        list[i] = (Millrace__GivenBackRange)MILLRACE__GIVEN_BACK_RANGE__INIT;
+        list[i].repetition = ranges[i].repetition;
+        list[i].first = ranges[i].first;
+        list[i].count = ranges[i].count;
+        pointers[i] = &list[i];
+    }
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = text(task);
+    request.seq = seq;
+    request.given_back = pointers;
+    request.n_given_back = n;
+    return answer(t, &command);
+}
+
+int end_drained(struct table *t, const char *worker, const char *task)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = text(task);
+    request.drained = 1;
+    return answer(t, &command);
+}
+
 void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others)
 {
     for (int i = 0; i < 62; i++) {

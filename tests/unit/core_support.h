@@ -55,6 +55,16 @@ int beat_with_progress(struct table *t, const char *worker, const Millrace__Task
 int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first, const char *refused);
 /* The last heartbeat of a worker that goes. */
 int leave(struct table *t, const char *worker);
+/* It says that it will go. */
+int say_draining(struct table *t, const char *worker);
+struct given {
+    uint64_t repetition, first, count;
+};
+/* Request @seq of @task, for provider 0: it gives @n ranges back. */
+int give_back(struct table *t, const char *worker, const char *task, uint64_t seq, const struct given *ranges,
+              size_t n);
+/* The task came to its end because its worker cut its sources off. */
+int end_drained(struct table *t, const char *worker, const char *task);
 /* It falls silent and is lost, while @others (NULL at the end) and client @client go on. */
 void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others);
 struct open_args {
