@@ -140,7 +140,7 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
         return;
     }
     /* Only an OFF iteration that nobody reads may be forgotten before its end, and made again. */
-    if (sim->job_gc_ms == 0 || it->n_providers > 0) {
+    if (it->job_id[0] != '\0' && (sim->job_gc_ms == 0 || it->n_providers > 0)) {
         snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
         note_once(sim, &sim->committed, name, it->id, "one repetition, two iterations");
     }
@@ -209,6 +209,16 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
     millrace__worker_record__free_unpacked(worker, NULL);
 }
 
+static void commit_production(struct sim *sim, const char *key, const char *value)
+{
+    Millrace__ProductionRecord *production = sim_parse(sim, &millrace__production_record__descriptor, key, value);
+
+    if (production != NULL) {
+        sim_view_production(sim, production);
+        millrace__production_record__free_unpacked(production, NULL);
+    }
+}
+
 static void commit_job(struct sim *sim, const char *key, const char *value)
 {
     Millrace__JobRecord *job = sim_parse(sim, &millrace__job_record__descriptor, key, value);
@@ -220,6 +230,7 @@ static void commit_job(struct sim *sim, const char *key, const char *value)
     sim_view_job(sim, job);
     snprintf(name, sizeof name, "job %s", job->id);
     note(sim, &sim->committed, name, "yes");
+    note(sim, &sim->committed, key, job->id);
     millrace__job_record__free_unpacked(job, NULL);
 }
 
@@ -229,16 +240,23 @@ static void commit(struct sim *sim, int pass, const char *key, const char *value
     if (pass == 0 && starts(key, "tasks/")) {
         commit_task(sim, key, value);
     }
+    if (value == NULL && pass == 1 && starts(key, "jobs/")) {
+        sim_view_job_gone(sim, mr_map_get(&sim->committed, key));
+    } else if (value == NULL && pass == 2 && starts(key, "productions/")) {
+        sim_view_production_gone(sim, key + strlen("productions/"));
+    }
     if (value == NULL) {
         return;
     }
-    if (pass == 0) {
+    if (pass == 0 && !starts(key, "jobs/")) {
         note(sim, &sim->committed, key, value);
     }
     if (pass == 0 && starts(key, "workers/")) {
         commit_worker(sim, key, value);
     } else if (pass == 0 && starts(key, "jobs/")) {
         commit_job(sim, key, value);
+    } else if (pass == 0 && starts(key, "productions/")) {
+        commit_production(sim, key, value);
     } else if (pass == 1 && starts(key, "iterations/")) {
         commit_iteration(sim, key, value);
     } else if (pass == 2 && starts(key, "grants/")) {
@@ -287,7 +305,7 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
     snprintf(key, sizeof key, "job %s", reply->job_id);
     must_be_committed(sim, key, "a client");
     if (client->plan.job[0] != '\0') {
-        snprintf(key, sizeof key, "name %s", client->plan.job);
+        snprintf(key, sizeof key, "name %s+%s", client->plan.job, client->plan.trainer);
         note_once(sim, &sim->told, key, reply->job_id, "a job was forgotten and made again");
     }
     snprintf(key, sizeof key, "ended %s/%" PRIu64, reply->job_id, client->repetition);

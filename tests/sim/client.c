@@ -24,6 +24,10 @@ static void do_open(struct sim *sim, struct sim_client *client)
     spec.guarantee = client->plan.repeats ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
     spec.mode = client->plan.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
                                      : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
+    spec.trainer = client->plan.trainer;
+    spec.sharing = client->plan.shares && client->plan.trainer[0] == '\0' ? MILLRACE__SHARING__SHARING_AUTO
+                                                                          : MILLRACE__SHARING__SHARING_OFF;
+    spec.lag = client->plan.waits ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP;
     request.client = client->id;
     request.dataset_id = (char *)(uintptr_t)sim->datasets[client->plan.dataset].id;
     request.job = &spec;

@@ -9,6 +9,10 @@
  * it says it gave up; no element comes more often than its split was handed out, but for what lost readers had; a split
  * that kills whoever reads it kills four at most both            the end tells of every split that nobody was given,
  * and of every one that was given again
+ *
+ * Of a job that reads a production: each element is returned once (more often only if a reader was lost), not before it
+ * is settled which production that is; an end without error has returned all but what was counted as skipped and what
+ * it says was lost; a reader that waits skips nothing while somebody reads; a production is not gone while it is read.
  */
 #include "sim.h"
 
@@ -17,15 +21,18 @@
 
 #include <inttypes.h>
 #include <millrace/dataset.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define POISON_LIVES_MAX 4
 
+/* Or a production, whose hidden iteration has its id. */
 struct sim_view_job {
     struct sim_view_job *next;
     char id[64];
     int dataset;
-    bool repeats;
+    bool repeats, dynamic;
+    bool gone;
 };
 
 struct handout {
@@ -38,7 +45,7 @@ struct handout {
 /* A split; under at_most_once in one repetition, under at_least_once in all of them, which make the same of it. */
 struct cell {
     int last; /* hand-out; -1: none */
-    uint32_t handed, returned, redelivered;
+    uint32_t handed, returned, redelivered, skipped;
 };
 
 struct sim_view {
@@ -46,7 +53,10 @@ struct sim_view {
     char id[64];
     bool repeats;
     bool finished;
-    bool failed; /* or was collected: its end promises nothing */
+    bool failed;         /* or was collected: its end promises nothing */
+    char production[64]; /* that it reads; "": none */
+    bool joining;
+    const struct sim_view_job *job;
     const struct sim_dataset *dataset;
     size_t offset[SIM_PROVIDERS_MAX];
     struct cell *cells;
@@ -91,25 +101,57 @@ void sim_views_free(struct sim *sim)
     mr_map_free(&sim->views.jobs);
 }
 
-void sim_view_job(struct sim *sim, const Millrace__JobRecord *record)
+static struct sim_view_job *add_job(struct sim *sim, const char *id, const char *dataset_id)
 {
-    struct sim_view_job *job;
+    struct sim_view_job *job = mr_map_get(&sim->views.jobs, id);
 
-    if (mr_map_get(&sim->views.jobs, record->id) != NULL) {
-        return;
+    if (job != NULL) {
+        return job;
     }
     job = mr_calloc(1, sizeof *job);
     MR_ASSERT(job != NULL);
-    snprintf(job->id, sizeof job->id, "%s", record->id);
-    job->repeats = record->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    snprintf(job->id, sizeof job->id, "%s", id);
     for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, record->dataset_id) == 0) {
+        if (strcmp(sim->datasets[i].id, dataset_id) == 0) {
             job->dataset = i;
         }
     }
     job->next = sim->views.job_list;
     sim->views.job_list = job;
     mr_map_put(&sim->views.jobs, job->id, job, NULL);
+    return job;
+}
+
+void sim_view_job(struct sim *sim, const Millrace__JobRecord *record)
+{
+    struct sim_view_job *job = add_job(sim, record->id, record->dataset_id);
+
+    job->repeats = record->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    job->dynamic = record->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+}
+
+void sim_view_production(struct sim *sim, const Millrace__ProductionRecord *record)
+{
+    add_job(sim, record->id, record->dataset_id);
+}
+
+void sim_view_job_gone(struct sim *sim, const char *id)
+{
+    struct sim_view_job *job = id != NULL ? mr_map_get(&sim->views.jobs, id) : NULL;
+
+    if (job != NULL) {
+        job->gone = true;
+    }
+}
+
+void sim_view_production_gone(struct sim *sim, const char *id)
+{
+    sim_rare(sim, SIM_RARE_PRODUCTION_OVER);
+    for (const struct sim_view *view = sim->views.list; view != NULL; view = view->next) {
+        if (strcmp(view->production, id) == 0 && !view->finished && !view->job->gone) {
+            sim_violation(sim, "production %s is gone, and iteration %s reads it", id, view->id);
+        }
+    }
 }
 
 static struct sim_view *add_view(struct sim *sim, const char *id, const struct sim_view_job *job)
@@ -119,6 +161,7 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
     MR_ASSERT(view != NULL);
     snprintf(view->id, sizeof view->id, "%s", id);
     view->repeats = job->repeats;
+    view->job = job;
     view->dataset = &sim->datasets[job->dataset];
     for (size_t p = 0; p < view->dataset->nproviders; p++) {
         view->offset[p] = view->ncells;
@@ -135,12 +178,39 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
     return view;
 }
 
+static void note_decision(struct sim *sim, const struct sim_view *view, const Millrace__IterationRecord *it)
+{
+    bool shared = strcmp(view->production, it->production) == 0;
+
+    sim_rare(sim, shared ? SIM_RARE_SHARED : SIM_RARE_APART);
+    if (strtoll(it->id, NULL, 10) != sim->store.leader_create) {
+        sim_rare(sim, SIM_RARE_SHARED_BY_SUCCESSOR);
+    }
+    if (!shared) {
+        sim_rare(sim, strstr(it->unshared, "below element") != NULL ? SIM_RARE_APART_TRIMMED
+                      : strstr(it->unshared, "refuses") != NULL     ? SIM_RARE_APART_REFUSED
+                      : strstr(it->unshared, "lost up to") != NULL  ? SIM_RARE_APART_LOST
+                                                                    : SIM_RARE_APART_SILENT);
+    }
+}
+
+static void note_sharing(struct sim *sim, struct sim_view *view, const Millrace__IterationRecord *it)
+{
+    if (view->joining && !it->joining && !it->finished) {
+        note_decision(sim, view, it);
+    } else if (view->production[0] != '\0' && strcmp(view->production, it->production) != 0) {
+        sim_violation(sim, "iteration %s reads another production than it did", it->id);
+    }
+    view->joining = it->joining;
+    snprintf(view->production, sizeof view->production, "%s", it->production);
+}
+
 void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it)
 {
-    const struct sim_view_job *job = mr_map_get(&sim->views.jobs, it->job_id);
+    const struct sim_view_job *job = mr_map_get(&sim->views.jobs, it->job_id[0] != '\0' ? it->job_id : it->id);
     struct sim_view *view = find(sim, it->id);
 
-    if (it->n_providers == 0) {
+    if (it->n_providers == 0 && (it->production[0] == '\0' || job == NULL || !job->dynamic)) {
         return;
     }
     if (view == NULL && job == NULL) {
@@ -149,6 +219,9 @@ void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it)
     }
     if (view == NULL) {
         view = add_view(sim, it->id, job);
+    }
+    if (it->production[0] != '\0') {
+        note_sharing(sim, view, it);
     }
     if (it->finished && !view->finished) {
         view->finished = true;
@@ -331,13 +404,47 @@ void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_
     if (view->repeats && cell->returned > times_due(view)) {
         sim_rare(sim, SIM_RARE_REPEATED);
     }
-    if (cell->returned > cell->handed + cell->redelivered) {
+    if (view->production[0] != '\0' && view->joining) {
+        sim_violation(sim, "iteration %s had an element before it had a production", iteration);
+    }
+    if (cell->returned > (view->production[0] != '\0' ? 1 : cell->handed) + cell->redelivered) {
         sim_violation(sim, "iteration %s: an element was returned %u times, and its split handed out %u times",
                       iteration, cell->returned, cell->handed);
     }
 }
 
+void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element, bool held)
+{
+    struct sim_view *view = find(sim, iteration);
+    struct cell *cell = view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+
+    sim_rare(sim, SIM_RARE_SKIPPED);
+    if (cell != NULL) {
+        cell->skipped++;
+    }
+    if (held) {
+        sim_violation(sim, "iteration %s waits, and an element fell out of the window", iteration);
+    }
+}
+
 /* ---------------------------------------------------------------- ends */
+
+/* Every element comes from the production, but for what was counted. */
+static void check_shared_end(struct sim *sim, const struct sim_view *view, const Millrace__IterationEnd *end)
+{
+    uint64_t missing = 0;
+
+    for (size_t i = 0; i < view->ncells; i++) {
+        missing += view->cells[i].returned == 0 && view->cells[i].skipped == 0 ? 1 : 0;
+    }
+    /* What a worker that no reader reached went on to produce is not known. */
+    if (missing > end->lost_splits && sim->rares[SIM_RARE_UNREACHABLE] == 0) {
+        sim_violation(sim,
+                      "iteration %s ended and %" PRIu64 " elements of its production were not returned; %" PRIu64
+                      " splits are said to be lost",
+                      view->id, missing, end->lost_splits);
+    }
+}
 
 static uint64_t count_missing(const struct sim_view *view)
 {
@@ -362,6 +469,9 @@ void sim_view_end(struct sim *sim, const char *iteration, const Millrace__Iterat
     if (end->error_code < 0 && !workers_lost(sim)) {
         sim_violation(sim, "iteration %s failed, and no worker was lost: %s", iteration, end->error);
     }
+    if (view->production[0] != '\0' && !view->failed) {
+        check_shared_end(sim, view, end);
+    }
     if (!view->repeats || view->failed) {
         return;
     }
@@ -385,7 +495,7 @@ void sim_view_told(struct sim *sim, const char *iteration, const Millrace__Itera
     if (view == NULL) {
         return;
     }
-    for (size_t i = 0; i < view->ncells; i++) {
+    for (size_t i = 0; i < view->ncells && view->production[0] == '\0'; i++) {
         const struct cell *cell = &view->cells[i];
 
         unhanded += cell->handed < times_due(view) ? times_due(view) - cell->handed : 0;
@@ -409,7 +519,7 @@ void sim_view_all_over(struct sim *sim)
     for (const struct sim_view *view = sim->views.list; view != NULL; view = view->next) {
         uint64_t missing = count_missing(view);
 
-        if (!view->finished || view->repeats || view->failed) {
+        if (!view->finished || view->repeats || view->failed || view->production[0] != '\0') {
             continue;
         }
         if (missing > 0) {

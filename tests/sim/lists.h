@@ -15,7 +15,13 @@
     X(FINISHED_IS_RECEIVED, "a grant is finished when clients have received what came of it")                          \
     X(REPORTS_AFTER_SEQ, "a request for splits that is a repeated one is answered without a look at what it reports")  \
     X(TIMERS_FIRST, "timers are looked at before the messages that are there")                                         \
-    X(LATENESS_IGNORED, "a turn that starts late does not move deadlines")
+    X(LATENESS_IGNORED, "a turn that starts late does not move deadlines")                                             \
+    X(JOIN_LIES, "a worker says that it has the start of a production, whether it has it or not")                      \
+    X(JOIN_UNPINNED, "a reader that is joining does not hold the window")                                              \
+    X(JOIN_DELIVERS, "a reader that is joining delivers before that is decided")                                       \
+    X(SKIP_UNCOUNTED, "what falls out of the window is not counted")                                                   \
+    X(LAG_IGNORED, "a reader that waits does not hold the window")                                                     \
+    X(CURSOR_IS_RECEIVED, "a reader's cursor is what clients have received")
 
 /* Rare branches: over a run of the suite each must have been taken, or it proves less than it seems to. */
 #define SIM_RARES(X)                                                                                                   \
@@ -57,6 +63,17 @@
     X(SESSION_OVER, "a reader came back to a session that was over")                                                   \
     X(RESIGNED, "a leader that had lost many workers made room for another one")                                       \
     X(SUPERSEDED, "a newer process at its address replaced a worker")                                                  \
-    X(BRAKE, "so many workers were silent that none was given up")
+    X(BRAKE, "so many workers were silent that none was given up")                                                     \
+    X(SHARED, "a job joined the production of another one")                                                            \
+    X(SHARED_BY_SUCCESSOR, "a leader decided about a job that had begun to join under another one")                    \
+    X(APART, "a job that wanted to join got a production of its own")                                                  \
+    X(APART_TRIMMED, "because a worker had trimmed the start")                                                         \
+    X(APART_REFUSED, "because a worker had given up the log")                                                          \
+    X(APART_LOST, "because splits had gone with a worker")                                                             \
+    X(APART_SILENT, "because a worker said nothing")                                                                   \
+    X(SKIPPED, "an element fell out of the window before a job had it")                                                \
+    X(HELD_UP, "a reader that waits held the window")                                                                  \
+    X(UNREAD, "a reader that nobody was attached to any more held nobody up")                                          \
+    X(PRODUCTION_OVER, "a production went with its last user")
 
 #endif

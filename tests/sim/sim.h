@@ -286,7 +286,17 @@ struct sim_task {
     size_t nsessions, cap_sessions;
     char (*released)[33]; /* clients that the dispatcher said are gone */
     size_t nreleased, cap_released;
-    size_t gone; /* elements that nobody will ask for any more */
+    size_t gone;         /* elements that nobody will ask for any more */
+    bool until_returned; /* elements are kept so long */
+    /* share.c */
+    char production[64];
+    bool producing, reads; /* neither: for its own clients */
+    bool joining, unread, waits;
+    bool open;     /* reading: at `cursor` of its production's log */
+    bool complete; /* producing: the pipeline has ended */
+    bool given_up;
+    size_t cursor, head, window;
+    uint64_t skipped;
 };
 
 struct sim_worker {
@@ -312,6 +322,8 @@ struct sim_plan {
     bool repeats; /* at least once */
     bool slow;    /* the application takes its time */
     char job[32]; /* "": anonymous */
+    char trainer[8];
+    bool shares, waits;
     uint64_t repetitions;
 };
 
@@ -547,6 +559,26 @@ void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_
 size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret);
 void sim_reports_free(Millrace__GrantReport **reports, size_t n);
 
+/* What has become possible: more splits, or the end. */
+void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
+/* Reading: an element of the log is ready for whoever asks. */
+void sim_task_put(struct sim_task *reading, const struct sim_element *element);
+
+/* share.c: productions on a worker */
+void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__TaskAssignment *assignment);
+void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const Millrace__TaskAssignment *assignment);
+void sim_share_open_readers(struct sim *sim, struct sim_worker *worker);
+void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *production);
+struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading);
+bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log);
+void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log);
+bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading);
+void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n);
+/* What it says of a task that is joining; false: nothing yet. */
+bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
+                      Millrace__JoinAnswer *ret);
+
 /* reader.c: the elements' way to the application */
 void sim_reader_update(struct sim *sim, struct sim_client *client, const Millrace__ClientUpdate *update);
 void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data);
@@ -602,6 +634,13 @@ bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, cons
 void sim_view_finished(struct sim *sim, const struct sim_task *task, const Millrace__GrantReport *report,
                        int64_t memory);
 void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_element *element);
+/* It fell out of the window before the job had it; @held: though the job's reader was to hold the window. */
+void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element, bool held);
+void sim_view_production(struct sim *sim, const Millrace__ProductionRecord *production);
+/* The job is gone, and with it what its iterations use. */
+void sim_view_job_gone(struct sim *sim, const char *id);
+/* The production is gone: nobody may use it any more. */
+void sim_view_production_gone(struct sim *sim, const char *id);
 void sim_view_redelivered(struct sim *sim, const char *iteration, const struct sim_element *element);
 void sim_view_crashed(struct sim *sim, const char *iteration);
 /* When everybody has read everything. */

@@ -191,6 +191,17 @@ static void flush(struct sim *sim, struct sim_task *task)
     }
 }
 
+void sim_task_put(struct sim_task *task, const struct sim_element *element)
+{
+    MORE(task->elements, task->cap_elements, task->nelements);
+    task->elements[task->nelements] = *element;
+    task->elements[task->nelements].grant = 0;
+    task->grants[0].live++;
+    task->grants[0].unsent++;
+    MORE(task->ready, task->cap_ready, task->nready);
+    task->ready[task->nready++] = (uint32_t)task->nelements++;
+}
+
 /* Nobody will ask for it any more. */
 static void let_go(struct sim_task *task, uint32_t element)
 {
@@ -198,12 +209,19 @@ static void let_go(struct sim_task *task, uint32_t element)
     task->gone++;
 }
 
-/* What has become possible: more splits, or the end. */
-static void go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
     size_t kept = task->nelements - task->gone;
 
-    if (task->work == SIM_WORK_FULL && kept < AHEAD_MAX + task->buffer_size) {
+    if (task->producing) {
+        if (task->work == SIM_WORK_FULL && sim_share_wants_more(sim, worker, task)) {
+            ask_for_splits(sim, worker, task);
+        }
+    } else if (task->reads) {
+        if (task->work == SIM_WORK_OUT && kept == 0 && sim_share_is_read(worker, task)) {
+            say_ended(sim, worker, task);
+        }
+    } else if (task->work == SIM_WORK_FULL && kept < AHEAD_MAX + task->buffer_size) {
         ask_for_splits(sim, worker, task);
     } else if (task->work == SIM_WORK_OUT && kept == 0) {
         say_ended(sim, worker, task);
@@ -239,6 +257,11 @@ static void work_done(struct sim *sim, void *arg)
     if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
         return;
     }
+    if (!task->dynamic && task->producing) {
+        task->work = SIM_WORK_OUT;
+        sim_share_complete(sim, done->worker, task);
+        return;
+    }
     if (!task->dynamic) {
         say_ended(sim, done->worker, task);
         return;
@@ -255,7 +278,7 @@ static void work_done(struct sim *sim, void *arg)
     }
     task->grants[task->ngrants - 1].read = true;
     task->work = SIM_WORK_FULL;
-    go_on(sim, done->worker, task);
+    sim_task_go_on(sim, done->worker, task);
 }
 
 static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
@@ -289,8 +312,20 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__
         }
     }
     task->passes = sim->datasets[task->dataset].passes;
+    if (assignment->production[0] != '\0') {
+        sim_share_begin(sim, task, assignment);
+    }
+    task->until_returned = task->repeats || (task->reads && sim->bug != SIM_BUG_CURSOR_IS_RECEIVED);
+    if (task->reads) {
+        MORE(task->grants, task->cap_grants, task->ngrants); /* for elements to count in */
+        task->grants[task->ngrants++] = (struct sim_grant){0};
+        task->work = SIM_WORK_OUT;
+        return;
+    }
     task->buffer_size = sim->plain ? sim->buffer_size : (size_t)sim_draw(sim, 3) * 5;
-    if (task->dynamic) {
+    if (task->dynamic && task->producing) {
+        task->work = SIM_WORK_FULL; /* until somebody reads */
+    } else if (task->dynamic) {
         ask_for_splits(sim, worker, task);
     } else {
         be_busy(sim, worker, task, sim->plain ? 1000 : (int64_t)(50 + sim_draw(sim, 3000)));
@@ -328,7 +363,10 @@ static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_ta
     } else {
         flush(sim, task);
         task->work = SIM_WORK_OUT;
-        go_on(sim, worker, task);
+        if (task->producing) {
+            sim_share_complete(sim, worker, task);
+        }
+        sim_task_go_on(sim, worker, task);
     }
 }
 
@@ -406,8 +444,8 @@ void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_tas
             continue;
         }
         session->over = true;
-        for (size_t k = task->repeats ? session->returned : session->received; k < session->n; k++) {
-            if (task->repeats) {
+        for (size_t k = task->until_returned ? session->returned : session->received; k < session->n; k++) {
+            if (task->until_returned) {
                 sim_rare(sim, SIM_RARE_REDELIVERED);
                 sim_view_redelivered(sim, task->iteration, &task->elements[session->list[k]]);
                 MORE(task->ready, task->cap_ready, task->nready);
@@ -417,7 +455,7 @@ void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_tas
             }
         }
     }
-    go_on(sim, worker, task);
+    sim_task_go_on(sim, worker, task);
 }
 
 /* How far it has come: cumulative, so that it does not matter which of several messages gets here. */
@@ -425,12 +463,12 @@ static void acknowledge(struct sim_task *task, struct sim_session *session, cons
 {
     for (; session->received < ask->received && session->received < session->n; session->received++) {
         task->grants[task->elements[session->list[session->received]].grant].unsent--;
-        if (!task->repeats) {
+        if (!task->until_returned) {
             let_go(task, session->list[session->received]);
         }
     }
     for (; session->returned < ask->returned && session->returned < session->received; session->returned++) {
-        if (task->repeats) {
+        if (task->until_returned) {
             let_go(task, session->list[session->returned]);
         }
     }
@@ -484,13 +522,16 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
         return;
     }
     acknowledge(task, session, ask);
+    if (task->reads && session->n + task->nready < ask->limit) {
+        sim_share_pull(sim, worker, task, ask->limit - session->n - task->nready);
+    }
     while (session->n < ask->limit && task->nready > 0) {
         MORE(session->list, session->cap, session->n);
         session->list[session->n++] = task->ready[0];
         memmove(task->ready, task->ready + 1, --task->nready * sizeof task->ready[0]);
     }
     answer(sim, ask, task, session, SIM_DATA_OK);
-    go_on(sim, worker, task);
+    sim_task_go_on(sim, worker, task);
 }
 
 void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)

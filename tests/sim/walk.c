@@ -82,6 +82,31 @@ static bool may_repeat(struct sim *sim, const struct sim_plan *p, unsigned job)
     return p->dynamic && one_source && (job == 0 ? sim_chance(sim, 60) : sim->seed % 3 != 0);
 }
 
+/* Several jobs that want the same, or trainers of one job. */
+static void plan_sharing(struct sim *sim)
+{
+    bool cached = sim_chance(sim, 30);
+
+    for (int i = 0; i < sim->nclients; i++) {
+        struct sim_plan *p = &sim->clients[i].plan;
+        unsigned job = p->job[0] == '\0' ? 0 : p->job[0] == 't' ? 1 : 2;
+
+        p->shares = job != 0 || sim_chance(sim, 70);
+        p->repeats = false;
+        p->dynamic = p->dynamic || sim->seed % 4 != 0;
+        if (p->shares && sim->seed % 5 != 0) {
+            p->dataset = (int)(sim->seed % 4);
+        }
+        p->waits = p->shares && (job == 0 ? sim_chance(sim, 50) : (sim->seed / 3 + job) % 2 == 0);
+        if (cached && job != 0) {
+            snprintf(p->trainer, sizeof p->trainer, "t%u", job);
+            snprintf(p->job, sizeof p->job, "train");
+            p->dataset = (int)(sim->seed % SIM_DATASETS);
+            p->dynamic = true; /* trainers agree on all of it */
+        }
+    }
+}
+
 static void plan(struct sim *sim)
 {
     static const char *const jobs[] = {"", "train", "eval"};
@@ -103,7 +128,8 @@ static void plan(struct sim *sim)
 /* Long after everybody has read everything: whatever is left in the store is meant to stay. */
 static void check_nothing_is_left(struct sim *sim)
 {
-    static const char *const gone[] = {"clients/", "iterations/", "tasks/", "cursors/", "grants/", "jobs/~"};
+    static const char *const gone[] = {"clients/", "iterations/", "tasks/",      "cursors/",
+                                       "grants/",  "jobs/~",      "productions/"};
     size_t lives = 0;
 
     sim_run_until(sim, sim->now + 1500 * 1000);
@@ -139,6 +165,9 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
     sim_add_clients(sim, 1 + (int)sim_draw(sim, 5));
     plan(sim);
+    if (seed % 3 == 0) {
+        plan_sharing(sim);
+    }
     sim_start_clients(sim, faults_ms / 2);
     sim_start_faults(sim, faults_ms);
     while (sim->violation[0] == '\0' && !sim_all_done(sim) && sim->now < PATIENCE_MS) {

@@ -35,6 +35,7 @@ static void heartbeat(struct sim *sim, void *arg)
         return;
     }
     Millrace__TaskProgress tasks[SIM_TASKS_MAX], *list[SIM_TASKS_MAX];
+    Millrace__JoinAnswer joins[SIM_TASKS_MAX];
     size_t n = 0;
 
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
@@ -48,13 +49,23 @@ static void heartbeat(struct sim *sim, void *arg)
             tasks[n].n_reports = sim_task_reports(sim, task, &tasks[n].reports);
             n++;
         }
+        joins[n] = (Millrace__JoinAnswer)MILLRACE__JOIN_ANSWER__INIT;
+        if (task->work != SIM_WORK_NONE && task->reads && sim_share_answer(sim, worker, task, &joins[n])) {
+            list[n] = &tasks[n];
+            tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
+            tasks[n].task_id = (char *)(uintptr_t)task->id;
+            tasks[n].join = &joins[n];
+            n++;
+        }
     }
     request.incarnation = worker->incarnation;
     request.tasks = list;
     request.n_tasks = n;
     sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WORKER_HEARTBEAT, &request.base);
     for (size_t i = 0; i < n; i++) {
-        sim_reports_free(tasks[i].reports, tasks[i].n_reports);
+        if (tasks[i].reports != NULL) {
+            sim_reports_free(tasks[i].reports, tasks[i].n_reports);
+        }
     }
 }
 
@@ -79,13 +90,25 @@ static bool is_over(const Millrace__WorkerUpdate *update, const struct sim_task 
     return update->follows == 0 ? !listed : dropped;
 }
 
+static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    char production[sizeof task->production];
+    bool reading = task->reads;
+
+    snprintf(production, sizeof production, "%s", task->production);
+    sim_task_drop(task);
+    if (reading) {
+        sim_share_left(sim, worker, production);
+    }
+}
+
 static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update)
 {
     worker->version = update->version;
     sim_check_worker_update(sim, worker, update);
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
         if (worker->tasks[i].work != SIM_WORK_NONE && is_over(update, &worker->tasks[i])) {
-            sim_task_drop(&worker->tasks[i]);
+            drop(sim, worker, &worker->tasks[i]);
         }
     }
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
@@ -94,16 +117,20 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
         }
     }
     for (size_t t = 0; t < update->n_tasks; t++) {
-        bool known = false;
+        struct sim_task *known = NULL;
 
         for (int i = 0; i < SIM_TASKS_MAX; i++) {
-            known = known || (worker->tasks[i].work != SIM_WORK_NONE &&
-                              strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0);
+            if (worker->tasks[i].work != SIM_WORK_NONE && strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0) {
+                known = &worker->tasks[i];
+            }
         }
-        if (!known) {
+        if (known != NULL) {
+            sim_share_change(sim, worker, known, update->tasks[t]);
+        } else {
             sim_task_begin(sim, worker, update->tasks[t]);
         }
     }
+    sim_share_open_readers(sim, worker);
 }
 
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)

@@ -240,18 +240,34 @@ static void add_string(mr_core *core, char ***list, size_t *n, const char *s)
     }
 }
 
+/* What was said of it earlier in this step: only a task that reads a production comes twice. */
+static void take_back(Millrace__WorkerUpdate *delta, const struct mr_task *task)
+{
+    for (size_t i = 0; task->iteration->uses != NULL && i < delta->n_tasks; i++) {
+        if (strcmp(delta->tasks[i]->task_id, task->id) == 0) {
+            mr_record_free(delta->tasks[i]);
+            delta->n_tasks--;
+            memmove(delta->tasks + i, delta->tasks + i + 1, (delta->n_tasks - i) * sizeof(delta->tasks[0]));
+            return;
+        }
+    }
+}
+
 void mr_worker_note_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
     Millrace__TaskAssignment *assignment;
 
-    if (delta == NULL || !make_room(core, &delta->tasks, delta->n_tasks)) {
+    if (delta == NULL) {
         return;
     }
+    take_back(delta, task);
     assignment = assignment_of(core, task);
-    if (assignment != NULL) {
-        delta->tasks[delta->n_tasks++] = assignment;
+    if (assignment == NULL || !make_room(core, &delta->tasks, delta->n_tasks)) {
+        mr_record_free(assignment);
+        return;
     }
+    delta->tasks[delta->n_tasks++] = assignment;
 }
 
 void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it)
@@ -273,14 +289,7 @@ void mr_worker_note_dropped(mr_core *core, const struct mr_task *task)
     if (delta == NULL) {
         return;
     }
-    for (size_t i = 0; task->iteration->uses != NULL && i < delta->n_tasks; i++) {
-        if (strcmp(delta->tasks[i]->task_id, task->id) == 0) { /* it had changed in this very step */
-            mr_record_free(delta->tasks[i]);
-            delta->n_tasks--;
-            memmove(delta->tasks + i, delta->tasks + i + 1, (delta->n_tasks - i) * sizeof(delta->tasks[0]));
-            break;
-        }
-    }
+    take_back(delta, task);
     add_string(core, &delta->dropped, &delta->n_dropped, task->id);
 }
 

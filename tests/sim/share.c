@@ -1,0 +1,217 @@
+/*
+ * Productions on a worker. The producing task's `ready` is its log: nothing leaves it, and [head, nready) is the
+ * window. A reading task has a cursor in the log of its production, and no splits; what it takes from there goes
+ * through its sessions as that of any other task does, and is kept until it was returned.
+ *
+ * Production is driven by the fastest reader. A reader that waits, or that is joining, holds the window; the others
+ * skip to its start.
+ */
+#include "sim.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+
+#include <string.h>
+
+#define AHEAD_MAX 16 /* of the fastest reader */
+
+struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading)
+{
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        struct sim_task *task = &worker->tasks[i];
+
+        if (task->work != SIM_WORK_NONE && task->producing && strcmp(task->production, reading->production) == 0) {
+            return task;
+        }
+    }
+    return NULL;
+}
+
+/* The reading tasks of @log one after the other; NULL after the last. */
+static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_task *log, struct sim_task *after)
+{
+    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks; task < worker->tasks + SIM_TASKS_MAX;
+         task++) {
+        if (task->work != SIM_WORK_NONE && task->reads && strcmp(task->production, log->production) == 0) {
+            return task;
+        }
+    }
+    return NULL;
+}
+
+static bool holds_window(const struct sim *sim, const struct sim_task *reading)
+{
+    if (reading->joining) {
+        return sim->bug != SIM_BUG_JOIN_UNPINNED;
+    }
+    return reading->waits && !reading->unread && sim->bug != SIM_BUG_LAG_IGNORED;
+}
+
+/* ---------------------------------------------------------------- the window */
+
+static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *reading)
+{
+    while (reading->cursor < log->head) {
+        if (!reading->joining && sim->bug != SIM_BUG_SKIP_UNCOUNTED) {
+            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]],
+                             reading->waits && !reading->unread);
+            reading->skipped++;
+        }
+        reading->cursor++;
+    }
+}
+
+static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+{
+    size_t head = log->nready > log->window ? log->nready - log->window : 0;
+
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        if (r->open && holds_window(sim, r) && r->cursor < head) {
+            sim_rare(sim, SIM_RARE_HELD_UP);
+            head = r->cursor;
+        } else if (r->open && r->waits && r->cursor < head) {
+            sim_rare(sim, SIM_RARE_UNREAD);
+        }
+    }
+    if (head <= log->head) {
+        return;
+    }
+    log->head = head;
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        skip_to(sim, log, r);
+    }
+}
+
+bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+{
+    size_t fastest = 0;
+    bool read = false;
+
+    trim(sim, worker, log);
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        read = true;
+        fastest = r->cursor > fastest ? r->cursor : fastest;
+    }
+    return read && log->nready < fastest + AHEAD_MAX && log->nready - log->head < 2 * log->window;
+}
+
+static void wake_readers(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+{
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        sim_task_go_on(sim, worker, r);
+    }
+}
+
+void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+{
+    log->complete = true;
+    wake_readers(sim, worker, log);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading)
+{
+    const struct sim_task *log = sim_share_producing(worker, reading);
+
+    return log != NULL && reading->open && !reading->joining && log->complete && reading->cursor >= log->nready;
+}
+
+void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n)
+{
+    struct sim_task *log = sim_share_producing(worker, reading);
+
+    if (log == NULL || !reading->open || (reading->joining && sim->bug != SIM_BUG_JOIN_DELIVERS)) {
+        return;
+    }
+    for (; n > 0 && reading->cursor < log->nready; n--) {
+        sim_task_put(reading, &log->elements[log->ready[reading->cursor++]]);
+    }
+    trim(sim, worker, log);
+    sim_task_go_on(sim, worker, log);
+}
+
+/* ---------------------------------------------------------------- tasks come, change and go */
+
+void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__TaskAssignment *assignment)
+{
+    snprintf(task->production, sizeof task->production, "%s", assignment->production);
+    task->producing = assignment->producing;
+    task->reads = !task->producing && assignment->production[0] != '\0';
+    task->joining = assignment->joining;
+    task->unread = assignment->unread;
+    task->waits = assignment->lag == MILLRACE__LAG__LAG_WAIT;
+    task->window = sim->plain || sim_chance(sim, 50) ? 1000 : 8;
+}
+
+/* Something of a task that the worker has is new. */
+void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const Millrace__TaskAssignment *assignment)
+{
+    bool moved = strcmp(task->production, assignment->production) != 0;
+
+    if (!task->reads) {
+        return;
+    }
+    if (moved && !task->joining) {
+        sim_violation(sim, "task %s reads another production than it was to", task->id);
+    }
+    task->unread = assignment->unread;
+    task->joining = assignment->joining;
+    if (moved) {
+        snprintf(task->production, sizeof task->production, "%s", assignment->production);
+        task->open = false;
+        task->cursor = 0;
+    }
+    sim_task_go_on(sim, worker, task);
+}
+
+/* Readers that are new begin at the window's start, before anything is produced for them. */
+void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
+{
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        struct sim_task *task = &worker->tasks[i];
+        struct sim_task *log = task->work != SIM_WORK_NONE && task->reads ? sim_share_producing(worker, task) : NULL;
+
+        if (log == NULL || task->open) {
+            continue;
+        }
+        if (log->given_up && !task->joining) {
+            sim_violation(sim, "task %s is to read a log that was given up", task->id);
+        }
+        task->open = true;
+        task->cursor = log->head;
+        sim_task_go_on(sim, worker, log);
+        sim_task_go_on(sim, worker, task);
+    }
+}
+
+/* Somebody has stopped to read: what nobody reads may make room for something else. */
+void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *production)
+{
+    struct sim_task reading = {0}, *log;
+
+    snprintf(reading.production, sizeof reading.production, "%s", production);
+    log = sim_share_producing(worker, &reading);
+    if (log != NULL && next_reader(worker, log, NULL) == NULL && !sim->plain && sim_chance(sim, 20)) {
+        log->given_up = true;
+    }
+    if (log != NULL) {
+        sim_task_go_on(sim, worker, log);
+    }
+}
+
+bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
+                      Millrace__JoinAnswer *ret)
+{
+    const struct sim_task *log = task->joining ? sim_share_producing(worker, task) : NULL;
+
+    if (log == NULL || !task->open) {
+        return false;
+    }
+    ret->first = sim->bug == SIM_BUG_JOIN_LIES ? 0 : task->cursor;
+    if (log->given_up) {
+        ret->refused = (char *)(uintptr_t) "the log was given up";
+    }
+    return true;
+}
