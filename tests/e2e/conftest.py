@@ -83,6 +83,27 @@ def bounded():
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.fixture(scope="session")
+def sanitizer_reports(tmp_path_factory):
+    """Where the children of this process leave what a sanitizer says of them; None without one."""
+    if "ASAN_OPTIONS" not in os.environ:
+        return None
+    directory = tmp_path_factory.mktemp("sanitizers")
+    for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
+        os.environ[name] = os.environ.get(name, "") + f":log_path={directory}/report"
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def sanitized(sanitizer_reports):
+    """Whatever becomes of a server in a test, it has not misused memory."""
+    yield
+    for report in sorted(sanitizer_reports.iterdir()) if sanitizer_reports else []:
+        text = report.read_text()
+        report.unlink()
+        pytest.fail(f"a process of this test, or of the one before it: {text}", pytrace=False)
+
+
 class Etcd:
     def __init__(self, directory):
         port, peer = free_port(), free_port()

@@ -4,12 +4,13 @@ if(NOT MR_PYTHON)
   find_program(MR_PYTHON NAMES python3 REQUIRED)
 endif()
 
-# A library with sanitizers in it wants their runtime first; Python itself leaks on purpose.
+# A library with sanitizers in it wants their runtime first; Python itself leaks on purpose. The servers that the tests start have
+# the same environment: what a sanitizer says of them fails the test that is running (conftest.py).
 set(MR_PYTEST_SANITIZE "")
 if(MR_SANITIZE MATCHES "address")
   execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE MR_LIBASAN
     OUTPUT_STRIP_TRAILING_WHITESPACE)
-  set(MR_PYTEST_SANITIZE "LD_PRELOAD=${MR_LIBASAN};ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0")
+  set(MR_PYTEST_SANITIZE "LD_PRELOAD=${MR_LIBASAN};ASAN_OPTIONS=detect_leaks=1:verify_asan_link_order=0;LSAN_OPTIONS=print_suppressions=0:suppressions=${MR_TEST_DIR}/python.supp;UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
 # mr_pytest(<name> <files or directories...>): one ctest entry.
@@ -17,8 +18,9 @@ function(mr_pytest name)
   add_test(NAME ${name}
     COMMAND ${MR_PYTHON} -m pytest -q -p no:cacheprovider ${ARGN}
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "e2e" TIMEOUT 600
+  set_tests_properties(${name} PROPERTIES LABELS "e2e"
     ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>;${MR_PYTEST_SANITIZE}")
+  mr_test_timeout(${name} 600)
 endfunction()
 
 # The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.

@@ -24,6 +24,11 @@
 
 #include <cmocka.h>
 
+#ifdef __SANITIZE_THREAD__
+#define WALKS 30 /* there is one thread, and it takes twenty times as long */
+#else
+#define WALKS 150
+#endif
 #define NODES 3
 #define NUMBERS_MAX 20000
 #define TTL_MS 10000
@@ -1058,7 +1063,7 @@ static void random_walks(void **state)
     const char *seed = getenv("MR_SEED");
     uint64_t first = seed != NULL ? strtoull(seed, NULL, 10) : 1000;
     const char *seeds = getenv("MR_SEEDS");
-    uint64_t count = seed != NULL ? 1 : seeds != NULL ? strtoull(seeds, NULL, 10) : 150;
+    uint64_t count = seed != NULL ? 1 : seeds != NULL ? strtoull(seeds, NULL, 10) : WALKS;
 
     (void)state;
     for (uint64_t i = 0; i < count; i++) {

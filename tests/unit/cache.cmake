@@ -13,7 +13,7 @@ foreach(name IN ITEMS test threads_test)
   target_include_directories(cache_rocks_${name} PRIVATE ${MR_TEST_DIR}/..)
 endforeach()
 
-if(TARGET millrace_shared)
+if(TARGET millrace_shared AND NOT MR_SANITIZE STREQUAL "thread") # which builds mr_tests only
   add_test(NAME library_needs_no_rocksdb COMMAND ${CMAKE_COMMAND} -DOBJDUMP=${CMAKE_OBJDUMP}
     -DLIBRARY=$<TARGET_FILE:millrace_shared> -P ${MR_TEST_DIR}/scripts/no_rocksdb.cmake)
   set_tests_properties(library_needs_no_rocksdb PROPERTIES LABELS unit TIMEOUT 30)
