@@ -24,6 +24,19 @@ const char *mr_attr_kind_name(int32_t kind)
     return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "of no known kind";
 }
 
+int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err)
+{
+    if (v < arg->min) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld", arg->name, (long long)v,
+                            (long long)arg->min);
+    }
+    if (v > arg->max) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at most %lld", arg->name, (long long)v,
+                            (long long)arg->max);
+    }
+    return MR_OK;
+}
+
 static int compare(const void *a, const void *b)
 {
     return strcmp(((const struct mr_attr *)a)->name, ((const struct mr_attr *)b)->name);

@@ -132,11 +132,7 @@ static int check_attr(const struct mr_operator *op, const struct mr_attr *attr, 
             err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name, mr_attr_kind_name(attr->kind),
             strcmp(arg->name, attr->name) == 0 ? mr_attr_kind_name(arg->kind) : "a value of the enclosing function");
     }
-    if (attr->kind == MR_ATTR_INT && (attr->i < arg->min || attr->i > arg->max)) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld%s", attr->name,
-                            (long long)attr->i, (long long)arg->min, attr->i > arg->max ? " and smaller" : "");
-    }
-    return MR_OK;
+    return attr->kind == MR_ATTR_INT ? mr_arg_check_int(arg, attr->i, err) : MR_OK;
 }
 
 static int check_attrs(const struct mr_dataset *ds, const mr_builder *scope, mr_error *err)

@@ -103,6 +103,9 @@ bool mr_leaf_covers(const struct mr_leaf_spec *wide, const struct mr_leaf_spec *
 
 /* ---- attributes (src/dataset/attrs.c) ---- */
 
+/* MR_EINVAL if @v is out of the range of @arg. */
+int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err);
+
 /* A sorted deep copy (blocks by reference). MR_EINVAL for duplicates and malformed ones. */
 int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, mr_error *err);
 void mr_attrs_free(struct mr_attr *attrs, size_t n);

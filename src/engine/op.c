@@ -250,9 +250,8 @@ int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, i
         rc = mr_bound_int(it->bound, (uint32_t)a->i, &v, err);
         if (rc != MR_OK) {
             mr_error_wrap(err, "argument '%s'", name);
-        } else if (v < arg->min || v > arg->max) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is %" PRId64 ", it must be at least %" PRId64 "%s", name,
-                              v, arg->min, v > arg->max ? " and smaller" : "");
+        } else {
+            rc = mr_arg_check_int(arg, v, err);
         }
         if (rc != MR_OK) {
             return mr_op_fail_at_open(it, rc, err);

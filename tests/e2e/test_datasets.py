@@ -243,6 +243,13 @@ def test_arguments_out_of_range_are_refused_when_built(wrong):
         wrong(Dataset.range(3))
 
 
+def test_arguments_out_of_range_are_refused_when_they_are_known():
+    with pytest.raises(mr.errors.InvalidArgumentError, match="batch_size' is 0, it must be at least 1"):
+        list(Dataset.range(1).flat_map(lambda n: Dataset.range(3).batch(n)))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="cycle_length' is 4097, it must be at most 4096"):
+        list(Dataset.range(4097, 4098).flat_map(lambda n: Dataset.range(3).interleave(Dataset.range, n)))
+
+
 @pytest.mark.parametrize("wrong", [
     lambda ds: ds.map(lambda x: x, num_parallel_calls=2.5), lambda ds: ds.bucket_by_sequence_length(lambda x: x, [1.5], [1, 1]),
     lambda ds: ds.batch("2"), lambda ds: ds.take(1.5), lambda ds: ds.batch(2, drop_remainder=3), lambda ds: ds.map(3),
