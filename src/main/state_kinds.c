@@ -269,6 +269,33 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
     }
 }
 
+static void say_rounds(const struct state_key *key, const void *record, struct mr_buf *out)
+{
+    const Millrace__RoundsRecord *r = record;
+    const Millrace__RoundSchedule *schedule = r->schedule;
+
+    mr_buf_printf(out, "rounds below %" PRIu64 " may begin", r->horizon);
+    for (size_t i = 0; schedule != NULL && i < schedule->n_segments; i++) {
+        mr_buf_printf(out, ", from %" PRIu64 " ", schedule->segments[i]->from_round);
+        put_count(out, schedule->segments[i]->n_tasks, "task", "tasks");
+    }
+    for (size_t i = 0; schedule != NULL && i < schedule->n_outcomes; i++) {
+        const Millrace__RoundOutcome *outcome = schedule->outcomes[i];
+
+        mr_buf_printf(out, ", void for %s: %" PRIu64 "..%" PRIu64,
+                      outcome->task < schedule->n_tasks ? schedule->tasks[outcome->task] : "?",
+                      outcome->delivered_below, outcome->void_below);
+    }
+}
+
+static void say_consumer(const struct state_key *key, const void *record, struct mr_buf *out)
+{
+    const Millrace__ConsumerRecord *r = record;
+
+    mr_buf_printf(out, "session %" PRIu64 ", %s%s, from round %" PRIu64, r->session,
+                  r->client[0] == '\0' ? "vacant" : "client ", r->client, r->from_round);
+}
+
 static void say_worker(const struct state_key *key, const void *record, struct mr_buf *out)
 {
     const Millrace__WorkerRecord *r = record;
@@ -310,6 +337,8 @@ static const struct state_kind kinds[] = {
     {"tasks/", &millrace__task_record__descriptor, "", false, true, say_task},
     {"cursors/", &millrace__cursor_record__descriptor, "", false, true, say_cursor},
     {"grants/", &millrace__grant_record__descriptor, "", false, true, say_grant},
+    {"rounds/", &millrace__rounds_record__descriptor, "", false, true, say_rounds},
+    {"consumers/", &millrace__consumer_record__descriptor, "", false, true, say_consumer},
     {"workers/", &millrace__worker_record__descriptor, "registered draining lost", false, false, say_worker},
     {"clients/", &millrace__client_record__descriptor, "iteration_id", false, false, say_client},
 };

@@ -303,6 +303,53 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
+int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    struct mr_iteration *it = mr_iteration_find(core, key + strlen("rounds/"));
+    Millrace__RoundsRecord *rounds = rec;
+    int rc = MR_EDATALOSS;
+
+    if (it == NULL || it->rec->finished) {
+        return leave_over(core, key, rec);
+    }
+    if (it->rounds == NULL || it->rounds->rec != NULL || rounds->schedule == NULL) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    rc = mr_schedule_check(rounds->schedule, err);
+    if (rc < 0) {
+        mr_record_free(rec);
+        return rc;
+    }
+    it->rounds->rec = rounds;
+    return MR_OK;
+}
+
+/* "<iteration>/<index>" behind the prefix. */
+int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
+{
+    const char *path = key + strlen("consumers/");
+    char id[MR_STAMP_SIZE], again[MR_STAMP_SIZE + 12];
+    const char *number = take_segment(path, id, sizeof id);
+    struct mr_iteration *it = number != NULL ? mr_iteration_find(core, id) : NULL;
+    const Millrace__ConsumerRecord *consumer = rec;
+    unsigned long index;
+
+    if (number != NULL && (it == NULL || it->rec->finished)) {
+        return leave_over(core, key, rec);
+    }
+    index = number != NULL ? strtoul(number, NULL, 10) : 0;
+    snprintf(again, sizeof again, "%s/%lu", id, index);
+    if (number == NULL || strcmp(path, again) != 0 || it->rounds == NULL || index >= it->rounds->n ||
+        it->rounds->seats[index].rec != NULL || consumer->session == 0 ||
+        (consumer->client[0] != '\0' && !mr_id_is_valid(consumer->client))) {
+        mr_record_free(rec);
+        return contradiction(err);
+    }
+    it->rounds->seats[index].rec = rec;
+    return MR_OK;
+}
+
 int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__ClientRecord *client = rec;

@@ -138,6 +138,9 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
             it->rec->finished ? "" : " not", mr_job_label(it->job), it->rec->finished ? " not" : "");
     REQUIRE(it->rec->finished || (it->uses != NULL) == mr_job_shares(it->job), "iteration %s %s a production",
             it->rec->id, it->uses != NULL ? "has" : "lacks");
+    if (mr_rounds_check(core, it, err) < 0) {
+        return MR_EINTERNAL;
+    }
     REQUIRE(!it->rec->joining || (it->uses != NULL && !it->rec->finished), "iteration %s is joining nothing",
             it->rec->id);
     for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {

@@ -187,6 +187,9 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
                        by_itself ? "released" : "lost: nothing was heard of this client for too long");
     mr_iteration_note_released(core, it, client->rec->client);
+    if (it->rounds != NULL) {
+        mr_iteration_unsettle(core, it); /* a decision may have waited for it */
+    }
     if (it->live_clients == 0 && mr_job_is_idle(it->job)) {
         /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back for a while. */
         if (mr_job_is_anonymous(it->job) && by_itself) {
@@ -319,6 +322,9 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
         mr_iteration_look_again(core, client->iteration);
     }
     note_unreachable(core, client, in->unreachable, in->n_unreachable);
+    if (in->rounds != NULL) {
+        mr_consumer_report(core, client, in->rounds);
+    }
     Millrace__ClientHeartbeatReply *reply =
         mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);
 

@@ -161,10 +161,11 @@ struct mr_iteration {
     int64_t join_until;                      /* joining: nobody is waited for any longer */
     TAILQ_HEAD(, mr_task) tasks;             /* empty once finished */
     TAILQ_HEAD(, mr_client) clients;
-    struct mr_cursor *cursors;     /* rec->n_providers */
-    uint64_t version;              /* of its task list */
-    uint64_t follows;              /* the version before this step, */
-    Millrace__ClientUpdate *delta; /* and what its clients hear at the end of it; NULL: nobody listens */
+    struct mr_cursor *cursors;      /* rec->n_providers */
+    uint64_t version;               /* of its task list */
+    uint64_t follows;               /* the version before this step, */
+    Millrace__ClientUpdate *delta;  /* and what its clients hear at the end of it; NULL: nobody listens */
+    struct mr_coordination *rounds; /* of a coordinated job, until it is finished; else NULL */
     uint32_t open_tasks;
     uint32_t draining_tasks; /* of those: their workers drain */
     uint32_t ended_tasks;    /* by themselves: the pipeline is over */
@@ -348,6 +349,7 @@ struct mr_alarm *mr_alarm_first(const mr_core *core);
 #define MR_FEATURE_AT_LEAST_ONCE "at_least_once"
 #define MR_FEATURE_SHARING "sharing"
 #define MR_FEATURE_DRAINING "draining"
+#define MR_FEATURE_ROUNDS "rounds"
 /* MR_EPRECOND: this version must not serve it. */
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
@@ -384,6 +386,8 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
 /* What the clients of an iteration hear at the end of this step: a task is new or changed; it is over. */
 void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
+/* What mr_rounds_note() says goes out at the end of this step. */
+void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it);
 /* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
 void mr_worker_note_task(mr_core *core, const struct mr_task *task);
 /* All of an iteration's open tasks, to their workers: they are new, or something of the assignments has changed. */
@@ -470,7 +474,7 @@ void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 /* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
  * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come; two at most
  * once. */
-#define MR_SETTLE_CHANGES (3 + 2 * MR_RECOVERIES_MAX)
+#define MR_SETTLE_CHANGES (3 + 2 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
 size_t mr_iteration_settle_changes(const struct mr_iteration *it);
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
@@ -644,7 +648,7 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 /* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is there. */
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
-    mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_client;
+    mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds, mr_adopt_consumer, mr_adopt_client;
 
 /* ---------------------------------------------------------------- timers.c, status.c, load.c */
 
@@ -657,6 +661,7 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 void mr_staged_free(struct mr_staged *staged);
 
+#include "dispatcher/core/rounds.h"  /* rounds.c, consumers.c */
 #include "dispatcher/core/sharing.h" /* productions.c, join.c, trainers.c, status_sharing.c */
 
 #endif

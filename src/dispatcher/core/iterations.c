@@ -55,6 +55,7 @@ void mr_iteration_free(struct mr_iteration *it)
         mr_record_free(it->cursors[i].rec);
     }
     mr_free(it->cursors);
+    mr_rounds_free(it->rounds);
     mr_record_free(it->delta);
     mr_record_free(it->rec);
     mr_free(it);
@@ -113,6 +114,14 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
         mr_error_nomem(err);
         mr_iteration_free(it);
         return NULL;
+    }
+    if (mr_job_is_coordinated(job) && !rec->finished) {
+        it->rounds = mr_rounds_new(core, job);
+        if (it->rounds == NULL) {
+            mr_error_nomem(err);
+            mr_iteration_free(it);
+            return NULL;
+        }
     }
     TAILQ_INSERT_TAIL(&core->iteration_list, it, link);
     link_to_owner(it, job, production);
@@ -194,7 +203,11 @@ static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_p
             mr_task_add(core, it, worker);
         }
     }
-    if (it->uses == NULL) { /* Whoever reads one: workers hear of it when the client is attached. */
+    if (it->rounds != NULL) {
+        mr_rounds_begin(core, it);
+    }
+    if (core->failed == 0 &&
+        it->uses == NULL) { /* Whoever reads one: workers hear of it when the client is attached. */
         mr_iteration_note_assignments(core, it);
     }
     return it;
@@ -380,6 +393,7 @@ static void drop_tasks(mr_core *core, struct mr_iteration *it)
             it->cursors[i].unwritten = false;
         }
     }
+    mr_rounds_drop(core, it);
 }
 
 static uint64_t count_repeated(const struct mr_iteration *it)
@@ -401,6 +415,7 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     end->quarantined_splits = it->rec->quarantined_splits;
     end->repeated_splits = known != NULL ? known->repeated_splits : count_repeated(it);
     end->error_code = known != NULL ? known->error_code : 0;
+    end->rounds = known != NULL ? known->rounds : mr_rounds_end(it);
     mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 
@@ -456,6 +471,7 @@ void mr_iteration_write(mr_core *core, struct mr_iteration *it)
 {
     char key[MR_KEY_SIZE];
 
+    mr_rounds_write(core, it);
     if (it->unwritten) {
         it->unwritten = false;
         mr_iteration_put(core, it);
@@ -486,13 +502,16 @@ static bool is_over(const struct mr_iteration *it)
 
     mr_pool_count(it, &pool);
     return it->makes == NULL && it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
-           pool.ordinary == 0 && pool.suspects == 0;
+           pool.ordinary == 0 && pool.suspects == 0 && mr_rounds_are_settled(it);
 }
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
 {
     if (mr_iteration_recovers(it)) {
         return MR_SETTLE_CHANGES;
+    }
+    if (it->rounds != NULL) {
+        return 2 + MR_ROUNDS_CHANGES;
     }
     return it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
 }
@@ -512,6 +531,7 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
     if (it->rec->finished) {
         return;
     }
+    mr_rounds_settle(core, it);
     if (is_over(it)) {
         finish(core, it, MR_OK, "");
         return;

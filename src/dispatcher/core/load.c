@@ -31,6 +31,8 @@ static const struct {
     {"tasks/", &millrace__task_record__descriptor, mr_adopt_task},
     {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor},
     {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant},
+    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds},
+    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer},
     {"clients/", &millrace__client_record__descriptor, mr_adopt_client},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -42,9 +44,9 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {"schema",       "datasets/",   "jobs/",  "workers/",
-                                           "productions/", "iterations/", "tasks/", "cursors/",
-                                           "grants/",      "clients/",    NULL};
+    static const char *const prefixes[] = {"schema",      "datasets/", "jobs/",    "workers/", "productions/",
+                                           "iterations/", "tasks/",    "cursors/", "grants/",  "rounds/",
+                                           "consumers/",  "clients/",  NULL};
 
     _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
     return prefixes;
@@ -306,6 +308,9 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     }
     if (rc == MR_OK) {
         rc = mr_productions_ready(core, err);
+    }
+    if (rc == MR_OK) {
+        rc = mr_rounds_ready(core, err);
     }
     if (rc == MR_OK) {
         rc = sweep_blobs(core, err);

@@ -20,6 +20,8 @@ struct wish {
     const char *trainer;
     Millrace__Sharing sharing;
     Millrace__Lag lag;
+    uint32_t consumers; /* coordinated reads; else 0 */
+    Millrace__LastRound last_round;
 };
 
 static const char *mode_name(Millrace__ProcessingMode mode)
@@ -61,6 +63,32 @@ static int check_sharing(const Millrace__JobSpec *spec, mr_error *err)
     return MR_OK;
 }
 
+/* Consumers of a coordinated job find each other by its name. */
+static int check_rounds(const Millrace__OpenRequest *in, const Millrace__JobSpec *spec, mr_error *err)
+{
+    if (spec->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_DROP &&
+        spec->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_PAD) {
+        return mr_error_set(err, MR_EINVAL, "last round %d is not known to this dispatcher", (int)spec->last_round);
+    }
+    if (spec->num_consumers == 0) {
+        return in->consumer_index == 0 && in->resume == NULL && spec->last_round == 0
+                   ? MR_OK
+                   : mr_error_set(err, MR_EINVAL,
+                                  "a consumer index, resume_round and last_round go with num_consumers");
+    }
+    if (spec->num_consumers > MR_ROUND_CONSUMERS_MAX || in->consumer_index >= spec->num_consumers) {
+        return mr_error_set(err, MR_EINVAL, "consumer %u of %u; at most %d read together", in->consumer_index,
+                            spec->num_consumers, MR_ROUND_CONSUMERS_MAX);
+    }
+    if (spec->name[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "num_consumers needs a job name: consumers find each other by it");
+    }
+    if (spec->trainer[0] != '\0' || spec->sharing != MILLRACE__SHARING__SHARING_OFF) {
+        return mr_error_set(err, MR_EINVAL, "either num_consumers or sharing: a round's elements are of one job");
+    }
+    return MR_OK;
+}
+
 static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_error *err)
 {
     static const Millrace__JobSpec nothing = MILLRACE__JOB_SPEC__INIT;
@@ -87,17 +115,25 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
                             "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
     }
     rc = check_sharing(spec, err);
+    if (rc == MR_OK) {
+        rc = check_rounds(in, spec, err);
+    }
     if (rc < 0) {
         return rc;
     }
-    *wish = (struct wish){spec->name, in->dataset_id, spec->mode,    spec->guarantee,
-                          "AUTO",     spec->trainer,  spec->sharing, spec->lag};
+    *wish = (struct wish){spec->name,    in->dataset_id, spec->mode, spec->guarantee,     "AUTO",
+                          spec->trainer, spec->sharing,  spec->lag,  spec->num_consumers, spec->last_round};
     if (strcasecmp(spec->target_workers, "ANY") == 0) {
         wish->target = "ANY";
     } else if (spec->target_workers[0] != '\0' && strcasecmp(spec->target_workers, "AUTO") != 0) {
         return mr_error_set(err, MR_EINVAL, "target workers are AUTO or ANY");
     }
     return MR_OK;
+}
+
+static const char *last_round_name(Millrace__LastRound last_round)
+{
+    return last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD ? "\"pad\"" : "\"drop\"";
 }
 
 static const char *sharing_name(Millrace__Sharing sharing)
@@ -124,6 +160,12 @@ static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_er
         what = "target workers";
     } else if (strcmp(rec->dataset_id, wish->dataset_id) != 0) {
         what = "dataset";
+    } else if (rec->num_consumers != wish->consumers || rec->last_round != wish->last_round) {
+        return mr_error_set(err, MR_EINVAL,
+                            "job '%.80s' differs in its rounds: existing {num_consumers %u, last_round %s}, "
+                            "requested {num_consumers %u, last_round %s}",
+                            mr_job_label(job), rec->num_consumers, last_round_name(rec->last_round), wish->consumers,
+                            last_round_name(wish->last_round));
     } else if (rec->sharing != wish->sharing) {
         return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in sharing: existing %s, requested %s",
                             mr_job_label(job), sharing_name(rec->sharing), sharing_name(wish->sharing));
@@ -324,6 +366,8 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
     mr_core_set(core, &rec->trainer, wish->trainer);
     rec->sharing = wish->sharing;
     rec->lag = wish->lag;
+    rec->num_consumers = wish->consumers;
+    rec->last_round = wish->last_round;
     if (wish->sharing != MILLRACE__SHARING__SHARING_OFF && wish->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
         mr_core_set(core, &rec->unshared, "at_least_once: " UNSHARED_REPEATS);
     }
@@ -344,6 +388,9 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
         }
         if (wish->trainer[0] != '\0' || wish->sharing != MILLRACE__SHARING__SHARING_OFF) {
             mr_schema_use(core, MR_FEATURE_SHARING);
+        }
+        if (wish->consumers > 0) {
+            mr_schema_use(core, MR_FEATURE_ROUNDS);
         }
         mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mode_name(wish->mode),
                       wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once" : "");
@@ -404,8 +451,12 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
     struct wish wish = {0};
     bool finished = false;
     mr_error err;
+    uint64_t from_round = 0;
     int rc = judge_open(core, in, &wish, &job, &it, &finished, &err);
 
+    if (rc == MR_OK && wish.consumers > 0 && !finished) {
+        rc = mr_consumer_judge(core, it, job, in, &from_round, &err);
+    }
     if (rc < 0) {
         mr_core_refuse(core, &millrace__open_reply__descriptor, &err);
         return;
@@ -422,6 +473,9 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         if (it != NULL) {
             mr_client_attach(core, in->client, it);
         }
+        if (it != NULL && it->rounds != NULL) {
+            mr_consumer_take(core, it, in, from_round);
+        }
     }
 
     Millrace__OpenReply *reply = mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
@@ -434,6 +488,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
         if (finished) {
             reply->end = end_of(core, job, it, in->repetition);
+        } else if (it != NULL && it->rounds != NULL) {
+            mr_consumer_reply(core, it, in, reply);
         }
     }
 }

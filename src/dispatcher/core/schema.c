@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING, MR_FEATURE_DRAINING};
+static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING, MR_FEATURE_DRAINING,
+                                    MR_FEATURE_ROUNDS};
 
 static bool is_known(const char *feature)
 {

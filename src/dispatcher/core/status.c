@@ -190,6 +190,7 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
         n++;
     }
     mr_status_sharing(core, it, status);
+    status->rounds = mr_rounds_status(core, it);
     status->tasks = array(core, n);
     status->providers = array(core, it->rec->n_providers);
     if (core->failed != 0) {
@@ -229,6 +230,8 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     mr_core_set(core, &status->unshared, job->rec->unshared);
     status->sharing = job->rec->sharing;
     status->lag = job->rec->lag;
+    status->num_consumers = job->rec->num_consumers;
+    status->last_round = job->rec->last_round;
     status->mode = job->rec->mode;
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;

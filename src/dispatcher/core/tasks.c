@@ -83,6 +83,9 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     core->tasks++;
     mr_core_index(core, &core->tasks_by_id, task->id, task);
     mr_iteration_note_task(core, task);
+    if (it->rounds != NULL) {
+        mr_iteration_unsettle(core, it); /* it is to take turns */
+    }
     return task;
 }
 
@@ -144,6 +147,9 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     mr_iteration_note_task(core, task);
     mr_worker_note_dropped(core, task);
     mr_iteration_unsettle(core, it);
+    if (it->rounds != NULL) {
+        mr_rounds_note(core, it, false);
+    }
     mr_core_trace(core, "task %s: %s", task->id, task->drained ? "drained" : states[to].name);
 }
 
@@ -330,6 +336,9 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         return;
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
+    if (task != NULL && task->state == MR_TASK_OPEN && task->iteration->rounds != NULL && in->code >= 0) {
+        mr_rounds_note_end(core, task, in->end_round);
+    }
     if (task != NULL && task->state == MR_TASK_OPEN) {
         task->drained = in->drained && in->code >= 0;
         end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in->message);

@@ -81,6 +81,7 @@ Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd 
         copy->repeated_splits = end->repeated_splits;
         copy->quarantined_splits = end->quarantined_splits;
         copy->error_code = end->error_code;
+        copy->rounds = end->rounds;
         mr_core_set(core, &copy->error, end->error);
     }
     return copy;
@@ -95,6 +96,9 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrac
     update->finished = it->rec->finished;
     if (it->rec->finished && it->rec->end != NULL) {
         update->end = mr_end_copy(core, it->rec->end);
+    }
+    if (it->rounds != NULL) {
+        update->rounds = mr_rounds_update_of(core, it, true /* with_schedule */);
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
@@ -207,6 +211,9 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     assignment->attempt = mr_task_attempt(task);
     assignment->guarantee = it->guarantee;
     assign_production(core, it, assignment);
+    if (it->rounds != NULL) {
+        assignment->rounds = mr_rounds_assignment_of(core, task);
+    }
     if (it->rec->n_providers > 0) {
         assign_providers(core, it, assignment);
     }
@@ -268,6 +275,46 @@ void mr_worker_note_task(mr_core *core, const struct mr_task *task)
         return;
     }
     delta->tasks[delta->n_tasks++] = assignment;
+}
+
+/* Its horizon, its turns or its consumers have changed. */
+static void note_turns(mr_core *core, const struct mr_task *task)
+{
+    Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
+    Millrace__RoundChange *change;
+
+    if (delta == NULL || !make_room(core, &delta->rounds, delta->n_rounds)) {
+        return;
+    }
+    change = mr_core_new_record(core, &millrace__round_change__descriptor);
+    if (change != NULL) {
+        mr_core_set(core, &change->task_id, task->id);
+        change->rounds = mr_rounds_assignment_of(core, task);
+        delta->rounds[delta->n_rounds++] = change;
+    }
+}
+
+void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it)
+{
+    news_of(core, it);
+}
+
+/* What consumers and their workers hear of the rounds. */
+static void fill_rounds(mr_core *core, struct mr_iteration *it, Millrace__ClientUpdate *news)
+{
+    const struct mr_task *task;
+
+    if (news != NULL) {
+        news->rounds = mr_rounds_update_of(core, it, it->rounds->turned);
+    }
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN) {
+            note_turns(core, task);
+        }
+    }
+    it->rounds->moved = false;
+    it->rounds->turned = false;
 }
 
 void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it)
@@ -383,6 +430,9 @@ void mr_core_push_touched(mr_core *core)
 
         it->delta = NULL;
         mr_iteration_untouch(core, it);
+        if (it->rounds != NULL && it->rounds->moved) {
+            fill_rounds(core, it, news);
+        }
         if (news == NULL) {
             continue; /* Who attaches later watches, and gets the list then. */
         }

@@ -1,0 +1,470 @@
+/*
+ * The places of consumers in coordinated reads: who has one, in which session, and what it says.
+ *
+ * Whoever opens takes the place it names, and the session number grows: workers and dispatcher refuse the one before.
+ * Somebody who takes it from another begins where the others are, and they are asked for that: the answer has to be of
+ * one moment. When all are new there is nobody to ask, and no way to know where the model is that they train: that is
+ * told, to all of them.
+ */
+#include "dispatcher/core/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void consumer_key(const struct mr_iteration *it, uint32_t index, char *out, size_t size)
+{
+    snprintf(out, size, "consumers/%s/%u", it->rec->id, index);
+}
+
+static uint32_t index_of(const struct mr_iteration *it, const struct mr_seat *seat)
+{
+    return (uint32_t)(seat - it->rounds->seats);
+}
+
+static void put_seat(mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
+{
+    char key[MR_KEY_SIZE];
+
+    consumer_key(it, index_of(it, seat), key, sizeof key);
+    mr_core_put(core, key, &seat->rec->base);
+}
+
+void mr_consumers_drop(mr_core *core, struct mr_iteration *it)
+{
+    char key[MR_KEY_SIZE];
+
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        if (it->rounds->seats[i].rec != NULL) {
+            consumer_key(it, i, key, sizeof key);
+            mr_core_leave_over(core, key);
+        }
+    }
+}
+
+/* What was heard in a session that is over. */
+void mr_seat_clear(struct mr_seat *seat)
+{
+    mr_free(seat->held);
+    seat->held = NULL;
+    seat->nheld = 0;
+    seat->known = false;
+    seat->from = seat->position = seat->returned = seat->answered = 0;
+    seat->missed_ms = 0;
+}
+
+struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
+{
+    struct mr_client *client;
+
+    if (seat->rec == NULL || seat->rec->client[0] == '\0') {
+        return NULL;
+    }
+    client = mr_map_get(&core->clients, seat->rec->client);
+    return client != NULL && client->iteration == it && !client->rec->released ? client : NULL;
+}
+
+bool mr_seat_held(const struct mr_seat *seat, const char *task, uint64_t *below)
+{
+    for (size_t i = 0; i < seat->nheld; i++) {
+        if (strcmp(seat->held[i].task, task) == 0) {
+            *below = seat->held[i].below;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_coordination *rounds = it->rounds;
+    uint32_t vacated = 0;
+
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        struct mr_seat *seat = &rounds->seats[i];
+
+        if (seat->rec == NULL || seat->rec->client[0] == '\0' || mr_seat_client(core, it, seat) != NULL) {
+            continue;
+        }
+        if (vacated++ == MR_VACATE_MAX) {
+            return false;
+        }
+        mr_core_trace(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id, i);
+        mr_core_set(core, &seat->rec->client, "");
+        seat->rec->session++;
+        mr_seat_clear(seat);
+        put_seat(core, it, seat);
+        mr_rounds_note(core, it, false);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- where to begin */
+
+/* "0: 17, 1: 18, 2: not known" */
+static void list_positions(const mr_core *core, const struct mr_iteration *it, char *out, size_t size)
+{
+    size_t len = 0;
+
+    out[0] = '\0';
+    for (uint32_t i = 0; i < it->rounds->n && len + 1 < size; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+        const char *sep = i == 0 ? "" : ", ";
+        int n;
+
+        if (seat->known && mr_seat_client(core, it, seat) != NULL) {
+            n = snprintf(out + len, size - len, "%s%u: %" PRIu64, sep, i, seat->position);
+        } else {
+            n = snprintf(out + len, size - len, "%s%u: not there", sep, i);
+        }
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* It was put there by this very rule, and has returned nothing since: it knows no more than others. */
+static bool is_fresh(const struct mr_seat *seat)
+{
+    return seat->rec->session > 1 && !seat->rec->placed && seat->returned == 0;
+}
+
+struct others {
+    uint32_t there;    /* attached, and known */
+    uint32_t anchored; /* of those: not fresh */
+    uint32_t silent;   /* attached, and not heard of since they were asked */
+    uint64_t least;
+    uint64_t most;
+};
+
+static struct others look_at_others(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *mine)
+{
+    struct others others = {.least = MR_ROUND_NEVER};
+
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+
+        if (seat == mine || mr_seat_client(core, it, seat) == NULL) {
+            continue;
+        }
+        others.silent += seat->answered != it->rounds->ask ? 1 : 0;
+        if (!seat->known) {
+            continue;
+        }
+        others.there++;
+        others.anchored += is_fresh(seat) ? 0 : 1;
+        others.least = seat->position < others.least ? seat->position : others.least;
+        others.most = seat->position > others.most ? seat->position : others.most;
+    }
+    return others;
+}
+
+/* No round can have been complete while somebody had not come yet. */
+static bool is_untouched(const struct mr_iteration *it)
+{
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        if (it->rounds->seats[i].rec == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t first_of_all(const struct mr_iteration *it)
+{
+    uint64_t from = 0;
+
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+
+        from = seat->rec != NULL && seat->rec->from_round > from ? seat->rec->from_round : from;
+    }
+    return from;
+}
+
+/* Nobody is left who knows. @tell: those who are there are as new, and hear it too. */
+static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index, bool tell, mr_error *err)
+{
+    struct mr_coordination *rounds = it->rounds;
+    char positions[80];
+
+    list_positions(core, it, positions, sizeof positions);
+    mr_error_set(
+        err, MR_EPRECOND,
+        "all consumers of job '%.40s' are new: nobody knows its round (%s); end the job, take another name, or "
+        "say resume_round",
+        mr_job_label(it->job), positions);
+    if (tell) {
+        snprintf(rounds->refused, sizeof rounds->refused, "%s", err->message);
+        mr_rounds_note(core, it, false);
+    }
+    mr_error_wrap(err, "consumer %u", index);
+    return MR_EPRECOND;
+}
+
+/* Where the others are, at one moment. */
+static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from, mr_error *err)
+{
+    struct mr_coordination *rounds = it->rounds;
+    uint32_t index = index_of(it, mine);
+    struct others others;
+    char positions[120];
+
+    if (rounds->ask == 0 || core->now >= mr_time_add(rounds->asked, MR_ASK_FRESH_MS)) {
+        rounds->ask = ++core->versions; /* another one than any that this leader's epoch has asked */
+        rounds->asked = core->now;
+        mr_rounds_note(core, it, false);
+    }
+    others = look_at_others(core, it, mine);
+    if (others.silent > 0 && core->now < mr_time_add(rounds->asked, MR_ASK_MS)) {
+        mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are", index);
+        err->traits |= MR_RETRYABLE;
+        return MR_EUNAVAIL;
+    }
+    if (others.anchored == 0) {
+        return refuse_all_new(core, it, index, others.there > 0, err);
+    }
+    if (others.most - others.least > 1) {
+        list_positions(core, it, positions, sizeof positions);
+        return mr_error_set(err, MR_EPRECOND,
+                            "consumer %u cannot take its place again: the others are more than a round apart (%s); "
+                            "resume_round says where to begin",
+                            index, positions);
+    }
+    *from = others.most;
+    return MR_OK;
+}
+
+static int refuse_coming_back(const struct mr_seat *seat, uint32_t index, mr_error *err)
+{
+    if (seat->rec != NULL && seat->rec->client[0] == '\0') {
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "consumer %u was given up while nothing was heard of it, and rounds were decided without it", index);
+    }
+    return mr_error_set(err, MR_EPRECOND, "another process has taken the place of consumer %u", index);
+}
+
+int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job, const Millrace__OpenRequest *in,
+                      uint64_t *from, mr_error *err)
+{
+    uint32_t n = in->job != NULL ? in->job->num_consumers : 0;
+    uint64_t resume = in->resume != NULL ? in->resume->round : 0;
+    const struct mr_seat *seat;
+
+    if (in->consumer_index >= n) {
+        return mr_error_set(err, MR_EINVAL, "consumer %u of %u", in->consumer_index, n);
+    }
+    *from = resume;
+    if (it == NULL || job == NULL) {
+        return MR_OK;
+    }
+    seat = &it->rounds->seats[in->consumer_index];
+    if (seat->rec != NULL && strcmp(seat->rec->client, in->client) == 0) {
+        return MR_OK;
+    }
+    if (in->iteration_id[0] != '\0') {
+        return refuse_coming_back(seat, in->consumer_index, err);
+    }
+    if (in->resume != NULL) {
+        uint64_t first = it->rounds->rec->schedule->segments[0]->from_round;
+
+        return resume >= first
+                   ? MR_OK
+                   : mr_error_set(err, MR_EPRECOND,
+                                  "round %" PRIu64 " is over for all: the first that may be had is %" PRIu64, resume,
+                                  first);
+    }
+    if (is_untouched(it)) {
+        *from = first_of_all(it);
+        return MR_OK;
+    }
+    return place(core, it, seat, from, err);
+}
+
+/* ---------------------------------------------------------------- taking a place */
+
+void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in, uint64_t from)
+{
+    struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
+    struct mr_client *before = mr_seat_client(core, it, seat);
+
+    if (seat->rec != NULL && strcmp(seat->rec->client, in->client) == 0) {
+        return;
+    }
+    if (seat->rec == NULL) {
+        seat->rec = mr_core_new_record(core, &millrace__consumer_record__descriptor);
+    }
+    if (seat->rec == NULL) {
+        return;
+    }
+    seat->rec->session++;
+    seat->rec->from_round = from;
+    seat->rec->placed = in->resume != NULL;
+    mr_core_set(core, &seat->rec->client, in->client);
+    mr_seat_clear(seat);
+    it->rounds->refused[0] = '\0';
+    put_seat(core, it, seat);
+    mr_core_trace(core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
+                  it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
+    if (before != NULL) {
+        mr_client_release(core, before, true /* by_itself: it must not come back */);
+    }
+    mr_rounds_note(core, it, false);
+    mr_iteration_unsettle(core, it); /* a decision may have waited for whoever had it */
+}
+
+void mr_consumer_reply(mr_core *core, const struct mr_iteration *it, const Millrace__OpenRequest *in,
+                       Millrace__OpenReply *reply)
+{
+    const struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
+
+    if (seat->rec != NULL) {
+        reply->consumer_session = seat->rec->session;
+        reply->from_round = seat->rec->from_round;
+        reply->report_ms = MR_REPORT_MS;
+    }
+}
+
+/* ---------------------------------------------------------------- what they say */
+
+static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
+{
+    size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
+    struct mr_held *held = NULL;
+
+    if (n > 0) {
+        held = mr_calloc(n, sizeof *held);
+        if (held == NULL) {
+            mr_core_nomem(core);
+            return;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);
+        held[i].below = report->closing[i]->held_below;
+    }
+    mr_free(seat->held);
+    seat->held = held;
+    seat->nheld = n;
+}
+
+void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace__ConsumerReport *report)
+{
+    struct mr_iteration *it = client->iteration;
+    struct mr_seat *seat = NULL;
+
+    for (uint32_t i = 0; it->rounds != NULL && i < it->rounds->n; i++) {
+        struct mr_seat *one = &it->rounds->seats[i];
+
+        if (one->rec != NULL && strcmp(one->rec->client, client->rec->client) == 0) {
+            seat = one;
+        }
+    }
+    /* Reports are in no order; of an earlier one nothing is new. */
+    if (seat == NULL || seat->rec->session != report->session || (seat->known && report->position < seat->position)) {
+        return;
+    }
+    seat->progress += seat->known && report->returned > seat->returned ? report->returned - seat->returned : 0;
+    seat->known = true;
+    seat->heard = core->now;
+    seat->from = report->from_round;
+    seat->position = report->position;
+    seat->returned = report->returned;
+    seat->answered = report->ask;
+    take_held(core, seat, report);
+    if (core->full || it->rec->finished) {
+        return;
+    }
+    mr_rounds_move_horizon(core, it);
+    if (report->n_closing > 0) {
+        mr_iteration_unsettle(core, it);
+    }
+    mr_rounds_write(core, it);
+}
+
+void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Millrace__RoundProgress *progress)
+{
+    for (size_t i = 0; it->rounds != NULL && i < progress->n_missing; i++) {
+        if (progress->missing[i] < it->rounds->n) {
+            struct mr_seat *seat = &it->rounds->seats[progress->missing[i]];
+
+            seat->missed_ms = progress->waiting_ms;
+            seat->missed_seen = core->now;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- status */
+
+static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
+                                                 const struct mr_seat *seat)
+{
+    Millrace__ConsumerStatus *status = mr_core_new_record(core, &millrace__consumer_status__descriptor);
+    bool there = mr_seat_client(core, it, seat) != NULL;
+    char client[9] = "";
+
+    if (status == NULL) {
+        return NULL;
+    }
+    status->index = index_of(it, seat);
+    if (there) {
+        snprintf(client, sizeof client, "%.8s", seat->rec->client);
+    }
+    mr_core_set(core, &status->client, client);
+    status->session = seat->rec != NULL ? seat->rec->session : 0;
+    status->known = seat->known;
+    status->position = seat->position;
+    status->silent_ms = seat->known ? (uint64_t)(core->now - seat->heard) : 0;
+    if (seat->missed_ms > 0 && core->now < mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
+        status->missed_ms = seat->missed_ms + (uint64_t)(core->now - seat->missed_seen);
+    }
+    return status;
+}
+
+static void fill_closing(mr_core *core, const struct mr_iteration *it, Millrace__RoundsStatus *status)
+{
+    const Millrace__RoundSchedule *schedule = it->rounds->rec->schedule;
+
+    for (uint32_t i = 0; i < schedule->n_tasks && status->closing != NULL; i++) {
+        const struct mr_task *task = mr_task_find(core, schedule->tasks[i]);
+
+        if (mr_rounds_is_closing(it, i, core)) {
+            status->closing[status->n_closing] = (char *)protobuf_c_empty_string;
+            mr_core_set(core, &status->closing[status->n_closing++],
+                        task != NULL ? task->worker->rec->address : schedule->tasks[i]);
+        }
+    }
+}
+
+Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteration *it)
+{
+    const struct mr_coordination *rounds = it->rounds;
+    Millrace__RoundsStatus *status;
+
+    if (rounds == NULL) {
+        return NULL;
+    }
+    status = mr_core_new_record(core, &millrace__rounds_status__descriptor);
+    if (status == NULL) {
+        return NULL;
+    }
+    status->horizon = rounds->rec->horizon;
+    status->rounds_per_s = rounds->pace / 1000;
+    status->outcomes = rounds->rec->schedule->n_outcomes;
+    status->consumers = mr_calloc(rounds->n, sizeof *status->consumers);
+    status->closing = mr_calloc(rounds->rec->schedule->n_tasks + 1, sizeof *status->closing);
+    if (status->consumers == NULL || status->closing == NULL) {
+        mr_core_nomem(core);
+        return status;
+    }
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        Millrace__ConsumerStatus *one = consumer_status(core, it, &rounds->seats[i]);
+
+        if (one != NULL) {
+            status->position = one->position > status->position ? one->position : status->position;
+            status->consumers[status->n_consumers++] = one;
+        }
+    }
+    fill_closing(core, it, status);
+    return status;
+}
