@@ -310,6 +310,24 @@ static void a_worker_that_comes_meanwhile_is_asked_too(void **state)
     assert_false(is_joining(f, f->b));
 }
 
+static void what_a_worker_that_drains_makes_cannot_be_joined(void **state)
+{
+    struct fixture *f = *state;
+
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    assert_int_equal(say_draining(&f->t, "w2"), MR_OK);
+    open_shared(f, "numbers", "b", f->b);
+    assert_null(assignment_of(f, "w2", f->b));
+    answer(f, "w1", f->b, 0, NULL);
+    expect_apart(f, "is on a worker that drains");
+    table_take_over(&f->t);
+    open_shared(f, "numbers", "c", f->a); /* w2 has no part in b's */
+    answer(f, "w1", f->a, 0, NULL);
+    assert_false(is_joining(f, f->a));
+    assert_string_equal(production_of(f, f->a), production_of(f, f->b));
+}
+
 static void copies_on_every_worker_are_shared_whoever_is_lost(void **state)
 {
     struct fixture *f = *state;
@@ -808,6 +826,7 @@ int main(void)
         TEST(splits_that_went_with_a_worker_are_not_shared),
         TEST(a_worker_that_had_nothing_is_not_missed),
         TEST(a_worker_that_comes_meanwhile_is_asked_too),
+        TEST(what_a_worker_that_drains_makes_cannot_be_joined),
         TEST(copies_on_every_worker_are_shared_whoever_is_lost),
         TEST(what_never_ends_is_joined_at_once),
         TEST(other_repetitions_modes_and_contents_are_not_shared),
