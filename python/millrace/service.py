@@ -36,6 +36,7 @@ class ShardingPolicy(enum.IntEnum):
 _LEGACY_MODES = {"parallel_epochs": ShardingPolicy.OFF, "distributed_epoch": ShardingPolicy.DYNAMIC}
 _TARGETS = ("AUTO", "ANY", "LOCAL")
 _GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
+_LAST_ROUNDS = ("drop", "pad")
 _LAGS = ("skip", "wait")
 _ON_LOSS = {"warn": "report", "error": "error"}  # who warns is the iterator, in Python
 
@@ -100,8 +101,13 @@ def _check_name(job_name):
     return job_name
 
 
-def _check_consumers(job_name, consumer_index, num_consumers):
+def _check_consumers(job_name, consumer_index, num_consumers, last_round, resume_round):
+    if last_round not in _LAST_ROUNDS:
+        raise ValueError(f"last_round {last_round!r}: it is \"drop\" or \"pad\"")
     if num_consumers is None and consumer_index is None:
+        for what, value, default in (("last_round", last_round, "drop"), ("resume_round", resume_round, None)):
+            if value != default:
+                raise ValueError(f"{what}={value!r} is for coordinated reads: give num_consumers and consumer_index")
         return
     if (num_consumers is None) != (consumer_index is None):
         raise ValueError("consumer_index and num_consumers are given together, or not at all")
@@ -114,7 +120,9 @@ def _check_consumers(job_name, consumer_index, num_consumers):
         raise ValueError(f"num_consumers is at least 1: got {num_consumers}")
     if not 0 <= consumer_index < num_consumers:
         raise ValueError(f"consumer_index {consumer_index} is not within 0..{num_consumers - 1}")
-    raise errors.UnimplementedError("coordinated reads (num_consumers, consumer_index) are not built")
+    if resume_round is not None and (isinstance(resume_round, bool) or not isinstance(resume_round, int) or
+                                     resume_round < 0):
+        raise ValueError(f"resume_round is an integer, at least 0, not {resume_round!r}")
 
 
 def _check_sharing(cache, sharing, lag, job_name, coordinated, guarantee):
@@ -146,7 +154,7 @@ def _check_sharing(cache, sharing, lag, job_name, coordinated, guarantee):
 
 def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-               connect_timeout_ms, heartbeat_interval_ms):
+               last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms):
     """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
     attrs = AttrTable().bytes("service", _check_service(service))
     name = _check_name(job_name)
@@ -164,7 +172,7 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{key} is a positive integer, not {value!r}")
         attrs.int(key, value)
-    _check_consumers(name, consumer_index, num_consumers)
+    _check_consumers(name, consumer_index, num_consumers, last_round, resume_round)
     if data_transfer_protocol not in (None, "grpc"):
         raise errors.UnimplementedError(f"data_transfer_protocol {data_transfer_protocol!r} is not built: \"grpc\" is")
     if guarantee == "exactly_once":
@@ -185,13 +193,17 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         attrs.bytes("sharing", sharing)
     if lag != "skip":
         attrs.bytes("lag", lag)
+    if num_consumers is not None:
+        attrs.int("num_consumers", num_consumers).int("consumer_index", consumer_index).bytes("last_round", last_round)
+    if resume_round is not None:
+        attrs.int("resume_round", resume_round)
     return attrs
 
 
 def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
                max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
                target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", sharing=None, lag="skip",
-               connect_timeout_ms=None, heartbeat_interval_ms=None):
+               last_round="drop", resume_round=None, connect_timeout_ms=None, heartbeat_interval_ms=None):
     """
     A transformation for Dataset.apply(): what stands before it runs on the service's workers, what follows runs here.
 
@@ -207,11 +219,17 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
     @sharing="auto" between all jobs that ask for the same elements, whatever their names. A job that reads more slowly than
     others may fall out of the window that workers keep: with @lag="skip" it goes on at the window's start, and the
     iterator's `skipped` says how many elements it missed; with "wait" it misses none, and the others wait for it.
+
+    With @num_consumers, coordinated reads: all consumers of @job_name, each with an index of its own below that number, get
+    one element in each round, consumer i the i-th of as many consecutive ones of one worker. A consumer that restarts takes
+    its place again; where it cannot (FailedPreconditionError, with everybody's position), @resume_round says with which
+    round to begin. The input of a worker may end within a round: @last_round="drop" leaves those elements out, "pad" fills
+    the round up with the first of them.
     """
     compression = _check_compression(compression)
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-                       connect_timeout_ms, heartbeat_interval_ms).bytes("compression", compression)
+                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms).bytes("compression", compression)
 
     def transformation(dataset):
         if not isinstance(dataset, Dataset):
@@ -279,14 +297,15 @@ def _fetch_spec(address, dataset_id, timeout_ms):
 def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job_name=None, consumer_index=None,
                     num_consumers=None, max_outstanding_requests=None, data_transfer_protocol=None,
                     cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn",
-                    sharing=None, lag="skip", connect_timeout_ms=None, heartbeat_interval_ms=None):
+                    sharing=None, lag="skip", last_round="drop", resume_round=None, connect_timeout_ms=None,
+                    heartbeat_interval_ms=None):
     """
     Read a dataset that was registered; the arguments are those of distribute(). Without @element_spec the dispatcher is
     asked for it now.
     """
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-                       connect_timeout_ms, heartbeat_interval_ms)
+                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms)
     if not isinstance(dataset_id, str) or not dataset_id:
         raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
     if element_spec is None:

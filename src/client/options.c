@@ -3,7 +3,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "element/spec_proto.h"
+#include "rounds/schedule.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const struct mr_attr *find(const struct mr_attr *attrs, size_t n, const char *name)
@@ -167,6 +169,65 @@ static int parse_share(const struct mr_attr *attrs, size_t n, struct mr_read_opt
     return rc;
 }
 
+static int parse_last_round(const char *name, Millrace__LastRound *ret, mr_error *err)
+{
+    if (strcmp(name, "drop") == 0) {
+        *ret = MILLRACE__LAST_ROUND__LAST_ROUND_DROP;
+    } else if (strcmp(name, "pad") == 0) {
+        *ret = MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
+    } else {
+        return mr_error_set(err, MR_EINVAL, "last_round '%s' is none of drop, pad", name);
+    }
+    return MR_OK;
+}
+
+/* A coordinated job; what belongs to one alone is refused without it. */
+static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+{
+    static const char *const others[] = {"consumer_index", "last_round", "resume_round"};
+    const struct mr_attr *num = find(attrs, n, "num_consumers");
+    const struct mr_attr *index = find(attrs, n, "consumer_index");
+    const struct mr_attr *resume = find(attrs, n, "resume_round");
+    char *last = NULL;
+
+    for (size_t i = 0; num == NULL && i < sizeof others / sizeof others[0]; i++) {
+        if (find(attrs, n, others[i]) != NULL) {
+            return mr_error_set(err, MR_EINVAL, "%s is for coordinated reads: give num_consumers", others[i]);
+        }
+    }
+    if (num == NULL) {
+        return MR_OK;
+    }
+    if (num->i < 1 || num->i > MR_ROUND_CONSUMERS_MAX) {
+        return mr_error_set(err, MR_EINVAL, "num_consumers %" PRId64 " is not within 1..%d", num->i,
+                            MR_ROUND_CONSUMERS_MAX);
+    }
+    if (index == NULL || index->i < 0 || index->i >= num->i) {
+        return mr_error_set(err, MR_EINVAL, "consumer_index %" PRId64 " is not within 0..%" PRId64,
+                            index == NULL ? -1 : index->i, num->i - 1);
+    }
+    if (resume != NULL && resume->i < 0) {
+        return mr_error_set(err, MR_EINVAL, "resume_round %" PRId64 " is negative", resume->i);
+    }
+    if (o->job_name[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "num_consumers needs a job_name: consumers meet by that name");
+    }
+    if (mr_read_options_share(o)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "num_consumers with trainer_id or sharing: a coordinated read does not share");
+    }
+    o->num_consumers = (uint32_t)num->i;
+    o->consumer_index = (uint32_t)index->i;
+    o->resumes = resume != NULL;
+    o->resume_round = resume != NULL ? (uint64_t)resume->i : 0;
+    int rc = text(attrs, n, "last_round", "drop", &last, err);
+    if (rc == MR_OK) {
+        rc = parse_last_round(last, &o->last_round, err);
+    }
+    mr_free(last);
+    return rc;
+}
+
 bool mr_read_options_share(const struct mr_read_options *o)
 {
     return (o->trainer != NULL && o->trainer[0] != '\0') || o->sharing != MILLRACE__SHARING__SHARING_OFF;
@@ -248,6 +309,9 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
     }
     if (rc == MR_OK) {
         rc = parse_share(attrs, nattrs, ret, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_consumer(attrs, nattrs, ret, err);
     }
     return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
 }

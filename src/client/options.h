@@ -28,6 +28,11 @@ struct mr_read_options {
     char *trainer;  /* CrossTrainerCache; "": not asked for */
     Millrace__Sharing sharing;
     Millrace__Lag lag;
+    uint32_t num_consumers; /* coordinated reads; 0: an ordinary job */
+    uint32_t consumer_index;
+    Millrace__LastRound last_round;
+    bool resumes; /* begin with resume_round, whatever the others do */
+    uint64_t resume_round;
     char *compression;
     char *target_workers;
     uint64_t max_outstanding; /* elements; 0: by bytes only */

@@ -65,12 +65,15 @@ static void add_task_locked(mr_reader *r, const Millrace__TaskInfo *info)
     }
     TAILQ_INSERT_TAIL(&r->tasks, t, link);
     r->ntasks++;
-    mr_read_task_connect_locked(t);
+    if (r->rounds == NULL) {
+        mr_read_task_connect_locked(
+            t); /* Of a coordinated job when the schedule has it: mr_coordinated_follow_locked() */
+    }
 }
 
 static void close_task_locked(struct mr_read_task *t)
 {
-    if (!t->closed) {
+    if (!t->closed && t->reader->rounds == NULL) {
         t->closed = true;
         if (!t->goodbye) {
             mr_read_task_drop_locked(t);
@@ -107,6 +110,9 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
         (void)mr_error_set(&r->end_err, end->error_code, "%s", end->error);
     }
     mr_read_end_take(&r->end, end);
+    if (r->rounds != NULL) {
+        mr_coordinated_finish_locked(r);
+    }
 }
 
 static void on_update(void *ctx, const ProtobufCMessage *msg)
@@ -142,6 +148,9 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
         }
     }
     r->version = u->version;
+    if (r->rounds != NULL && u->rounds != NULL) {
+        mr_coordinated_update_locked(r, u->rounds);
+    }
     if (u->finished) {
         take_end_locked(r, u->end);
     }
@@ -229,6 +238,13 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
         r->heartbeat_ms = reply->client_timeout_ms < 3 ? 1 : reply->client_timeout_ms / 3;
     }
     r->reopen = false;
+    if (r->opts.num_consumers > 0 && !reply->finished) {
+        int rc = mr_coordinated_attach_locked(r, reply, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+    }
     if (!again && reply->unshared[0] != '\0') {
         mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job, "why", "%s",
                reply->unshared, NULL);
@@ -245,6 +261,7 @@ static int open_job(mr_reader *r, mr_error *err)
 {
     Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec job = MILLRACE__JOB_SPEC__INIT;
+    Millrace__ResumeRound resume = MILLRACE__RESUME_ROUND__INIT;
     Millrace__OpenReply *reply = NULL;
 
     job.name = r->opts.job_name;
@@ -254,10 +271,17 @@ static int open_job(mr_reader *r, mr_error *err)
     job.trainer = r->opts.trainer;
     job.sharing = r->opts.sharing;
     job.lag = r->opts.lag;
+    job.num_consumers = r->opts.num_consumers;
+    job.last_round = r->opts.last_round;
     req.client = r->client;
     req.dataset_id = r->dataset_id;
     req.job = &job;
     req.repetition = r->opts.repetition;
+    req.consumer_index = r->opts.consumer_index;
+    if (r->opts.resumes) {
+        resume.round = r->opts.resume_round;
+        req.resume = &resume;
+    }
     if (r->job_id != NULL) {
         req.job_id = r->job_id;
         req.iteration_id = r->iteration_id;
@@ -274,16 +298,24 @@ static int heartbeat(mr_reader *r, mr_error *err)
 {
     Millrace__ClientHeartbeatRequest req = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
     Millrace__ClientHeartbeatReply *reply = NULL;
+    Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
+    uint64_t number = 0;
     char *list[UNREACHABLE_MAX]; /* lent: tasks stay until the reader's end */
 
+    if (r->opts.num_consumers > 0) {
+        number = mr_coordinated_report(r, &report);
+        req.rounds = number != 0 ? &report : NULL; /* Without memory: next time. */
+    }
     req.client = r->client;
     req.iteration_id = r->iteration_id;
     req.n_unreachable = mr_read_unreachable(r, list, UNREACHABLE_MAX);
     req.unreachable = list;
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
+    mr_rounds_report_clear(&report);
     if (rc == MR_OK) {
         millrace__client_heartbeat_reply__free_unpacked(reply, NULL);
+        mr_coordinated_reported(r, number);
     } else if (rc == MR_ENOTFOUND) {
         MR_LOCK(&r->lock);
         r->reopen = true;
@@ -299,7 +331,8 @@ static bool rest(mr_reader *r)
 
     MR_LOCK(&r->lock);
     int64_t until = mr_now_ms() + r->heartbeat_ms;
-    while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until) {
+    while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until &&
+           !mr_coordinated_must_report_locked(r)) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {

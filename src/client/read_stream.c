@@ -90,6 +90,29 @@ static void fill_open(struct mr_read_task *t, Millrace__ReadOpen *open, char *cl
     open->resume_from = t->session.received;
 }
 
+/* The limits and receipts of @req, and with @open what only the first message has. */
+static int fill_request(struct mr_read_task *t, Millrace__ReadRequest *req, Millrace__ReadOpen *open,
+                        Millrace__RoundOpen *rounds, mr_error *err)
+{
+    if (t->reader->rounds == NULL) {
+        limits_locked(t, &req->limit_elements, &req->limit_bytes);
+        req->received_elements = t->session.received;
+        req->returned_elements = t->session.used;
+        return MR_OK;
+    }
+    if (open != NULL) {
+        int rc = mr_coordinated_open_locked(t, rounds, err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        open->rounds = rounds;
+        open->resume_from = 0;
+    }
+    (void)mr_coordinated_tell_locked(t, req);
+    return MR_OK;
+}
+
 static void send_locked(struct mr_read_task *t, bool first)
 {
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
@@ -98,14 +121,18 @@ static void send_locked(struct mr_read_task *t, bool first)
     char incarnation[MR_INCARNATION_BYTES_MAX + 1];
     uint8_t bytes[4096]; /* ids are bounded, the rest is numbers */
     struct mr_session *s = &t->session;
+    Millrace__RoundOpen rounds;
+    mr_error err;
 
-    limits_locked(t, &req.limit_elements, &req.limit_bytes);
-    req.received_elements = s->received;
-    req.returned_elements = s->used;
     req.done = t->goodbye;
     if (first) {
         fill_open(t, &open, cluster, incarnation);
         req.open = &open;
+    }
+    if (fill_request(t, &req, req.open, &rounds, &err) < 0) {
+        mr_reader_fail_locked(t->reader, &err);
+        mr_rpc_stream_cancel(t->stream);
+        return;
     }
     size_t size = millrace__read_request__get_packed_size(&req);
     if (size > sizeof bytes) {
@@ -137,6 +164,14 @@ void mr_read_task_tell_locked(struct mr_read_task *t, bool force)
     }
     if (t->sending) {
         t->unsaid = t->unsaid || force;
+        return;
+    }
+    if (t->reader->rounds != NULL) {
+        Millrace__ReadRequest news = MILLRACE__READ_REQUEST__INIT;
+
+        if (mr_coordinated_tell_locked(t, &news) || force) {
+            send_locked(t, false);
+        }
         return;
     }
     limits_locked(t, &limit, &limit_bytes);
@@ -340,7 +375,8 @@ static void skipped_locked(struct mr_read_task *t, uint64_t skipped)
 static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c, bool *wake, mr_error *err)
 {
     mr_reader *r = t->reader;
-    int rc = mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
+    int rc = r->rounds != NULL ? mr_coordinated_receive_locked(t, c, err)
+                               : mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
 
     if (rc < 0) {
         return rc;
@@ -361,7 +397,8 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
         (void)mr_error_set(&failure, c->header->code, "%s", c->header->message);
         fail_task_locked(t, &failure);
     }
-    *wake = r->waiting && (c->n > 0 || t->end);
+    /* Without elements a message of a coordinated job may say that a round is complete. */
+    *wake = r->waiting && (c->n > 0 || t->end || r->rounds != NULL);
     return MR_OK;
 }
 
@@ -501,6 +538,7 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
     r->streams++;
     t->retry_ms = 0;
     mr_session_reconnect(&t->session);
+    t->session.number += r->rounds != NULL ? 1 : 0; /* each stream has a number of its own */
     send_locked(t, true);
     mr_rpc_stream_receive(t->stream);
 }
@@ -516,6 +554,7 @@ void mr_read_task_drop_locked(struct mr_read_task *t)
 void mr_read_task_free(struct mr_read_task *t)
 {
     mr_session_clear(&t->session);
+    mr_round_queue_clear(&t->rounds);
     mr_rpc_channel_free(t->channel);
     mr_free(t->id);
     mr_free(t->address);

@@ -39,6 +39,9 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
 {
     struct mr_read_task *t;
 
+    if (r->opts.num_consumers > 0) {
+        return mr_coordinated_take_locked(r, ret, err);
+    }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (t->session.count == 0) {
@@ -69,7 +72,7 @@ static bool at_end_locked(const mr_reader *r)
 {
     const struct mr_read_task *t;
 
-    if (!r->finished) {
+    if (!r->finished || r->rounds != NULL) {
         return false;
     }
     TAILQ_FOREACH(t, &r->tasks, link)
@@ -162,7 +165,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
         if (!r->failed) {
             rc = take_locked(r, want, ret, err);
         }
-        if (rc != MR_TIMEOUT) {
+        if (rc != MR_TIMEOUT && rc != MR_END) {
             return rc;
         }
         if (r->failed) {
@@ -171,7 +174,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
             }
             return r->err.code;
         }
-        if (at_end_locked(r)) {
+        if (rc == MR_END || at_end_locked(r)) {
             return end_locked(r, err);
         }
         if (timeout_ms == 0 || (timeout_ms > 0 && mr_now_ms() >= until)) {
@@ -272,6 +275,7 @@ static void reader_free(mr_reader *r)
         TAILQ_REMOVE(&r->tasks, t, link);
         mr_read_task_free(t);
     }
+    mr_rounds_free(r->rounds);
     mr_control_free(r->control);
     if (r->rt != NULL) {
         mr_rpc_release(r->rt);

@@ -9,6 +9,7 @@
 #define MR_CLIENT_READER_INTERNAL_H
 
 #include "base/rng.h"
+#include "client/coordinated.h"
 #include "client/losses.h"
 #include "client/reader.h"
 #include "client/session.h"
@@ -32,7 +33,8 @@ struct mr_read_task {
     mr_rpc_channel *channel;
     mr_rpc_stream *stream; /* NULL: not connected; set until `ended` has run */
     struct mr_session session;
-    bool connected; /* something was sent on this stream: there is a connection */
+    struct mr_round_queue rounds; /* coordinated: in place of the session's queue */
+    bool connected;               /* something was sent on this stream: there is a connection */
     bool sending;
     bool unsaid;   /* something to say when the send in flight is done */
     bool revoking; /* a lowered limit was told; the next message is the answer */
@@ -74,6 +76,7 @@ struct mr_reader {
     char *job_id;
     char *iteration_id;
     int64_t heartbeat_ms;
+    mr_rounds *rounds; /* coordinated, and attached */
     bool attached;
     bool reopen;            /* the leader does not know us any more */
     uint64_t version;       /* of the task list */

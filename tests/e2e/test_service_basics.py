@@ -211,7 +211,6 @@ def test_wrong_arguments_are_value_errors_before_any_call(arguments):
 
 
 @pytest.mark.parametrize("arguments,word", [
-    ({"num_consumers": 2, "consumer_index": 1, "job_name": "j"}, "num_consumers"),
     ({"target_workers": "local"}, "LOCAL"), ({"data_transfer_protocol": "rdma"}, "rdma"),
     ({"guarantee": "exactly_once"}, "exactly_once"), ({"processing_mode": mr.service.ShardingPolicy.FILE}, "FILE")])
 def test_what_is_not_built_is_unimplemented_by_name(arguments, word):
