@@ -27,9 +27,46 @@ static void append_printable(struct mr_buf *out, const char *s, size_t bytes_max
     }
 }
 
+static bool is_flat(json_t *v)
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(v, key, value)
+    {
+        if (json_is_object(value) || json_is_array(value)) {
+            return false;
+        }
+    }
+    return json_is_object(v) && json_object_size(v) > 0;
+}
+
+static void append_flat(json_t *object, size_t bytes_max, struct mr_buf *cell)
+{
+    const char *key;
+    json_t *value;
+    bool first = true;
+
+    json_object_foreach(object, key, value)
+    {
+        char *dumped = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+        mr_buf_puts(cell, first ? "" : ", ");
+        append_printable(cell, key, bytes_max);
+        mr_buf_puts(cell, " ");
+        append_printable(cell,
+                         json_is_string(value) ? json_string_value(value)
+                         : dumped == NULL      ? "?"
+                                               : dumped,
+                         bytes_max);
+        free(dumped);
+        first = false;
+    }
+}
+
 /*
- * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, nothing for what is empty,
- * otherwise JSON. Control characters must not reach a terminal.
+ * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, an object of plain values
+ * as "name value, name value", nothing for what is empty, otherwise JSON. Control characters must not reach a terminal.
  */
 static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
 {
@@ -46,6 +83,8 @@ static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
             mr_buf_puts(cell, i == 0 ? "" : ",");
             append_printable(cell, json_is_string(item) ? json_string_value(item) : "?", bytes_max);
         }
+    } else if (is_flat(v)) {
+        append_flat(v, bytes_max, cell);
     } else if (v != NULL && !(json_is_object(v) && json_object_size(v) == 0)) {
         char *dumped = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 

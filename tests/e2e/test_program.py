@@ -53,6 +53,7 @@ def test_version():
     (["worker"], "--dispatcher is needed"),
     (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
     (["job", "delete"], "delete which job?"),
+    (["job", "show"], "show which job?"),
     (["worker", "--dispatcher", "localhost"], "'localhost' is no address: host:port is wanted"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "listening on '5051': host:port is wanted"),

@@ -5,6 +5,7 @@ collected by itself is in test_service_retention.py.
 
 import os
 import signal
+import json
 import subprocess
 
 import pytest
@@ -33,7 +34,11 @@ def test_a_dataset_is_deleted_when_nothing_uses_it(etcd, cluster):
     refused = millrace(cluster, "dataset", "delete", "digits")
     assert refused.returncode == 6
     assert "is used by job 'train'" in refused.stderr
+    shown = millrace(cluster, "job", "show", "train")
+    assert shown.returncode == 0 and "iterations" in shown.stdout and "digits" in shown.stdout, shown
+    assert [job["name"] for job in json.loads(millrace(cluster, "job", "show", "train", "--json").stdout)["jobs"]] == ["train"]
     assert millrace(cluster, "job", "delete", "train").returncode == 0
+    assert millrace(cluster, "job", "show", "train").returncode == 3
     assert millrace(cluster, "dataset", "delete", "digits").returncode == 0
     assert keys(etcd, cluster, "datasets/") == keys(etcd, cluster, "jobs/") == []
     assert millrace(cluster, "dataset", "delete", "digits").returncode == 3
