@@ -4,8 +4,9 @@ import numpy as np
 
 from . import _structure
 from ._block import new_block
+from ._ops import cast, stack, unstack
 from ._spec import TensorShape
-from ._tensor import Tensor, to_array
+from ._tensor import Tensor, convert_to_tensor, to_array
 from .dtypes import as_dtype
 
 _NAMED = "!namedtuple"
@@ -28,41 +29,57 @@ def _match(structure, value, what):
 
 
 def _dims(shape, i):
+    """A padded shape as a list: numbers, None and scalar integer tensors."""
     if isinstance(shape, Tensor):
-        raise TypeError("padded_shapes are constants here, not tensors")
+        if shape.shape.rank != 1 or shape.shape[0] is None:
+            raise ValueError(f"padded shape of component {i} must be a vector of known length, not of shape {shape.shape}")
+        return unstack(shape)
     if isinstance(shape, np.ndarray) and (shape.ndim != 1 or shape.dtype.kind not in "iu"):
         raise ValueError(f"padded shape {shape!r} of component {i} must be a vector of integers")
+    if isinstance(shape, (list, tuple)) and any(isinstance(d, Tensor) for d in shape):
+        return [d if isinstance(d, Tensor) else TensorShape([d])[0] for d in shape]
     dims = TensorShape(shape)
     if dims.rank is None:
         raise ValueError(f"padded shape of component {i}: its rank must be known")
-    return [-1 if d is None else d for d in dims.as_list()]
+    return dims.as_list()
 
 
-def shapes_argument(structure, padded_shapes):
-    """padded_shapes as the library takes them: rank and dims of each component."""
-    out = []
+def add_shapes(attrs, structure, padded_shapes, unknown=None):
+    """padded_shapes into @attrs as the library takes them: rank and dims of each component, and apart from them what are
+    tensors of the function around. @unknown: a tensor instead of None."""
+    numbers, sizes = [], []
     for i, part in enumerate(_match(structure, padded_shapes, "padded_shapes")):
-        dims = _dims(part, i)
-        out += [len(dims), *dims]
-    return out
+        dims = [unknown if d is None else d for d in _dims(part, i)]
+        if any(isinstance(d, Tensor) and not d.dtype.is_integer for d in dims):
+            raise TypeError(f"padded shape of component {i}: its dimensions must be integers")
+        numbers += [len(dims), *(-1 if d is None else -2 if isinstance(d, Tensor) else d for d in dims)]
+        sizes += [cast(d, "int64") for d in dims if isinstance(d, Tensor)]
+    attrs.ints("padded_shapes", numbers)
+    if sizes:
+        attrs.value("sizes", stack(sizes))
 
 
-def values_argument(structure, specs, padding_values):
-    """padding_values as a block of one scalar a component. A scalar stands for all, None for 0 or an empty string."""
+def add_values(attrs, structure, specs, padding_values):
+    """
+    padding_values into @attrs: a scalar a component, constants or tensors of the function around. A scalar stands for all,
+    None for 0 or an empty string.
+    """
     if _structure.is_nest(padding_values):
         parts = _match(structure, padding_values, "padding_values")
     else:
         parts = [padding_values] * len(specs)
-    arrays = []
+    scalars = []
     for i, (spec, part) in enumerate(zip(specs, parts, strict=True)):
         if part is None:
             part = b"" if spec.dtype.kind == "s" else np.zeros((), spec.dtype.numpy_dtype())
-        if isinstance(part, Tensor):
-            raise TypeError("padding_values are constants here, not tensors")
-        array = to_array(part, spec.dtype)
-        if array.ndim != 0:
-            raise ValueError(f"the padding value of component {i} must be a scalar, not of shape {array.shape}")
-        if as_dtype(array.dtype) is not spec.dtype:
-            raise TypeError(f"the padding value of component {i} is {array.dtype}, the component is {spec.dtype.name}")
-        arrays.append(array)
-    return new_block(1, arrays)
+        scalar = part if isinstance(part, Tensor) else to_array(part, spec.dtype)
+        if scalar.ndim != 0:
+            raise ValueError(f"the padding value of component {i} must be a scalar, not of shape {scalar.shape}")
+        if as_dtype(scalar.dtype) is not spec.dtype:
+            raise TypeError(f"the padding value of component {i} is {scalar.dtype}, the component is {spec.dtype.name}")
+        scalars.append(scalar)
+    if any(isinstance(scalar, Tensor) for scalar in scalars):
+        for i, scalar in enumerate(scalars):
+            attrs.value(f"value{i}", convert_to_tensor(scalar))
+    else:
+        attrs.block("padding_values", new_block(1, scalars))

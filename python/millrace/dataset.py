@@ -308,16 +308,16 @@ class Dataset:
         """
         return self._padded_batch(batch_size, padded_shapes, padding_values, drop_remainder)
 
-    def _padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder, unknown_size=None):
-        """padded_batch(), where unknown dimensions may be given, also as a tensor: @unknown_size."""
+    def _padded_batch(self, batch_size, padded_shapes, padding_values, drop_remainder, unknown=None):
+        """padded_batch(), where unknown dimensions become the tensor @unknown."""
         attrs = _number(AttrTable(), "batch_size", batch_size)
-        if unknown_size is not None:
-            _number(attrs, "unknown_size", unknown_size)
+        specs = _spec.leaves_of(lib.mr_dataset_spec(self._handle.ptr))
+        if padded_shapes is None and unknown is not None:
+            padded_shapes = _structure.unflatten(self._structure, [spec.shape for spec in specs])
         if padded_shapes is not None:
-            attrs.ints("padded_shapes", _padding.shapes_argument(self._structure, padded_shapes))
+            _padding.add_shapes(attrs, self._structure, padded_shapes, unknown)
         if padding_values is not None:
-            specs = _spec.leaves_of(lib.mr_dataset_spec(self._handle.ptr))
-            attrs.block("padding_values", _padding.values_argument(self._structure, specs, padding_values))
+            _padding.add_values(attrs, self._structure, specs, padding_values)
         return _apply("padded_batch", [self], _flag(attrs, "drop_remainder", drop_remainder))
 
     def window(self, size, shift=None, stride=1, drop_remainder=False, name=None):

@@ -103,16 +103,21 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, con
     if (strcmp(arg->name, attr->name) != 0) {
         return MR_OK; /* value0, value1, ... may be any tensor */
     }
-    bool constant = (arg->flags & MR_ARG_CONSTANT) != 0 || (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES);
+    bool constant = (arg->flags & MR_ARG_CONSTANT) != 0 ||
+                    (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES && arg->kind != MR_ATTR_INTS);
     if (constant) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a constant", attr->name);
     }
-    bool scalar = leaf->rank == 0 || leaf->rank == MR_RANK_UNKNOWN;
+    bool shaped = leaf->rank == (arg->kind == MR_ATTR_INTS ? 1 : 0) || leaf->rank == MR_RANK_UNKNOWN;
     bool fits =
         arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
-    if (!scalar || !fits) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a scalar %s, the value given is %s", attr->name,
-                            arg->kind == MR_ATTR_BYTES ? "string" : "integer", mr_leaf_text(leaf, text));
+    if (!shaped || !fits) {
+        const char *wanted = arg->kind == MR_ATTR_BYTES  ? "scalar string"
+                             : arg->kind == MR_ATTR_INTS ? "vector of integers"
+                                                         : "scalar integer";
+
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s", attr->name, wanted,
+                            mr_leaf_text(leaf, text));
     }
     return MR_OK;
 }

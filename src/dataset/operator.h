@@ -11,7 +11,7 @@
 
 enum mr_arg_flag {
     MR_ARG_OPTIONAL = 1u << 0,
-    MR_ARG_CONSTANT = 1u << 1, /* INT or BYTES that may not be a value of the enclosing function */
+    MR_ARG_CONSTANT = 1u << 1, /* INT, INTS or BYTES that may not be a value of the enclosing function */
     MR_ARG_TENSORS =
         1u << 2, /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
     MR_ARG_DATASET = 1u << 3, /* BYTES that stand for a dataset: a value of the enclosing function must be one */

@@ -110,9 +110,9 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
     }
 }
 
-/* The column of a scalar: its value's index is that of the only row. */
-static int scalar(const struct mr_bound *b, uint32_t value, const struct mr_column **ret, uint64_t *index,
-                  mr_error *err)
+/* The column of a tensor of rank @rank: its values begin at that index in the only row. */
+static int find_column(const struct mr_bound *b, uint32_t value, uint32_t rank, const struct mr_column **ret,
+                       uint64_t *index, mr_error *err)
 {
     uint32_t column = 0;
     int rc = find(b, value, &column, err);
@@ -121,8 +121,9 @@ static int scalar(const struct mr_bound *b, uint32_t value, const struct mr_colu
         return rc;
     }
     const struct mr_column *c = mr_block_column(b->row, column);
-    if (c->rank != 0) {
-        return mr_error_set(err, MR_EINVAL, "a tensor of %u dimensions where a scalar is needed", c->rank);
+    if (c->rank != rank) {
+        return mr_error_set(err, MR_EINVAL, "a tensor of %u dimensions where a %s is needed", c->rank,
+                            rank == 0 ? "scalar" : "vector");
     }
     *index = c->kind == MR_COLUMN_VAR ? c->starts[0] : 0;
     *ret = c;
@@ -134,7 +135,7 @@ int mr_bound_int(const struct mr_bound *b, uint32_t value, int64_t *ret, mr_erro
     const struct mr_column *c = NULL;
     uint64_t index = 0;
     bool fits;
-    int rc = scalar(b, value, &c, &index, err);
+    int rc = find_column(b, value, 0, &c, &index, err);
 
     if (rc != MR_OK) {
         return rc;
@@ -147,11 +148,38 @@ int mr_bound_int(const struct mr_bound *b, uint32_t value, int64_t *ret, mr_erro
     return MR_OK;
 }
 
+int mr_bound_ints(const struct mr_bound *b, uint32_t value, int64_t **ret, size_t *n, mr_error *err)
+{
+    const struct mr_column *c = NULL;
+    uint64_t index = 0;
+    bool fits = true;
+    int rc = find_column(b, value, 1, &c, &index, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    size_t count = (size_t)(c->kind == MR_COLUMN_VAR ? c->row_dims[0] : c->dims[0]);
+    int64_t *ints = mr_calloc(count, sizeof *ints);
+    if (ints == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < count && fits; i++) {
+        ints[i] = read_int(c, index + i, &fits);
+    }
+    if (!fits) {
+        mr_free(ints);
+        return mr_error_set(err, MR_EINVAL, "not integers of 64 bits");
+    }
+    *ret = ints;
+    *n = count;
+    return MR_OK;
+}
+
 int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, size_t *size, mr_error *err)
 {
     const struct mr_column *c = NULL;
     uint64_t index = 0;
-    int rc = scalar(b, value, &c, &index, err);
+    int rc = find_column(b, value, 0, &c, &index, err);
 
     if (rc != MR_OK) {
         return rc;

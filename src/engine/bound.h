@@ -20,6 +20,8 @@ void mr_bound_unref(struct mr_bound *b);           /* NULL is fine */
 
 /* Scalar values. */
 int mr_bound_int(const struct mr_bound *b, uint32_t value, int64_t *ret, mr_error *err);
+/* A vector; *@ret is freed with mr_free(). */
+int mr_bound_ints(const struct mr_bound *b, uint32_t value, int64_t **ret, size_t *n, mr_error *err);
 int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, size_t *size, mr_error *err);
 /* A block of one row whose columns are these values. */
 int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, mr_block **ret, mr_error *err);

@@ -12,6 +12,7 @@
 #include "ops/kernel.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 uint64_t mr_op_child_path(uint64_t path, uint32_t i)
@@ -261,6 +262,49 @@ int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, i
     }
     *ret = v;
     return MR_OK;
+}
+
+int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n, mr_error *err)
+{
+    const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
+
+    *ret = NULL;
+    *n = 0;
+    if (a != NULL && a->kind == MR_ATTR_VALUE) {
+        int rc = mr_bound_ints(it->bound, (uint32_t)a->i, ret, n, err);
+
+        if (rc != MR_OK) {
+            mr_error_wrap(err, "argument '%s'", name);
+            return mr_op_fail_at_open(it, rc, err);
+        }
+    } else if (a != NULL) {
+        *n = (size_t)a->count;
+        *ret = mr_memdup(*n > 0 ? a->ints : (const int64_t[]){0}, (*n > 0 ? *n : 1) * sizeof **ret);
+        return *ret != NULL ? MR_OK : mr_error_nomem(err);
+    }
+    return MR_OK;
+}
+
+int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error *err)
+{
+    char name[32];
+    int rc = MR_OK;
+
+    *ret = NULL;
+    if (mr_attr_find(it->ds->attrs, it->ds->nattrs, "value0") == NULL) {
+        return MR_OK;
+    }
+    uint32_t *values = mr_calloc(n, sizeof *values);
+    if (values == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof name, "value%zu", i);
+        values[i] = (uint32_t)mr_attr_find(it->ds->attrs, it->ds->nattrs, name)->i;
+    }
+    rc = mr_bound_select(it->bound, values, n, ret, err);
+    mr_free(values);
+    return rc;
 }
 
 bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback)

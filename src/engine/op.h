@@ -112,6 +112,10 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows);
 /* Arguments, constant or bound; checked against the table's bounds. Absent: the fallback. */
 int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret, mr_error *err);
 bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback);
+/* A copy, freed with mr_free(); *@ret = NULL if absent. */
+int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n, mr_error *err);
+/* The arguments value0, value1, ..., @n of them, as a block of one row; NULL if there is none of them. */
+int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error *err);
 /* Lent as long as the iterator lives. *@ret = NULL if absent. */
 int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err);
 

@@ -122,6 +122,39 @@ def test_padded_batch_refuses_what_does_not_fit():
         list(wide)
 
 
+def test_padded_batch_takes_shapes_and_values_of_the_function_around():
+    widths = Dataset.from_tensor_slices(np.array([3, 5], np.int32))
+    want = [[[1, 0, 0], [1, 2, 0]], [[1, 0, 0, 0, 0], [1, 2, 0, 0, 0]]]
+    for shape in (lambda n: [n], lambda n: (mr.cast(n, mr.int64),), lambda n: mr.stack([n])):
+        assert values(widths.flat_map(lambda n: vectors(1, 2).padded_batch(2, shape(n)))) == want
+    pairs = Dataset.zip((vectors(1, 2), vectors(2, 1).map(mr.strings.as_string)))
+    got = widths.flat_map(lambda n: pairs.padded_batch(2, ([n], [None]), (None, mr.strings.as_string(n))))
+    assert [(a.tolist(), b.tolist()) for a, b in got] == [
+        (want[0], [[b"1", b"2"], [b"1", b"3"]]), (want[1], [[b"1", b"2"], [b"1", b"5"]])]
+    with iter(got) as it, iter(got) as other:
+        next(it)
+        other.set_state(it.get_state())
+        assert [a.tolist() for a, _ in other] == want[1:]
+    cube = Dataset.from_tensors(np.zeros((2, 3)))
+    assert widths.flat_map(lambda n: cube.padded_batch(2, [n, 3])).element_spec.shape == (None, None, 3)
+
+
+def test_padded_batch_refuses_values_that_do_not_fit():
+    ds, numbers = vectors(1, 2), Dataset.range(3, 4)
+    for shape, error, match in (
+            (lambda n: [n, n], mr.errors.InvalidArgumentError, "cannot be padded"), (lambda n: n, ValueError, "vector"),
+            (lambda n: mr.range(n), ValueError, "known length"), (lambda n: [mr.cast(n, mr.float32)], TypeError, "integers")):
+        with pytest.raises(error, match=match):
+            numbers.flat_map(lambda n: ds.padded_batch(2, shape(n)))
+    for padding, error, match in ((lambda n: n, TypeError, "int64"), (lambda n: mr.stack([n]), ValueError, "scalar")):
+        with pytest.raises(error, match=match):
+            numbers.flat_map(lambda n: ds.padded_batch(2, [9], padding(n)))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="flat_map.*element 0.*padded_batch.*-3 is no dimension"):
+        list(numbers.flat_map(lambda n: ds.padded_batch(2, [-n])))
+    with pytest.raises(mr.errors.DataLossError, match=r"\[2\] is larger than the padded shape \[1\]"):
+        list(numbers.flat_map(lambda n: ds.padded_batch(2, [n - 2])))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_padded_batch_is_what_numpy_pads(seed):
     random = np.random.default_rng(seed)

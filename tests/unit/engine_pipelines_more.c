@@ -63,6 +63,24 @@ static mr_dataset *p_padded_batch_too_small(void)
         NULL);
 }
 
+/* Each x: vectors of up to 2 padded to x + 2 with x. */
+static mr_dataset *p_padded_batch_of_function(void)
+{
+    const int64_t shapes[] = {1, -2};
+    mr_dataset *ds = make_range(0, 5, 1);
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t two = add_int(b, 2);
+    const uint32_t sum[2] = {0, two};
+    uint32_t size = add_op(b, "add", sum, 2, NULL, 0);
+    uint32_t sizes = add_op(b, "stack", &size, 1, ATTRS(INT_ATTR("axis", 0)));
+    mr_dataset *inner = make("padded_batch", map_of(make_range(0, 9, 1), fn_vector, 0, true), NULL,
+                             ATTRS(INT_ATTR("batch_size", 4), VALUE_ATTR("sizes", sizes), VALUE_ATTR("value0", 0),
+                                   {.name = "padded_shapes", .kind = MR_ATTR_INTS, .ints = shapes, .count = 2}),
+                             b);
+
+    return make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+}
+
 /* Each element, a dataset for each component, as batches of @per of all of them together. */
 static mr_dataset *expand_windows(mr_dataset *ds, int64_t per)
 {
@@ -363,6 +381,7 @@ const struct pipeline more_pipelines[] = {
     {.name = "padded_batch", .make = p_padded_batch},
     {.name = "padded_batch with values", .make = p_padded_batch_values},
     {.name = "padded_batch, too small", .make = p_padded_batch_too_small},
+    {.name = "padded_batch to values of a function", .make = p_padded_batch_of_function},
     {.name = "window, elements_of", .make = p_window},
     {.name = "windows that overlap", .make = p_window_overlap},
     {.name = "windows with gaps", .make = p_window_gaps},

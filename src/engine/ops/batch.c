@@ -4,6 +4,7 @@
  */
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/padding.h"
 
 struct batch_iter {
     struct mr_unary_iter base;
@@ -11,10 +12,8 @@ struct batch_iter {
     bool drop_remainder;
     bool ended;
     struct mr_gather rows;
-    size_t charged; /* bytes of the budget that the rows gathered take */
-    /* padded_batch */
-    struct mr_leaf_spec *shapes; /* of each leaf of an element, padded; NULL: batch */
-    const mr_block *padding;     /* lent by the dataset; NULL: zeros */
+    size_t charged;            /* bytes of the budget that the rows gathered take */
+    struct mr_padding padding; /* without shapes: batch */
 };
 
 /* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are changed. */
@@ -62,97 +61,13 @@ static int batch_infer(struct mr_infer *in, mr_error *err)
     return rc;
 }
 
-/* The padded shape of a leaf, from the numbers at @dims; @leaf becomes it. */
-static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int64_t *dims, mr_error *err)
-{
-    struct mr_leaf_spec padded = {.dtype = leaf->dtype, .rank = (int8_t)rank};
-    char is[MR_LEAF_TEXT];
-    char wants[MR_LEAF_TEXT];
-    bool fits = leaf->rank == MR_RANK_UNKNOWN || leaf->rank == rank;
-
-    for (int d = 0; d < rank; d++) {
-        if (dims[d] < MR_DIM_UNKNOWN) {
-            return mr_error_set(err, MR_EINVAL, "argument 'padded_shapes', component %zu: %lld is no dimension", i,
-                                (long long)dims[d]);
-        }
-        fits = fits && (dims[d] == MR_DIM_UNKNOWN || leaf->rank == MR_RANK_UNKNOWN || leaf->dims[d] <= dims[d]);
-        padded.dims[d] = dims[d];
-    }
-    if (!fits) {
-        return mr_error_set(err, MR_EINVAL, "component %zu is %s: it cannot be padded to %s", i, mr_leaf_text(leaf, is),
-                            mr_leaf_text(&padded, wants));
-    }
-    *leaf = padded;
-    return MR_OK;
-}
-
-/* The shapes of padded_batch, one a leaf of @elements; *@ret is freed with mr_free(). */
-static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes, struct mr_leaf_spec **ret,
-                         mr_error *err)
-{
-    struct mr_leaf_spec *leaves = NULL;
-    size_t n = mr_spec_leaves(elements);
-    int32_t at = 0;
-    int rc = mr_spec_copy_leaves(elements, &leaves, err);
-
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        int64_t rank = shapes == NULL ? leaves[i].rank : at < shapes->count ? shapes->ints[at] : MR_RANK_UNKNOWN;
-
-        if (shapes == NULL && rank == MR_RANK_UNKNOWN) {
-            rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' is missing: component %zu has an unknown rank",
-                              i);
-        } else if (shapes != NULL && (rank < 0 || rank > MR_RANK_MAX || shapes->count - at - 1 < rank)) {
-            rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has no shape for component %zu", i);
-        } else if (shapes != NULL) {
-            rc = pad_leaf(&leaves[i], i, rank, shapes->ints + at + 1, err);
-            at += 1 + (int32_t)rank;
-        }
-    }
-    if (rc == MR_OK && shapes != NULL && at != shapes->count) {
-        rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has shapes for more than %zu components", n);
-    }
-    if (rc != MR_OK) {
-        mr_free(leaves);
-        return rc;
-    }
-    *ret = leaves;
-    return MR_OK;
-}
-
-/* A block of one row: a scalar of each leaf's dtype. */
-static int check_padding(const mr_spec *elements, const mr_block *padding, mr_error *err)
-{
-    size_t n = mr_spec_leaves(elements);
-
-    if (mr_block_rows(padding) != 1 || mr_block_column_count(padding) != n) {
-        return mr_error_set(err, MR_EINVAL, "argument 'padding_values' has %u rows of %u values, not one of %zu",
-                            mr_block_rows(padding), mr_block_column_count(padding), n);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct mr_column *c = mr_block_column(padding, i);
-        uint8_t dtype = mr_spec_leaf(elements, i)->dtype;
-
-        if (c->kind != MR_COLUMN_FIXED || c->rank != 0 || c->dtype != dtype) {
-            return mr_error_set(err, MR_EINVAL,
-                                "argument 'padding_values': component %u needs a scalar %s, not a %s of %u dimensions",
-                                i, mr_dtype_name((mr_dtype)dtype), mr_dtype_name((mr_dtype)c->dtype), c->rank);
-        }
-    }
-    return MR_OK;
-}
-
 static int padded_batch_infer(struct mr_infer *in, mr_error *err)
 {
-    const mr_spec *elements = in->inputs[0]->spec;
-    const struct mr_attr *padding = mr_infer_attr(in, "padding_values");
     struct mr_leaf_spec *leaves = NULL;
-    int rc = padded_leaves(elements, mr_infer_attr(in, "padded_shapes"), &leaves, err);
+    int rc = mr_padding_infer(in, &leaves, err);
 
-    if (rc == MR_OK && padding != NULL) {
-        rc = check_padding(elements, padding->block, err);
-    }
     if (rc == MR_OK) {
-        rc = infer_batches(in, leaves, mr_spec_leaves(elements), err);
+        rc = infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
     }
     mr_free(leaves);
     return rc;
@@ -172,20 +87,8 @@ static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 static int padded_batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
-    const struct mr_attr *shapes = mr_attr_find(head->ds->attrs, head->ds->nattrs, "padded_shapes");
-    const struct mr_attr *padding = mr_attr_find(head->ds->attrs, head->ds->nattrs, "padding_values");
-    int64_t unknown = MR_DIM_UNKNOWN;
-    int rc = padded_leaves(head->ds->inputs[0]->spec, shapes, &it->shapes, err);
+    int rc = mr_padding_open(head, &it->padding, err);
 
-    it->padding = padding != NULL ? padding->block : NULL;
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "unknown_size", MR_DIM_UNKNOWN, &unknown, err);
-    }
-    for (size_t i = 0; rc == MR_OK && i < mr_spec_leaves(head->ds->spec); i++) {
-        for (int d = 0; d < it->shapes[i].rank; d++) {
-            it->shapes[i].dims[d] = it->shapes[i].dims[d] == MR_DIM_UNKNOWN ? unknown : it->shapes[i].dims[d];
-        }
-    }
     return rc == MR_OK ? batch_open(head, ctx, err) : rc;
 }
 
@@ -257,11 +160,11 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
         rc = mr_error_set(err, MR_EINVAL,
                           "elements with tensors of different numbers of dimensions cannot be one batch");
     }
-    if (rc == MR_OK && it->shapes != NULL) {
+    if (rc == MR_OK && it->padding.shapes != NULL) {
         size_t budget = it->base.head.env->budget_bytes;
 
-        rc = mr_block_pad(rows, it->shapes, it->padding, budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX,
-                          ret, err);
+        rc = mr_block_pad(rows, it->padding.shapes, it->padding.values,
+                          budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX, ret, err);
     } else if (rc == MR_OK) {
         rc = mr_block_batch(rows, size, ret, err);
     }
@@ -333,7 +236,7 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 
         full = full < pull->rows ? full : pull->rows;
         full = full < most ? full : most;
-        full = it->shapes == NULL ? full : 1; /* each is padded to a shape of its own */
+        full = it->padding.shapes == NULL ? full : 1; /* each is padded to a shape of its own */
         rc = take_batches(it, (uint32_t)full, it->size, ret, err);
     } else if (it->rows.rows > 0 && !it->drop_remainder) {
         rc = take_batches(it, 1, (uint32_t)it->rows.rows, ret, err);
@@ -378,7 +281,7 @@ static void batch_close(struct mr_op_iter *head)
 
     mr_env_release(head->env, it->charged);
     mr_gather_free(&it->rows);
-    mr_free(it->shapes);
+    mr_padding_free(&it->padding);
     mr_unary_close(head);
 }
 
@@ -418,9 +321,9 @@ static const struct mr_op_run padded_batch_run = {
 
 static const struct mr_arg padded_batch_args[] = {
     {.name = "batch_size", .kind = MR_ATTR_INT, .min = 1, .max = MR_BLOCK_ROWS_MAX},
-    {.name = "padded_shapes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL},
-    {.name = "padding_values", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL},
-    {.name = "unknown_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT64_MAX},
+    {.name = "padded_shapes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
+    {.name = "sizes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL},
+    {.name = "padding_values", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL | MR_ARG_TENSORS},
     {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

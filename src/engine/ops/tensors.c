@@ -1,8 +1,6 @@
 /* from_tensors (one element) and from_tensor_slices (one element a row): elements that are in the definition itself. */
 #include "engine/ops/ops.h"
 
-#include <stdio.h>
-
 struct tensors_iter {
     struct mr_op_iter head;
     mr_block *rows;
@@ -132,25 +130,6 @@ static int slices_infer(struct mr_infer *in, mr_error *err)
     return rc;
 }
 
-/* The block of attributes value0, value1, ... as one row. */
-static int bound_row(const struct mr_op_iter *head, mr_block **ret, mr_error *err)
-{
-    size_t n = mr_spec_leaves(head->ds->spec);
-    uint32_t *values = mr_calloc(n, sizeof *values);
-    char name[32];
-
-    if (values == NULL) {
-        return mr_error_nomem(err);
-    }
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(name, sizeof name, "value%zu", i);
-        values[i] = (uint32_t)mr_attr_find(head->ds->attrs, head->ds->nattrs, name)->i;
-    }
-    int rc = mr_bound_select(head->bound, values, n, ret, err);
-    mr_free(values);
-    return rc;
-}
-
 static int tensors_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct tensors_iter *it = (struct tensors_iter *)head;
@@ -161,7 +140,7 @@ static int tensors_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
         it->rows = mr_block_ref(block->block);
         return MR_OK;
     }
-    return bound_row(head, &it->rows, err);
+    return mr_op_values(head, mr_spec_leaves(head->ds->spec), &it->rows, err);
 }
 
 static int slices_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
