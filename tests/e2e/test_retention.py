@@ -3,9 +3,9 @@ What time does, and what goes by command: a leader that hears nobody; datasets a
 collected by itself is in test_service_retention.py.
 """
 
+import json
 import os
 import signal
-import json
 import subprocess
 
 import pytest

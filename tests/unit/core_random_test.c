@@ -26,6 +26,7 @@ struct walk {
     char iterations[ITERATIONS][64];
     char jobs[ITERATIONS][64];
     size_t n;
+    bool shares;
 };
 
 static uint64_t draw(struct walk *w, uint64_t n)
@@ -81,6 +82,30 @@ static const char *a_report(struct walk *w)
     return finished;
 }
 
+static void remember(struct walk *w, const char *iteration, const char *job)
+{
+    if (w->n < ITERATIONS && iteration[0] != '\0') {
+        snprintf(w->iterations[w->n], sizeof w->iterations[0], "%s", iteration);
+        snprintf(w->jobs[w->n++], sizeof w->jobs[0], "%s", job);
+    }
+}
+
+/* Of a production the hidden iteration, which has its id. */
+static void remember_production(struct walk *w, const char *iteration)
+{
+    char key[96], id[64] = "";
+    const char *value, *at;
+
+    snprintf(key, sizeof key, "iterations/%s", iteration);
+    value = table_get(&w->t, key);
+    at = value != NULL ? strstr(value, "\"production\":\"") : NULL;
+    if (at != NULL) {
+        at += strlen("\"production\":\"");
+        snprintf(id, sizeof id, "%.*s", (int)strcspn(at, "\""), at);
+        remember(w, id, "");
+    }
+}
+
 static void random_open(struct walk *w)
 {
     struct open_args args = {
@@ -94,10 +119,29 @@ static void random_open(struct walk *w)
         .repetition = draw(w, 40) == 0 ? UINT64_MAX : draw(w, 3),
     };
 
-    if (open_job(&w->t, args) == MR_OK && w->n < ITERATIONS && opened(&w->t)->iteration_id[0] != '\0') {
-        snprintf(w->iterations[w->n], sizeof w->iterations[0], "%s", opened(&w->t)->iteration_id);
-        snprintf(w->jobs[w->n++], sizeof w->jobs[0], "%s", opened(&w->t)->job_id);
+    if (w->shares && draw(w, 3) != 0) {
+        args.guarantee = draw(w, 10) == 0 ? 1 : 0;
+        args.lag = (int)draw(w, draw(w, 20) == 0 ? 3 : 2);
+        args.sharing = (int)draw(w, draw(w, 20) == 0 ? 3 : 2);
+        args.trainer = args.sharing == 0 ? WORD(w, "t0", "t1") : "";
     }
+    if (open_job(&w->t, args) == MR_OK) {
+        char iteration[64];
+
+        snprintf(iteration, sizeof iteration, "%s", opened(&w->t)->iteration_id);
+        remember(w, iteration, opened(&w->t)->job_id);
+        remember_production(w, iteration);
+    }
+}
+
+static void random_delete(struct walk *w)
+{
+    Millrace__DeleteJobRequest request = MILLRACE__DELETE_JOB_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_DELETE_JOB, .delete_job = &request};
+
+    request.job = (char *)(uintptr_t)WORD(w, "train", "eval", "train+t0", "eval+t1");
+    request.force = draw(w, 2) == 0;
+    table_step(&w->t, &command);
 }
 
 static void random_command(struct walk *w)
@@ -105,7 +149,7 @@ static void random_command(struct walk *w)
     struct table *t = &w->t;
     const char *worker = a_worker(w);
 
-    switch (draw(w, 11)) {
+    switch (draw(w, w->shares ? 14 : 11)) {
     case 0:
         add_worker(t, worker, WORD(w, "a:1", "b:1", "c:1"));
         break;
@@ -136,6 +180,18 @@ static void random_command(struct walk *w)
         break;
     case 9:
         end_task(t, worker, a_task(w, worker), draw(w, 12) == 0 ? MR_EDATALOSS : 0, WORD(w, "", "broken"));
+        break;
+    case 11:
+    case 12:
+        beat_with_join(t, worker, a_task(w, worker), draw(w, 4) == 0 ? draw(w, 3) : 0,
+                       draw(w, 20) == 0 ? WORD(w, "no", "never") : NULL);
+        break;
+    case 13:
+        if (draw(w, 6) == 0) {
+            random_delete(w);
+        } else {
+            table_wait(t, (int64_t)draw(w, 20));
+        }
         break;
     default:
         table_wait(t, (int64_t)draw(w, draw(w, 10) == 0 ? 400000 : 8000));
@@ -218,6 +274,7 @@ static void walk(uint64_t seed)
     struct walk *w = mr_calloc(1, sizeof *w);
 
     mr_rng_seed(&w->rng, seed);
+    w->shares = seed % 2 == 0;
     table_open(&w->t, &config);
     put_dataset(&w->t, "numbers", "00000000000000000000000000000001", one, 1);
     put_dataset(&w->t, "pairs", "00000000000000000000000000000002", two, 2);
