@@ -59,6 +59,11 @@ struct mr_cache_options {
  */
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err);
 /*
+ * The same for one log in memory, where there is no disk to be had: @bytes_max is what its window holds; half as much
+ * again is unstored or a copy. MR_EINVAL: less than 8 MiB.
+ */
+int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err);
+/*
  * All logs are closed. The files are deleted and the directory is given up; if views are still held, the last of them
  * does that. NULL is fine. Blocks for I/O.
  */
@@ -164,6 +169,8 @@ int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options
                          uint64_t *first, mr_error *err);
 /* Step two: read from *@first on, which is what open said, or further when that was not 0. NULL is fine. */
 void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first);
+/* Its lag is another one from now on. A "wait" reader misses nothing that it has not missed before. */
+void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag);
 /* Gone, with its cursor and what it held. Waits for `ready` to return if it runs. NULL is fine. */
 void mr_cache_reader_close(mr_cache_reader *r);
 

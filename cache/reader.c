@@ -45,6 +45,13 @@ void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first)
     pthread_cond_signal(&log->work); /* it may not hold the head any more */
 }
 
+void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag)
+{
+    MR_LOCK(&r->log->lock);
+    mr_window_set_lag(r->log->window, r->cursor, lag);
+    pthread_cond_signal(&r->log->work); /* it may not hold the head any more */
+}
+
 void mr_cache_reader_close(mr_cache_reader *r)
 {
     mr_cache_log *log;

@@ -1,6 +1,6 @@
 /*
- * The port to what keeps records on disk: what the cache needs of it, and no more. Two adapters: cache/rocks (RocksDB)
- * and cache/fake (in memory, with faults, for tests), held together by one conformance suite.
+ * The port to what keeps records on disk: what the cache needs of it, and no more. The adapters: cache/rocks (RocksDB),
+ * cache/memory, and cache/fake (that one with faults, for tests), held together by one suite of tests.
  *
  * A storage has logs; a log has records under ascending 64-bit keys, and files. What was put is in memory until a flush
  * makes a file of it; files hold runs of consecutive keys and are removed whole, oldest first.

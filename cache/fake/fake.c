@@ -4,61 +4,56 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/sync.h"
+#include "cache/memory/memory.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/queue.h>
-
-struct record {
-    TAILQ_ENTRY(record) link;
-    _Atomic unsigned refs;
-    uint64_t key;
-    uint64_t file; /* 0: not in one yet */
-    size_t size;
-    unsigned char data[];
-};
 
 struct fake {
     mr_storage base;
-    pthread_mutex_t lock; /* guards everything, logs included */
+    mr_storage *memory;
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t released;
     bool hold;
     uint64_t faults[MR_FAKE_FAULTS];
-    uint64_t bytes;
-    unsigned logs, resets;
-    uint64_t next_file;
+    unsigned resets;
 };
 
 struct fake_log {
     mr_storage_log base;
-    TAILQ_HEAD(recordhead, record) records;
+    mr_storage_log *memory;
 };
 
-static void unref(struct record *r)
-{
-    if (atomic_fetch_sub(&r->refs, 1) == 1) {
-        mr_free(r);
-    }
-}
-
-static bool fault_locked(struct fake *f, enum mr_storage_fake_fault fault)
-{
-    return f->faults[fault] > 0 && --f->faults[fault] == 0;
-}
+/* What a value's handle is. */
+struct fake_value {
+    struct mr_storage_value real;
+    unsigned char flipped[]; /* what was given instead, if it was */
+};
 
 static struct fake *fake_of(mr_storage_log *log)
 {
     return (struct fake *)log->storage;
 }
 
+static mr_storage_log *memory_of(mr_storage_log *log)
+{
+    return ((struct fake_log *)log)->memory;
+}
+
+/* Is it the one that is to fail? */
+static bool fault(struct fake *f, enum mr_storage_fake_fault kind)
+{
+    MR_LOCK(&f->lock);
+    return f->faults[kind] > 0 && --f->faults[kind] == 0;
+}
+
 static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *err)
 {
     struct fake *f = (struct fake *)s;
     struct fake_log *log;
+    int rc;
 
-    MR_LOCK(&f->lock);
-    if (fault_locked(f, MR_FAKE_CREATE)) {
+    if (fault(f, MR_FAKE_CREATE)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of create");
     }
     log = mr_calloc(1, sizeof *log);
@@ -66,180 +61,98 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
         return mr_error_nomem(err);
     }
     log->base.storage = s;
-    TAILQ_INIT(&log->records);
-    f->logs++;
+    rc = f->memory->ops->create(f->memory, id, &log->memory, err);
+    if (rc < 0) {
+        mr_free(log);
+        return rc;
+    }
     *ret = &log->base;
     return MR_OK;
 }
 
-static int put(mr_storage_log *base, uint64_t key, const struct iovec *iov, size_t n, mr_error *err)
+static int put(mr_storage_log *log, uint64_t key, const struct iovec *iov, size_t n, mr_error *err)
 {
-    struct fake_log *log = (struct fake_log *)base;
-    struct fake *f = fake_of(base);
-    struct record *r;
-    size_t size = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        size += iov[i].iov_len;
-    }
-    r = mr_malloc(sizeof *r + size);
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
-    *r = (struct record){.key = key, .size = 0};
-    atomic_init(&r->refs, 1);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(r->data + r->size, iov[i].iov_base, iov[i].iov_len);
-        r->size += iov[i].iov_len;
-    }
-    MR_LOCK(&f->lock);
-    if (fault_locked(f, MR_FAKE_PUT)) {
-        mr_free(r);
+    if (fault(fake_of(log), MR_FAKE_PUT)) {
         return mr_error_set(err, MR_EEXHAUSTED, "an injected fault of put");
     }
-    MR_ASSERT(TAILQ_EMPTY(&log->records) || TAILQ_LAST(&log->records, recordhead)->key < key);
-    TAILQ_INSERT_TAIL(&log->records, r, link);
-    return MR_OK;
+    return fake_of(log)->memory->ops->put(memory_of(log), key, iov, n, err);
 }
 
-static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *err)
+static int flush(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err)
 {
-    struct fake_log *log = (struct fake_log *)base;
-    struct fake *f = fake_of(base);
-    struct mr_storage_file file = {0, 0};
-    struct record *r;
+    struct fake *f = fake_of(log);
 
-    MR_LOCK(&f->lock);
+    mr_mutex_lock(&f->lock);
     while (f->hold) {
         mr_cond_wait(&f->released, &f->lock);
     }
-    if (fault_locked(f, MR_FAKE_FLUSH)) {
+    mr_mutex_unlock(&f->lock);
+    if (fault(f, MR_FAKE_FLUSH)) {
         return mr_error_set(err, MR_EEXHAUSTED, "an injected fault of flush");
     }
-    f->next_file++;
-    TAILQ_FOREACH(r, &log->records, link)
-    {
-        if (r->file == 0) {
-            r->file = f->next_file;
-            file.last = r->key;
-            file.bytes += r->size;
-        }
-    }
-    f->bytes += file.bytes;
-    *ret = file;
-    return MR_OK;
+    return f->memory->ops->flush(memory_of(log), ret, err);
 }
 
-static int remove_oldest(mr_storage_log *base, mr_error *err)
+static int remove_oldest(mr_storage_log *log, mr_error *err)
 {
-    struct fake_log *log = (struct fake_log *)base;
-    struct fake *f = fake_of(base);
-    struct record *r;
-    uint64_t file;
-
-    MR_LOCK(&f->lock);
-    if (fault_locked(f, MR_FAKE_REMOVE)) {
+    if (fault(fake_of(log), MR_FAKE_REMOVE)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of remove");
     }
-    r = TAILQ_FIRST(&log->records);
-    MR_ASSERT(r != NULL);
-    file = r->file;
-    MR_ASSERT(file != 0);
-    while (r != NULL && r->file == file) {
-        TAILQ_REMOVE(&log->records, r, link);
-        f->bytes -= r->size;
-        unref(r);
-        r = TAILQ_FIRST(&log->records);
-    }
-    return MR_OK;
+    return fake_of(log)->memory->ops->remove_oldest(memory_of(log), err);
 }
 
-static struct record *find_locked(struct fake_log *log, uint64_t key, bool exact)
+static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err)
 {
-    struct record *r;
+    struct fake *f = fake_of(log);
+    struct mr_storage_value real;
+    struct fake_value *value;
+    bool flip;
+    int rc;
 
-    TAILQ_FOREACH_REVERSE(r, &log->records, recordhead, link)
-    {
-        if (r->key <= key) {
-            return exact && r->key != key ? NULL : r;
-        }
-    }
-    return NULL;
-}
-
-/* A copy of @r with one bit turned. */
-static struct record *flipped(const struct record *r)
-{
-    struct record *copy = mr_malloc(sizeof *r + r->size);
-
-    if (copy != NULL) {
-        *copy = (struct record){.key = r->key, .size = r->size};
-        memcpy(copy->data, r->data, r->size);
-        copy->data[r->key % r->size] ^= 1;
-        atomic_init(&copy->refs, 1);
-    }
-    return copy;
-}
-
-static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret, mr_error *err)
-{
-    struct fake *f = fake_of(base);
-    struct record *r;
-
-    MR_LOCK(&f->lock);
-    if (fault_locked(f, MR_FAKE_READ)) {
+    if (fault(f, MR_FAKE_READ)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of get");
     }
-    r = find_locked((struct fake_log *)base, key, true);
-    if (fault_locked(f, MR_FAKE_LOSE) || r == NULL) {
-        return mr_error_set(err, MR_ENOTFOUND, "no such record");
+    rc = fault(f, MR_FAKE_LOSE) ? mr_error_set(err, MR_ENOTFOUND, "an injected loss")
+                                : f->memory->ops->get(memory_of(log), key, &real, err);
+    if (rc < 0) {
+        return rc;
     }
-    if (fault_locked(f, MR_FAKE_FLIP)) {
-        r = flipped(r);
-        if (r == NULL) {
-            return mr_error_nomem(err);
-        }
-    } else {
-        atomic_fetch_add(&r->refs, 1);
+    flip = fault(f, MR_FAKE_FLIP);
+    value = mr_malloc(sizeof *value + (flip ? real.size : 0));
+    if (value == NULL) {
+        f->memory->ops->release(f->memory, &real);
+        return mr_error_nomem(err);
     }
-    *ret = (struct mr_storage_value){r->data, r->size, r};
+    value->real = real;
+    *ret = (struct mr_storage_value){real.data, real.size, value};
+    if (flip) {
+        memcpy(value->flipped, real.data, real.size);
+        value->flipped[key % real.size] ^= 1;
+        ret->data = value->flipped;
+    }
     return MR_OK;
 }
 
-static void release(mr_storage *s, struct mr_storage_value *value)
+static void release(mr_storage *s, struct mr_storage_value *ret)
 {
-    unref(value->handle);
+    struct fake *f = (struct fake *)s;
+    struct fake_value *value = ret->handle;
+
+    f->memory->ops->release(f->memory, &value->real);
+    mr_free(value);
 }
 
-static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+static int floor_key(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err)
 {
-    struct fake *f = fake_of(base);
-    struct record *r;
-
-    MR_LOCK(&f->lock);
-    r = find_locked((struct fake_log *)base, key, false);
-    if (r == NULL) {
-        return mr_error_set(err, MR_ENOTFOUND, "no such record");
-    }
-    *ret = r->key;
-    return MR_OK;
+    return fake_of(log)->memory->ops->floor(memory_of(log), key, ret, err);
 }
 
-static int drop(mr_storage_log *base, mr_error *err)
+static int drop(mr_storage_log *log, mr_error *err)
 {
-    struct fake_log *log = (struct fake_log *)base;
-    struct fake *f = fake_of(base);
-    struct record *r;
+    int rc = fake_of(log)->memory->ops->drop(memory_of(log), err);
 
-    MR_LOCK(&f->lock);
-    while ((r = TAILQ_FIRST(&log->records)) != NULL) {
-        TAILQ_REMOVE(&log->records, r, link);
-        f->bytes -= r->file == 0 ? 0 : r->size;
-        unref(r);
-    }
-    f->logs--;
     mr_free(log);
-    return MR_OK;
+    return rc;
 }
 
 static int reset(mr_storage *s, mr_error *err)
@@ -247,17 +160,15 @@ static int reset(mr_storage *s, mr_error *err)
     struct fake *f = (struct fake *)s;
 
     MR_LOCK(&f->lock);
-    MR_ASSERT(f->logs == 0);
     f->resets++;
-    return MR_OK;
+    return f->memory->ops->reset(f->memory, err);
 }
 
 static void close_fake(mr_storage *s)
 {
     struct fake *f = (struct fake *)s;
 
-    MR_ASSERT(f->logs == 0);
-    MR_ASSERT(f->bytes == 0);
+    f->memory->ops->close(f->memory);
     pthread_mutex_destroy(&f->lock);
     pthread_cond_destroy(&f->released);
     mr_free(f);
@@ -278,9 +189,15 @@ int mr_storage_fake_new(mr_storage **ret, mr_error *err)
         .close = close_fake,
     };
     struct fake *f = mr_calloc(1, sizeof *f);
+    int rc;
 
     if (f == NULL) {
         return mr_error_nomem(err);
+    }
+    rc = mr_storage_memory_new(&f->memory, err);
+    if (rc < 0) {
+        mr_free(f);
+        return rc;
     }
     f->base = (mr_storage){&ops, "memory"};
     mr_mutex_init(&f->lock);
@@ -289,12 +206,12 @@ int mr_storage_fake_new(mr_storage **ret, mr_error *err)
     return MR_OK;
 }
 
-void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault fault, uint64_t nth)
+void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault kind, uint64_t nth)
 {
     struct fake *f = (struct fake *)s;
 
     MR_LOCK(&f->lock);
-    f->faults[fault] = nth;
+    f->faults[kind] = nth;
 }
 
 void mr_storage_fake_hold_flush(mr_storage *s, bool hold)
@@ -308,10 +225,7 @@ void mr_storage_fake_hold_flush(mr_storage *s, bool hold)
 
 uint64_t mr_storage_fake_bytes(mr_storage *s)
 {
-    struct fake *f = (struct fake *)s;
-
-    MR_LOCK(&f->lock);
-    return f->bytes;
+    return mr_storage_memory_bytes(((struct fake *)s)->memory);
 }
 
 unsigned mr_storage_fake_resets(mr_storage *s)

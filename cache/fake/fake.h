@@ -1,5 +1,5 @@
 /*
- * The storage port in memory, for tests: files that are only lists, and faults on request.
+ * The storage port in memory (cache/memory) with faults on request, for tests.
  *
  * Threads: as the port says; faults may be set from any thread.
  */

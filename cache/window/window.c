@@ -201,7 +201,6 @@ bool mr_window_trim_due(const mr_window *w)
 /* Elements [r->next, head) are gone. */
 static void skip_to_head(const mr_window *w, mr_window_reader *r)
 {
-    MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
     if (r->started) {
         r->skipped += w->head - r->next;
         if (r->ngaps == GAPS_MAX) {
@@ -227,6 +226,7 @@ void mr_window_trim(mr_window *w)
     LIST_FOREACH(r, &w->readers, link)
     {
         if (r->next < w->head) {
+            MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
             skip_to_head(w, r);
         }
     }
@@ -293,6 +293,11 @@ void mr_window_start(mr_window *w, mr_window_reader *r)
 bool mr_window_started(const mr_window_reader *r)
 {
     return r->started;
+}
+
+void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag)
+{
+    r->lag = lag;
 }
 
 void mr_window_leave(mr_window *w, mr_window_reader *r)

@@ -69,6 +69,8 @@ uint64_t mr_window_reader_first(const mr_window_reader *r);
 /* Step two: it reads from there. */
 void mr_window_start(mr_window *w, mr_window_reader *r);
 bool mr_window_started(const mr_window_reader *r);
+/* What it holds, it holds from now on; what it was skipped past before is gone. */
+void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag);
 /* Gone, with its cursor; NULL is fine. */
 void mr_window_leave(mr_window *w, mr_window_reader *r);
 

@@ -114,6 +114,31 @@ static void who_waits_holds_what_it_did_not_return(void **state)
     mr_window_free(w);
 }
 
+/* Nobody reads for it: it holds nobody up. Then somebody does again. */
+static void who_waits_may_stop_waiting_and_begin_again(void **state)
+{
+    mr_window *w = new_window();
+    mr_window_reader *r = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+
+    for (int i = 0; i < 7; i++) {
+        append_file(w);
+    }
+    mr_window_read(w, r, 6);
+    mr_window_append(w, 8, 8 * KIB);
+    assert_false(mr_window_trim_due(w));
+    mr_window_set_lag(w, r, MR_CACHE_LAG_SKIP);
+    assert_true(mr_window_trim_due(w));
+    mr_window_trim(w);
+    assert_int_equal(stats_of(r).skipped, 0); /* it was handed all that went */
+    mr_window_set_lag(w, r, MR_CACHE_LAG_WAIT);
+    assert_false(mr_window_trim_due(w));
+    /* Of what it goes back for, elements 2 and 3 are gone. */
+    assert_int_equal(mr_window_rewind(w, r, 2, NULL), MR_OK);
+    assert_int_equal(mr_window_next(r), 4);
+    assert_int_equal(stats_of(r).skipped, 2);
+    mr_window_free(w);
+}
+
 /* Found on one worker, trimmed on the other before the first read: the cursor at 0 is pinned until it is decided. */
 static void element_0_is_held_for_who_found_it(void **state)
 {
@@ -438,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(old_files_go_and_who_lags_skips),
         cmocka_unit_test(who_waits_holds_what_it_did_not_return),
+        cmocka_unit_test(who_waits_may_stop_waiting_and_begin_again),
         cmocka_unit_test(element_0_is_held_for_who_found_it),
         cmocka_unit_test(who_leaves_holds_nothing),
         cmocka_unit_test(the_fastest_reader_drives),

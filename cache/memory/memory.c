@@ -1,0 +1,233 @@
+#include "cache/memory/memory.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/sync.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/queue.h>
+
+struct record {
+    TAILQ_ENTRY(record) link;
+    _Atomic unsigned refs;
+    uint64_t key;
+    uint64_t file; /* 0: not in one yet */
+    size_t size;
+    unsigned char data[];
+};
+
+struct memory {
+    mr_storage base;
+    _Atomic uint64_t bytes;
+    _Atomic unsigned logs;
+};
+
+struct memory_log {
+    mr_storage_log base;
+    pthread_mutex_t lock; /* guards everything below */
+    uint64_t files;
+    TAILQ_HEAD(recordhead, record) records; /* by key; as many as a window in memory has, which are not many */
+};
+
+static struct memory *memory_of(mr_storage_log *log)
+{
+    return (struct memory *)log->storage;
+}
+
+static void unref(struct record *r)
+{
+    if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
+        mr_free(r);
+    }
+}
+
+static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *err)
+{
+    struct memory_log *log = mr_calloc(1, sizeof *log);
+
+    if (log == NULL) {
+        return mr_error_nomem(err);
+    }
+    log->base.storage = s;
+    mr_mutex_init(&log->lock);
+    TAILQ_INIT(&log->records);
+    atomic_fetch_add(&((struct memory *)s)->logs, 1);
+    *ret = &log->base;
+    return MR_OK;
+}
+
+static int put(mr_storage_log *base, uint64_t key, const struct iovec *iov, size_t n, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+    size_t size = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size += iov[i].iov_len;
+    }
+    r = mr_malloc(sizeof *r + size);
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    *r = (struct record){.key = key, .size = 0};
+    atomic_init(&r->refs, 1);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(r->data + r->size, iov[i].iov_base, iov[i].iov_len);
+        r->size += iov[i].iov_len;
+    }
+    MR_LOCK(&log->lock);
+    MR_ASSERT(TAILQ_EMPTY(&log->records) || TAILQ_LAST(&log->records, recordhead)->key < key);
+    TAILQ_INSERT_TAIL(&log->records, r, link);
+    return MR_OK;
+}
+
+static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct mr_storage_file file = {0, 0};
+    struct record *r;
+
+    MR_LOCK(&log->lock);
+    log->files++;
+    TAILQ_FOREACH(r, &log->records, link)
+    {
+        if (r->file == 0) {
+            r->file = log->files;
+            file.last = r->key;
+            file.bytes += r->size;
+        }
+    }
+    atomic_fetch_add(&memory_of(base)->bytes, file.bytes);
+    *ret = file;
+    return MR_OK;
+}
+
+static int remove_oldest(mr_storage_log *base, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+    uint64_t file;
+
+    MR_LOCK(&log->lock);
+    r = TAILQ_FIRST(&log->records);
+    MR_ASSERT(r != NULL);
+    file = r->file;
+    MR_ASSERT(file != 0);
+    while (r != NULL && r->file == file) {
+        TAILQ_REMOVE(&log->records, r, link);
+        atomic_fetch_sub(&memory_of(base)->bytes, r->size);
+        unref(r);
+        r = TAILQ_FIRST(&log->records);
+    }
+    return MR_OK;
+}
+
+static struct record *find_locked(struct memory_log *log, uint64_t key, bool exact)
+{
+    struct record *r;
+
+    TAILQ_FOREACH_REVERSE(r, &log->records, recordhead, link)
+    {
+        if (r->key <= key) {
+            return exact && r->key != key ? NULL : r;
+        }
+    }
+    return NULL;
+}
+
+static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+
+    MR_LOCK(&log->lock);
+    r = find_locked(log, key, true);
+    if (r == NULL) {
+        return mr_error_set(err, MR_ENOTFOUND, "no such record");
+    }
+    atomic_fetch_add(&r->refs, 1);
+    *ret = (struct mr_storage_value){r->data, r->size, r};
+    return MR_OK;
+}
+
+static void release(mr_storage *s, struct mr_storage_value *value)
+{
+    unref(value->handle);
+}
+
+static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+
+    MR_LOCK(&log->lock);
+    r = find_locked(log, key, false);
+    if (r == NULL) {
+        return mr_error_set(err, MR_ENOTFOUND, "no such record");
+    }
+    *ret = r->key;
+    return MR_OK;
+}
+
+static int drop(mr_storage_log *base, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+
+    while ((r = TAILQ_FIRST(&log->records)) != NULL) {
+        TAILQ_REMOVE(&log->records, r, link);
+        atomic_fetch_sub(&memory_of(base)->bytes, r->file == 0 ? 0 : r->size);
+        unref(r);
+    }
+    atomic_fetch_sub(&memory_of(base)->logs, 1);
+    (void)pthread_mutex_destroy(&log->lock);
+    mr_free(log);
+    return MR_OK;
+}
+
+static int reset(mr_storage *s, mr_error *err)
+{
+    MR_ASSERT(atomic_load(&((struct memory *)s)->logs) == 0);
+    return MR_OK;
+}
+
+static void close_memory(mr_storage *s)
+{
+    struct memory *m = (struct memory *)s;
+
+    MR_ASSERT(atomic_load(&m->logs) == 0);
+    MR_ASSERT(atomic_load(&m->bytes) == 0);
+    mr_free(m);
+}
+
+int mr_storage_memory_new(mr_storage **ret, mr_error *err)
+{
+    static const struct mr_storage_ops ops = {
+        .create = create,
+        .put = put,
+        .flush = flush,
+        .remove_oldest = remove_oldest,
+        .get = get,
+        .release = release,
+        .floor = floor_key,
+        .drop = drop,
+        .reset = reset,
+        .close = close_memory,
+    };
+    struct memory *m = mr_calloc(1, sizeof *m);
+
+    if (m == NULL) {
+        return mr_error_nomem(err);
+    }
+    m->base = (mr_storage){&ops, "memory"};
+    *ret = &m->base;
+    return MR_OK;
+}
+
+uint64_t mr_storage_memory_bytes(mr_storage *s)
+{
+    return atomic_load(&((struct memory *)s)->bytes);
+}
