@@ -24,6 +24,9 @@ struct worker_values {
     int64_t dispatcher_timeout;
     int64_t memory_budget;
     int64_t threads;
+    const char *cache_dir;
+    int64_t cache_bytes;
+    int64_t cache_memory;
     const char *cluster;
     struct run_options run;
 };
@@ -45,6 +48,19 @@ static const struct opt own_options[] = {
     {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
      "for pipelines and their buffers; without it half of what\nthis process may use", 0},
     {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
+    {"cache-dir", OPT_STRING, AT(cache_dir), "DIR", NULL, 0, 0, NULL,
+     "where elements are kept that several jobs share, on local disk;\n"
+     "several workers may have the same. Without it millrace-cache-UID\nin TMPDIR or /tmp",
+     0},
+    {"cache-bytes", OPT_SIZE, AT(cache_bytes), "SIZE", "10GiB", 1, INT64_MAX, NULL,
+     "of all that is kept there, and of one shared production;\nless than 32MiB, and 8MiB for one, is rounded up to "
+     "that",
+     0},
+    {"cache-memory", OPT_SIZE, AT(cache_memory), "SIZE", NULL, 1, INT64_MAX, NULL,
+     "for what is not written yet; a 40th of it is the largest\nelement that can be kept on disk. Without it 1/16 of "
+     "the machine,\n"
+     "128MiB to 2GiB",
+     0},
     {"cluster", OPT_STRING, AT(cluster), "NAME", NULL, 0, 0, NULL,
      "refuse dispatchers of another cluster; without it the first\nthat answers decides", 0},
 };
@@ -126,6 +142,9 @@ static int run_worker(struct worker_values *v, mr_error *err)
         .dispatcher_timeout_ms = (uint64_t)v->dispatcher_timeout,
         .memory_budget_bytes = (uint64_t)v->memory_budget,
         .threads = (uint32_t)v->threads,
+        .cache_dir = v->cache_dir,
+        .cache_bytes_max = (uint64_t)v->cache_bytes,
+        .cache_memory_bytes_max = (uint64_t)v->cache_memory,
         .cluster = v->cluster,
     };
     rc = mr_worker_start(&opts, &w, err);

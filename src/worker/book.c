@@ -233,6 +233,11 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
     return book->end < end;
 }
 
+bool mr_book_deserted(const mr_book *book)
+{
+    return book->nsessions == 0 && book->ready_rows > 0;
+}
+
 void mr_book_set_skipped(mr_book *book, uint64_t skipped)
 {
     book->skipped = skipped;

@@ -49,6 +49,8 @@ uint64_t mr_book_needed(const mr_book *book);
  * doubling anything. false: nothing was dropped.
  */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
+/* Nobody is here, and something is ready. */
+bool mr_book_deserted(const mr_book *book);
 /* So many elements were missed so far: all sessions are told, those of the future too. */
 void mr_book_set_skipped(mr_book *book, uint64_t skipped);
 /* The pipeline is over: MR_OK at its end, or negative with a message. Only the first call counts. */

@@ -4,11 +4,11 @@
  * Objects: the worker has tasks (one for each that the dispatcher assigned) and connections (one for each open Read
  * stream). A connection belongs to a task once its `open` was accepted.
  *
- * Threads: the link thread registers, watches and heartbeats; each task has a thread that produces and, under DYNAMIC,
- * one that asks for splits; streams call back on the runtime's thread.
+ * Threads: the link thread registers, watches and heartbeats; each task has a thread that produces or reads and, under
+ * DYNAMIC, one that asks for splits; streams call back on the runtime's thread, productions on the producer's.
  *
- * Locks: worker->lock, then task->lock, then the split feed's. No lock is held across a call to a dispatcher, a pull
- * from the engine, or a callback.
+ * Locks: worker->lock, then task->lock, then the split feed's or a production's. No lock is held across a call to a
+ * dispatcher, a pull from the engine, or a callback.
  */
 #ifndef MR_WORKER_INTERNAL_H
 #define MR_WORKER_INTERNAL_H
@@ -19,8 +19,10 @@
 #include "rpc/rpc.h"
 #include "worker/book.h"
 #include "worker/link.h"
+#include "worker/production.h"
 #include "worker/report.h"
 #include "worker/split_feed.h"
+#include "worker/windows.h"
 #include "worker/worker.h"
 
 #include <stdatomic.h>
@@ -49,6 +51,7 @@ struct mr_worker {
     uint64_t memory_budget_bytes; /* of each task's engine; 0: the engine's default */
     uint32_t threads;
     int port;
+    mr_windows *windows;
     mr_rpc_runtime *rt;
     mr_rpc_server *server;
     struct mr_link *link;
@@ -72,11 +75,19 @@ bool mr_worker_begin_life(struct mr_worker *w);
 #define MR_RELEASED_MAX 256 /* clients of a task that are remembered as gone */
 #define MR_RELEASED_ID_SIZE 33
 
+enum mr_task_kind {
+    MR_TASK_OWN,       /* a pipeline, for its own clients */
+    MR_TASK_PRODUCING, /* a pipeline, for a production that others read; no client is attached to it */
+    MR_TASK_READING,   /* clients, of a production */
+};
+
 struct mr_task {
     TAILQ_ENTRY(mr_task) link; /* worker->lock */
+    bool listed;               /* worker->lock */
     _Atomic unsigned refs;
     struct mr_worker *worker;
     /* Set when made, then only read. */
+    enum mr_task_kind kind;
     char *id;
     char *iteration;
     char *job;
@@ -91,6 +102,7 @@ struct mr_task {
     int64_t *splits;      /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;  /* DYNAMIC */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
+    mr_production *made;  /* producing, worker->lock: NULL before it was opened and after it was closed */
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
@@ -100,12 +112,26 @@ struct mr_task {
     size_t nreleased;
     mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
     uint64_t spec_hash;
+    char *production;             /* its id, or "" */
+    mr_production_reader *reader; /* reading: NULL while there is no production, or when it is over */
+    enum mr_cache_lag lag;
+    bool over;     /* no reader will be opened any more */
+    bool joining;  /* deliver nothing before the dispatcher has decided */
+    bool answered; /* ... and what it needs to know is known: `first` or `refused` */
+    bool more;     /* the reader has not said that there is nothing yet */
+    uint64_t first;
+    uint64_t returned; /* as the reader was told */
+    uint64_t skipped;
+    uint64_t read; /* elements of the production, when it is over */
+    char refused[MR_ERROR_MESSAGE_SIZE];
     bool cancelled;
     atomic_bool stop; /* as `cancelled`, for calls that look at it without the lock */
 };
 
-/* Make and start the task of @a; it is in the list when this returns. worker->lock is not held. */
-int mr_task_start(struct mr_worker *w, const Millrace__TaskAssignment *a, mr_error *err);
+/* Make the task of @a and put it into the list. *@ret is a reference. worker->lock is not held. */
+int mr_task_add(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err);
+/* Start it: when all that came with it are in the list. On failure it is dropped. */
+int mr_task_start(struct mr_task *t, mr_error *err);
 /* Take it off the list, break off its work, end its streams. Its thread frees the rest. */
 void mr_task_drop(struct mr_task *t);
 struct mr_task *mr_task_ref(struct mr_task *t);
@@ -118,6 +144,34 @@ void mr_task_pump(struct mr_task *t);
 void mr_task_release_client(struct mr_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
 bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
+
+/* ---- engines (pipeline.c) ---- */
+
+/* Where the rows of a pipeline go. */
+struct mr_sink {
+    /* Wait until some are wanted: MR_OK with how many, or an error. */
+    int (*wait)(struct mr_task *t, uint32_t *rows, mr_error *err);
+    int (*put)(struct mr_task *t, mr_block *block, mr_error *err); /* takes @block in any case */
+};
+/* Open the engine, hand over what it makes, close it: MR_END, or the error that it ended with. */
+int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err);
+
+/* ---- productions (producing.c, reading.c) ---- */
+
+/* The life of a producing task's thread. */
+void mr_producing_run(struct mr_task *t);
+
+/* If @t reads a production that is there, and has no reader yet: open one. No lock is held. */
+void mr_reading_attach(struct mr_task *t);
+/* The assignment of @t came again, perhaps with another production, or decided. */
+void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a);
+/* Read into the book until the production is over: MR_END, or the error that the pipeline ended with. */
+int mr_reading_run(struct mr_task *t, mr_error *err);
+/* Its cursor follows the book. t->lock is held. */
+void mr_reading_note_returned_locked(struct mr_task *t);
+/* What of the window it missed, by now; clients are told. No lock is held. */
+void mr_reading_note_skipped(struct mr_task *t);
+void mr_reading_close(struct mr_task *t);
 
 /* ---- connections (conn.c) ---- */
 

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "control/control.h"
+#include "worker/progress.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
@@ -47,6 +48,7 @@ struct mr_link {
     bool started;
     bool stopping;
     bool woken;
+    bool beat;          /* now, not when it is due */
     bool registered;    /* at least once: what wait_registered waits for */
     bool must_register; /* anew */
     bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
@@ -168,7 +170,8 @@ static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__Worker
     return NULL;
 }
 
-static bool have_task(struct mr_worker *w, const char *id)
+/* A reference, or NULL. */
+static struct mr_task *find_task(struct mr_worker *w, const char *id)
 {
     struct mr_task *t;
 
@@ -176,10 +179,10 @@ static bool have_task(struct mr_worker *w, const char *id)
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (strcmp(t->id, id) == 0) {
-            return true;
+            return mr_task_ref(t);
         }
     }
-    return false;
+    return NULL;
 }
 
 static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
@@ -250,17 +253,8 @@ static void ask_to_register(struct mr_link *link)
 
 static void drop_named(struct mr_worker *w, const char *id)
 {
-    struct mr_task *t;
-    struct mr_task *found = NULL;
+    struct mr_task *found = find_task(w, id);
 
-    mr_mutex_lock(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (found == NULL && strcmp(t->id, id) == 0) {
-            found = mr_task_ref(t);
-        }
-    }
-    mr_mutex_unlock(&w->lock);
     if (found != NULL) {
         mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
         mr_task_drop(found);
@@ -283,6 +277,50 @@ static bool drop_over(struct mr_link *link, const Millrace__WorkerUpdate *update
     return true;
 }
 
+static void complain(struct mr_link *link, const char *task, const mr_error *why)
+{
+    mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", task, "error", "%s",
+           why->message, NULL);
+    mr_link_list_again(link);
+}
+
+/* Tasks that are new; those that we have may be assigned otherwise. */
+static void take_assignments(struct mr_link *link, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_task *));
+    mr_error why;
+
+    if (added == NULL) {
+        (void)mr_error_nomem(&why);
+        complain(link, "(all)", &why);
+        return;
+    }
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        const Millrace__TaskAssignment *a = update->tasks[i];
+        struct mr_task *known = find_task(link->worker, a->task_id);
+
+        if (known != NULL) {
+            mr_reading_update(known, a);
+            mr_task_unref(known);
+            continue;
+        }
+        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
+        if (mr_task_add(link->worker, a, &added[i], &why) < 0) {
+            complain(link, a->task_id, &why);
+        }
+    }
+    /* When all are in the list: a production lets those in that are there before its pipeline starts. */
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (added[i] != NULL) {
+            if (mr_task_start(added[i], &why) < 0) {
+                complain(link, added[i]->id, &why);
+            }
+            mr_task_unref(added[i]);
+        }
+    }
+    mr_free(added);
+}
+
 static void on_update(void *ctx, const ProtobufCMessage *message)
 {
     struct mr_link *link = ctx;
@@ -301,20 +339,7 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         ask_to_register(link);
         return;
     }
-    for (size_t i = 0; i < update->n_tasks; i++) {
-        const Millrace__TaskAssignment *a = update->tasks[i];
-        mr_error why;
-
-        if (have_task(w, a->task_id)) {
-            continue;
-        }
-        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
-        if (mr_task_start(w, a, &why) < 0) {
-            mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", a->task_id,
-                   "error", "%s", why.message, NULL);
-            mr_link_list_again(link);
-        }
-    }
+    take_assignments(link, update);
     for (size_t i = 0; i < update->n_released_clients; i++) {
         release_client(w, update->released_clients[i]);
     }
@@ -440,68 +465,6 @@ static bool join(struct mr_link *link)
 
 /* ---- heartbeats ---- */
 
-/* AT_LEAST_ONCE: a report for each provider. */
-static int add_reports(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
-{
-    struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
-    Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
-
-    if (reports == NULL || pointers == NULL) {
-        mr_free(reports);
-        mr_free(pointers);
-        return mr_error_nomem(err);
-    }
-    for (uint32_t i = 0; i < t->providers; i++) {
-        mr_grant_report_fill(&reports[i], t->feed, i);
-        pointers[i] = &reports[i].base;
-    }
-    p->reports = pointers;
-    p->n_reports = t->providers;
-    return MR_OK;
-}
-
-static void free_reports(Millrace__TaskProgress *p)
-{
-    if (p->reports != NULL) {
-        mr_free(p->reports[0]); /* they are one array */
-        mr_free(p->reports);
-    }
-}
-
-static int fill_progress(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
-{
-    struct mr_book_counts counts;
-
-    mr_mutex_lock(&t->lock);
-    mr_book_counts(t->book, &counts);
-    mr_mutex_unlock(&t->lock);
-    millrace__task_progress__init(p);
-    p->task_id = t->id;
-    p->produced = counts.produced;
-    p->delivered = counts.received;
-    p->sessions = counts.sessions;
-    p->buffered_bytes = counts.buffered_bytes;
-    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, p, err) : MR_OK;
-}
-
-/* References to all tasks; *@n of them. NULL: no memory. */
-static struct mr_task **list_tasks(struct mr_worker *w, size_t *n)
-{
-    struct mr_task **list;
-    struct mr_task *t;
-
-    MR_LOCK(&w->lock);
-    list = mr_calloc(w->ntasks, sizeof list[0]);
-    *n = 0;
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (list != NULL) {
-            list[(*n)++] = mr_task_ref(t);
-        }
-    }
-    return list;
-}
-
 /* With @leaving the last one: it does not wait for long, since silence says the same later. */
 static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
 {
@@ -509,41 +472,25 @@ static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
     struct mr_worker *w = link->worker;
     Millrace__WorkerHeartbeatRequest req = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     ProtobufCMessage *reply = NULL;
-    size_t n;
-    struct mr_task **tasks = list_tasks(w, &n);
-    Millrace__TaskProgress *progress = mr_calloc(n, sizeof progress[0]);
-    Millrace__TaskProgress **pointers = mr_calloc(n, sizeof pointers[0]);
-    int rc = MR_OK;
+    struct mr_progress *progress;
+    int rc;
 
-    if (tasks == NULL || progress == NULL || pointers == NULL) {
-        rc = mr_error_nomem(err);
-    } else {
-        for (size_t i = 0; i < n && rc == MR_OK; i++) {
-            rc = fill_progress(tasks[i], &progress[i], err);
-            pointers[i] = &progress[i];
-        }
+    mr_mutex_lock(&link->lock);
+    link->beat = false; /* What is said is as new as whoever asked for it. */
+    mr_mutex_unlock(&link->lock);
+    rc = mr_progress_new(w, &progress, err);
+    if (rc < 0) {
+        return rc;
     }
-    if (rc == MR_OK) {
-        req.incarnation = w->incarnation;
-        req.tasks = pointers;
-        req.n_tasks = n;
-        req.leaving = leaving;
-        rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
-                             leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply,
-                             err);
-    }
+    mr_progress_fill(progress, &req);
+    req.incarnation = w->incarnation;
+    req.leaving = leaving;
+    rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
+                         leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply, err);
     if (reply != NULL) {
         protobuf_c_message_free_unpacked(reply, NULL);
     }
-    for (size_t i = 0; i < n; i++) {
-        if (progress != NULL) {
-            free_reports(&progress[i]);
-        }
-        mr_task_unref(tasks[i]);
-    }
-    mr_free(tasks);
-    mr_free(progress);
-    mr_free(pointers);
+    mr_progress_free(progress);
     return rc;
 }
 
@@ -560,11 +507,12 @@ static bool wait_turn(struct mr_link *link, int64_t next_ms, bool *again)
         mr_mutex_lock(&link->lock);
         *again = link->must_register;
         bool stopping = link->stopping;
+        bool beat = link->beat;
         mr_mutex_unlock(&link->lock);
         if (stopping) {
             return false;
         }
-        if (*again || now >= next_ms) {
+        if (*again || beat || now >= next_ms) {
             return true;
         }
         link_pause(link, until > now ? until - now : 0);
@@ -615,6 +563,14 @@ void mr_link_list_again(struct mr_link *link)
 {
     MR_LOCK(&link->lock);
     link->incomplete = true;
+}
+
+void mr_link_beat(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    link->beat = true;
+    link->woken = true;
+    (void)pthread_cond_broadcast(&link->changed);
 }
 
 void mr_link_wake(struct mr_link *link)

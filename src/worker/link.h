@@ -24,6 +24,8 @@ void mr_link_free(struct mr_link *link); /* after stop; NULL is fine */
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);
+/* There is something that the dispatcher waits to hear: a heartbeat now. */
+void mr_link_beat(struct mr_link *link);
 /* Ask for the whole task list, with all clients that are gone, after the next heartbeat. */
 void mr_link_list_again(struct mr_link *link);
 /* Calls look at their @stop now. */

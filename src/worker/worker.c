@@ -84,7 +84,11 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
     w->memory_budget_bytes = opts->memory_budget_bytes;
     w->threads = opts->threads;
-    return copy_tags(w, opts, err);
+    struct mr_windows_options windows = {.dir = opts->cache_dir,
+                                         .disk_bytes_max = opts->cache_bytes_max,
+                                         .memory_bytes_max = opts->cache_memory_bytes_max};
+    int rc = mr_windows_new(&windows, &w->windows, err);
+    return rc < 0 ? rc : copy_tags(w, opts, err);
 }
 
 static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
@@ -225,6 +229,7 @@ void mr_worker_free(mr_worker *w)
     if (w->rt != NULL) {
         mr_rpc_release(w->rt);
     }
+    mr_windows_free(w->windows);
     for (size_t i = 0; i < w->ntags; i++) {
         mr_free(w->tags[i]);
     }

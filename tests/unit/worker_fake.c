@@ -34,6 +34,12 @@ struct fake_task {
     int code;
     char *message;
     uint64_t delivered;
+    char production[64]; /* "": none */
+    bool producing, joining, wait, unread;
+    bool joined; /* an answer came */
+    uint64_t join_first;
+    char refused[256];
+    struct fake_progress progress;
 };
 
 struct fake_dispatcher {
@@ -59,6 +65,7 @@ struct fake_dispatcher {
     unsigned wrong_reports;
     mr_rpc_stream *watch;
     bool watch_is_new; /* its first message is complete, the others say what changed */
+    bool held;         /* no update is sent */
     bool watch_sending;
     bool watch_stale;
     uint64_t version;
@@ -121,7 +128,7 @@ static void push_locked(struct fake_dispatcher *d)
     char *released[MAX];
     char *dropped[MAX];
 
-    if (d->watch == NULL) {
+    if (d->watch == NULL || d->held) {
         return;
     }
     if (d->watch_sending) {
@@ -154,6 +161,11 @@ static void push_locked(struct fake_dispatcher *d)
         a->dataset_id = t->dataset;
         a->seed = 7;
         a->attempt = 1;
+        a->production = t->production;
+        a->producing = t->producing;
+        a->joining = t->joining;
+        a->unread = t->unread;
+        a->lag = t->wait ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP;
         a->guarantee = t->at_least_once ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
         if (t->splits >= 0) {
             a->mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
@@ -279,6 +291,30 @@ static bool take_report_locked(struct fake_task *t, const Millrace__GrantReport 
     return t->at_least_once && report->provider == 0 && cumulative;
 }
 
+static void take_progress_locked(struct fake_task *t, const Millrace__TaskProgress *p,
+                                 const Millrace__CacheProgress *cache)
+{
+    struct fake_progress *to = &t->progress;
+
+    to->produced = p->produced;
+    to->skipped = p->skipped;
+    if (p->window != NULL) {
+        to->first = p->window->first;
+        to->end = p->window->end;
+        to->complete = p->window->complete;
+        (void)snprintf(to->degraded, sizeof to->degraded, "%s", p->window->degraded);
+    }
+    if (cache != NULL) {
+        to->cache_failures = cache->failures;
+        (void)snprintf(to->cache_degraded, sizeof to->cache_degraded, "%s", cache->degraded);
+    }
+    if (p->join != NULL) {
+        t->joined = true;
+        t->join_first = p->join->first;
+        (void)snprintf(t->refused, sizeof t->refused, "%s", p->join->refused);
+    }
+}
+
 static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
@@ -295,6 +331,7 @@ static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, 
 
             if (t != NULL) {
                 t->delivered = req->tasks[i]->delivered;
+                take_progress_locked(t, req->tasks[i], req->cache);
                 bool right = req->tasks[i]->n_reports == (t->at_least_once ? 1 : 0);
                 for (size_t k = 0; k < req->tasks[i]->n_reports; k++) {
                     right = take_report_locked(t, req->tasks[i]->reports[k]) && right;
@@ -487,6 +524,56 @@ void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, cons
     assign(d, task, dataset, splits, grant, true);
 }
 
+void fake_hold(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    d->held = true;
+}
+
+void fake_tell(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    d->held = false;
+    push_locked(d);
+}
+
+void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset, const char *production,
+                           int64_t splits, uint64_t grant)
+{
+    MR_LOCK(&d->lock);
+    struct fake_task *t = &d->tasks[d->ntasks++];
+
+    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true, .producing = true};
+    (void)snprintf(t->id, sizeof t->id, "%s", task);
+    (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
+    (void)snprintf(t->production, sizeof t->production, "%s", production);
+    push_locked(d);
+}
+
+void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool wait)
+{
+    MR_LOCK(&d->lock);
+    struct fake_task *t = &d->tasks[d->ntasks++];
+
+    *t = (struct fake_task){.splits = -1, .listed = true, .joining = joining, .wait = wait};
+    (void)snprintf(t->id, sizeof t->id, "%s", task);
+    (void)snprintf(t->production, sizeof t->production, "%s", production);
+    push_locked(d);
+}
+
+void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread)
+{
+    MR_LOCK(&d->lock);
+    struct fake_task *t = find_locked(d, task);
+
+    (void)snprintf(t->production, sizeof t->production, "%s", production);
+    t->joining = joining;
+    t->unread = unread;
+    t->joined = false;
+    t->told = false; /* once more */
+    push_locked(d);
+}
+
 void fake_unassign(struct fake_dispatcher *d, const char *task)
 {
     MR_LOCK(&d->lock);
@@ -540,6 +627,37 @@ int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message)
         *message = mr_strdup(t->message);
     }
     return t->code;
+}
+
+uint64_t fake_wait_join(struct fake_dispatcher *d, const char *task, char **refused)
+{
+    MR_LOCK(&d->lock);
+    struct fake_task *t = find_locked(d, task);
+
+    WAIT_UNTIL(d, t->joined);
+    if (t->refused[0] == '\0') {
+        return t->join_first;
+    }
+    *refused = mr_strdup(t->refused);
+    return UINT64_MAX;
+}
+
+bool fake_has_joined(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return find_locked(d, task)->joined;
+}
+
+void fake_progress(struct fake_dispatcher *d, const char *task, struct fake_progress *ret)
+{
+    MR_LOCK(&d->lock);
+    *ret = find_locked(d, task)->progress;
+}
+
+void fake_wait_progress(struct fake_dispatcher *d, const char *task, bool (*holds)(const struct fake_progress *p))
+{
+    MR_LOCK(&d->lock);
+    WAIT_UNTIL(d, holds(&find_locked(d, task)->progress));
 }
 
 bool fake_has_ended(struct fake_dispatcher *d, const char *task)

@@ -28,6 +28,32 @@ void fake_assign(struct fake_dispatcher *d, const char *task, const char *datase
 /* The same under AT_LEAST_ONCE. At most 63 grants. */
 void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
                                uint64_t grant);
+/*
+ * Sharing. Several assignments between fake_hold() and fake_tell() come in one update. @wait: the job's lag.
+ * fake_reassign() sends the assignment again, as it is to be from now on.
+ */
+void fake_hold(struct fake_dispatcher *d);
+void fake_tell(struct fake_dispatcher *d);
+void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset, const char *production,
+                           int64_t splits, uint64_t grant);
+void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool wait);
+void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread);
+/* The answer of a task that joins: the first element, or UINT64_MAX and why it was refused (freed with mr_free()). */
+uint64_t fake_wait_join(struct fake_dispatcher *d, const char *task, char **refused);
+bool fake_has_joined(struct fake_dispatcher *d, const char *task);
+/* The last heartbeat that spoke of it. */
+struct fake_progress {
+    uint64_t produced;
+    uint64_t skipped;
+    uint64_t first, end; /* of the window, of a producing task */
+    bool complete;
+    char degraded[256];
+    uint64_t cache_failures;
+    char cache_degraded[256];
+};
+void fake_progress(struct fake_dispatcher *d, const char *task, struct fake_progress *ret);
+/* Wait until a heartbeat makes @holds true. */
+void fake_wait_progress(struct fake_dispatcher *d, const char *task, bool (*holds)(const struct fake_progress *p));
 void fake_unassign(struct fake_dispatcher *d, const char *task);
 /* Without telling the worker; and the update that would say so, and whatever else is new, never reaches it. */
 void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed);

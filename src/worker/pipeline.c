@@ -1,0 +1,249 @@
+/*
+ * The engine of a task: its definition, its splits, what it makes handed to a sink. What the sink is decides the kind
+ * of the task: its book (task.c), or a production that others read (producing.c).
+ */
+#include "worker/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/limits.h"
+#include "base/rng.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+/* When a pulled block is large enough. */
+#define PULL_BYTES (256 * MR_KIB)
+/* What one grant may consist of: at worst every split is a range of its own. */
+#define RANGES_MAX MR_GRANT_SPLITS_MAX
+
+/* ---- splits ---- */
+
+static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_error *err)
+{
+    Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    Millrace__GetSplitsReply *reply;
+    struct mr_grant_report report;
+    struct mr_range *ranges;
+    int rc;
+
+    req.incarnation = t->worker->incarnation;
+    req.task_id = t->id;
+    req.iteration_id = t->iteration;
+    req.provider = ask->provider;
+    req.repetition = ask->repetition;
+    req.seq = ask->seq;
+    req.want = ask->want;
+    if (t->at_least_once) {
+        mr_grant_report_fill(&report, t->feed, ask->provider);
+        req.report = &report.base;
+    }
+    rc = mr_link_splits(t->worker->link, &req, &t->stop, &reply, err);
+    if (rc < 0) {
+        return rc;
+    }
+    ranges = reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
+    if (ranges == NULL) {
+        rc = mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges", reply->n_ranges);
+    } else {
+        for (size_t i = 0; i < reply->n_ranges; i++) {
+            ranges[i] = (struct mr_range){.first = reply->ranges[i]->first, .count = reply->ranges[i]->count};
+        }
+        rc = mr_split_feed_answer(t->feed, ask, ranges, reply->n_ranges, reply->end, err);
+    }
+    mr_free(ranges);
+    millrace__get_splits_reply__free_unpacked(reply, NULL);
+    return rc;
+}
+
+static void *asker_main(void *arg)
+{
+    struct mr_task *t = arg;
+    struct mr_split_request ask;
+
+    while (mr_split_feed_wait(t->feed, &ask)) {
+        mr_error err;
+
+        int rc = ask_splits(t, &ask, &err);
+
+        if (rc < 0) {
+            mr_error_wrap(&err, "asking for splits of iteration %s", t->iteration);
+            /* The task is over for the dispatcher, or we are: not an error of the pipeline, and nobody's to be told. */
+            atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
+            mr_split_feed_fail(t->feed, &err);
+        }
+    }
+    return NULL;
+}
+
+/* ---- the pipeline ---- */
+
+static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
+{
+    Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
+    Millrace__GetDatasetReply *reply;
+    int rc;
+
+    req.dataset_id = t->dataset;
+    req.want_definition = true;
+    req.fingerprint = t->fingerprint;
+    rc = mr_link_dataset(t->worker->link, &req, &t->stop, &reply, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
+        return rc;
+    }
+    rc = mr_dataset_parse(reply->definition.data, reply->definition.len, ret, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "dataset '%s'", t->dataset);
+    }
+    millrace__get_dataset_reply__free_unpacked(reply, NULL);
+    return rc;
+}
+
+/* The dispatcher made its table of splits from the same definition: both must count the same. */
+static int check_providers(const struct mr_task *t, const mr_dataset *ds, mr_error *err)
+{
+    int64_t splits[64];
+    size_t n = 0;
+    int rc = mr_dataset_providers(ds, splits, sizeof splits / sizeof splits[0], &n, err);
+
+    if (rc == MR_OK && n != t->providers) {
+        rc = mr_error_set(err, MR_EINTERNAL, "dataset '%s' has %zu split providers here, %u at the dispatcher",
+                          t->dataset, n, t->providers);
+    }
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+        if (splits[i] != t->splits[i]) {
+            rc = mr_error_set(err, MR_EINTERNAL,
+                              "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
+                              " at the dispatcher: do they run the same version?",
+                              i, t->dataset, splits[i], t->splits[i]);
+        }
+    }
+    return rc;
+}
+
+/*
+ * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come in one order; parts
+ * of it (DYNAMIC) must not depend on the worker that has them.
+ */
+static uint64_t task_seed(const struct mr_task *t)
+{
+    uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));
+
+    return seed == 0 ? 1 : seed;
+}
+
+static int open_engine(struct mr_task *t, mr_error *err)
+{
+    struct mr_worker *w = t->worker;
+    struct mr_split_source source;
+    struct mr_engine_options opts = {.seed = task_seed(t),
+                                     .epoch = t->repetition,
+                                     .memory_budget_bytes = w->memory_budget_bytes,
+                                     .threads = w->threads};
+    mr_engine_iter *engine = NULL;
+    mr_dataset *ds = NULL;
+    int rc = fetch_dataset(t, &ds, err);
+
+    if (rc == MR_OK && t->dynamic) {
+        rc = check_providers(t, ds, err);
+        source = mr_split_feed_source(t->feed);
+        opts.splits = &source;
+    }
+    if (rc == MR_OK) {
+        rc = mr_engine_open(ds, &opts, &engine, err);
+    }
+    if (rc == MR_OK) {
+        MR_LOCK(&t->lock);
+        t->engine = engine;
+        t->spec_hash = mr_spec_hash(mr_dataset_spec(ds));
+        if (t->cancelled) {
+            mr_engine_cancel(engine);
+        }
+    }
+    mr_dataset_unref(ds);
+    return rc;
+}
+
+static void close_engine(struct mr_task *t)
+{
+    mr_engine_iter *engine;
+
+    mr_mutex_lock(&t->lock);
+    engine = t->engine;
+    t->engine = NULL;
+    mr_mutex_unlock(&t->lock);
+    mr_engine_close(engine);
+}
+
+static int check_rows(const mr_block *block, mr_error *err)
+{
+    uint32_t rows = mr_block_rows(block);
+
+    /* Only a block of few rows can hold one that is too large to be sent. */
+    if (mr_block_row_bytes(block, 0, rows) <= MR_ELEMENT_BYTES_MAX) {
+        return MR_OK;
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        size_t bytes = mr_block_row_bytes(block, r, 1);
+
+        if (bytes > MR_ELEMENT_BYTES_MAX) {
+            return mr_error_set(err, MR_EEXHAUSTED, "an element of %zu bytes is above the limit of %llu", bytes,
+                                MR_ELEMENT_BYTES_MAX);
+        }
+    }
+    return MR_OK;
+}
+
+/* Pull and hand over until the pipeline is over: MR_END, or its error. */
+static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+{
+    for (;;) {
+        struct mr_want want = {.bytes_hint = PULL_BYTES};
+        mr_block *block;
+        int rc = sink->wait(t, &want.rows_max, err);
+
+        if (rc == MR_OK) {
+            rc = mr_engine_pull(t->engine, want, -1, &block, err);
+        }
+        if (rc == MR_OK) {
+            rc = check_rows(block, err);
+            if (rc < 0) {
+                mr_block_unref(block);
+                return rc;
+            }
+            rc = sink->put(t, block, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+    }
+}
+
+int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+{
+    pthread_t asker;
+    int rc = open_engine(t, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    if (t->dynamic) {
+        rc = mr_thread_start(&asker, "mr-splits", asker_main, t, err);
+    }
+    if (rc == MR_OK) {
+        rc = pull_all(t, sink, err);
+        if (t->dynamic) {
+            if (rc == MR_END) {
+                mr_split_feed_close(t->feed);
+            } else {
+                mr_split_feed_cancel(t->feed);
+            }
+            (void)pthread_join(asker, NULL);
+        }
+    }
+    close_engine(t);
+    return rc;
+}

@@ -1,0 +1,705 @@
+#include "worker/production.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sync.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+/* A log in memory takes chunks of an eighth of its bytes. */
+#define CHUNKS_PER_WINDOW 8u
+/* The first is on disk; each further one is there for an element that the one before was too small for. */
+#define LOGS_MAX 16u
+
+struct segment {
+    mr_cache_log *log;
+    mr_cache *memory; /* in which the log is, if it is not on disk */
+    uint64_t base;    /* number of its first element */
+};
+
+struct mr_production {
+    _Atomic unsigned refs;
+    mr_windows *windows;
+    char *id;
+    _Atomic uint64_t spec_hash;
+
+    pthread_mutex_t
+        lock; /* guards everything below; a log's own lock comes after it. Not held while a log calls back */
+    struct segment segments[LOGS_MAX];
+    uint32_t n;
+    bool cancelled;
+    bool closed;
+    bool ended;
+    mr_error end; /* ended: code MR_OK, or why */
+    char degraded[MR_ERROR_MESSAGE_SIZE];
+    LIST_HEAD(, mr_production_reader) readers;
+};
+
+struct mr_production_reader {
+    LIST_ENTRY(mr_production_reader) link;
+    mr_production *production;
+    struct mr_cache_reader_options opts;
+    char *name;
+    /* production->lock */
+    mr_cache_reader *in[LOGS_MAX]; /* NULL: of those before it joined */
+    uint64_t lost[LOGS_MAX];       /* elements at the end of a log that could not be read */
+    uint32_t at;                   /* the log that it reads in; the reader's thread moves it */
+    uint32_t joined;               /* the log that it began in */
+    bool started;
+};
+
+/* ---- life ---- */
+
+static void destroy(mr_production *p)
+{
+    MR_ASSERT(LIST_EMPTY(&p->readers));
+    (void)pthread_mutex_destroy(&p->lock);
+    mr_free(p->id);
+    mr_free(p);
+}
+
+mr_production *mr_production_ref(mr_production *p)
+{
+    atomic_fetch_add(&p->refs, 1);
+    return p;
+}
+
+void mr_production_unref(mr_production *p)
+{
+    if (p != NULL && atomic_fetch_sub(&p->refs, 1) == 1) {
+        destroy(p);
+    }
+}
+
+static void close_segment(struct segment *s)
+{
+    mr_cache_log_close(s->log);
+    mr_cache_close(s->memory);
+}
+
+/* A log in memory whose largest chunk has at least @chunk bytes. */
+static int open_in_memory(mr_production *p, uint64_t chunk, struct segment *ret, mr_error *err)
+{
+    uint64_t bytes = mr_windows_memory_bytes(p->windows);
+    struct segment s = {0};
+
+    bytes = bytes / CHUNKS_PER_WINDOW < chunk ? (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW : bytes;
+    int rc = mr_cache_open_memory(bytes, &s.memory, err);
+    if (rc == MR_OK) {
+        rc = mr_cache_log_open(s.memory, p->id, NULL, &s.log, err);
+    }
+    if (rc < 0) {
+        mr_cache_close(s.memory);
+        return rc;
+    }
+    *ret = s;
+    return MR_OK;
+}
+
+/* Said once for each production: what follows is of the same kind. */
+static void note_degraded_locked(mr_production *p, const mr_error *why)
+{
+    if (p->degraded[0] != '\0') {
+        return;
+    }
+    (void)snprintf(p->degraded, sizeof p->degraded, "%s", why->message);
+    mr_windows_degraded(p->windows, why->message);
+    mr_log(MR_LOG_WARN, "a shared production goes on in memory, with a smaller window", "production", "%s", p->id,
+           "error", "%s", why->message, NULL);
+}
+
+int mr_production_open(mr_windows *windows, const char *id, mr_production **ret, mr_error *err)
+{
+    mr_production *p = mr_calloc(1, sizeof *p);
+    mr_error why;
+    int rc = MR_OK;
+
+    if (p == NULL) {
+        return mr_error_nomem(err);
+    }
+    atomic_init(&p->refs, 1);
+    p->windows = windows;
+    p->id = mr_strdup(id);
+    mr_mutex_init(&p->lock);
+    LIST_INIT(&p->readers);
+    if (p->id == NULL) {
+        rc = mr_error_nomem(err);
+    } else if (mr_windows_open(windows, id, &p->segments[0].log, &why) < 0) {
+        rc = open_in_memory(p, 0, &p->segments[0], err);
+        if (rc == MR_OK) {
+            note_degraded_locked(p, &why);
+        }
+    }
+    if (rc < 0) {
+        destroy(p);
+        return rc;
+    }
+    p->n = 1;
+    *ret = p;
+    return MR_OK;
+}
+
+void mr_production_close(mr_production *p)
+{
+    mr_mutex_lock(&p->lock);
+    MR_ASSERT(!p->closed);
+    p->closed = true;
+    mr_mutex_unlock(&p->lock);
+    /* There will be no other log. */
+    for (uint32_t i = 0; i < p->n; i++) {
+        close_segment(&p->segments[i]);
+    }
+    if (p->degraded[0] != '\0') {
+        mr_windows_restored(p->windows);
+    }
+}
+
+void mr_production_cancel(mr_production *p)
+{
+    MR_LOCK(&p->lock);
+    p->cancelled = true;
+    for (uint32_t i = 0; i < p->n && !p->closed; i++) {
+        mr_cache_log_cancel(p->segments[i].log);
+    }
+}
+
+void mr_production_set_spec_hash(mr_production *p, uint64_t spec_hash)
+{
+    atomic_store(&p->spec_hash, spec_hash);
+}
+
+uint64_t mr_production_spec_hash(const mr_production *p)
+{
+    return atomic_load(&p->spec_hash);
+}
+
+/* ---- the chain of logs ---- */
+
+/* Has the log failed, and why? The lock is held, and it is not closed. */
+static bool has_failed_locked(const struct segment *s, mr_error *why)
+{
+    struct mr_cache_log_stats stats;
+
+    mr_cache_log_stats(s->log, &stats);
+    if (stats.code != MR_OK && why != NULL) {
+        (void)mr_error_set(why, stats.code, "%s", stats.message);
+    }
+    return stats.code != MR_OK;
+}
+
+/* @r gets a reader in the last log. */
+static int extend_reader_locked(mr_production *p, mr_production_reader *r, mr_error *err)
+{
+    uint32_t last = p->n - 1;
+    uint64_t first;
+    int rc = mr_cache_reader_open(p->segments[last].log, &r->opts, &r->in[last], &first, err);
+
+    if (rc == MR_OK && r->started) {
+        mr_cache_reader_start(r->in[last], NULL);
+    }
+    return rc;
+}
+
+/* Take the last log, in which nobody has read yet, off again. */
+static void undo_extend_locked(mr_production *p)
+{
+    mr_production_reader *r;
+
+    p->n--;
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        mr_cache_reader_close(r->in[p->n]);
+        r->in[p->n] = NULL;
+    }
+    close_segment(&p->segments[p->n]);
+}
+
+/*
+ * The last log takes no more: another one in memory, whose chunks may have @chunk bytes. All readers are there from the
+ * beginning, so that nobody misses anything in between.
+ */
+static int extend_locked(mr_production *p, uint64_t chunk, const mr_error *why, mr_error *err)
+{
+    struct mr_cache_log_stats stats;
+    mr_production_reader *r;
+    struct segment next;
+
+    if (p->cancelled || p->closed) {
+        return mr_error_set(err, MR_ECANCELED, "production %s is over", p->id);
+    }
+    if (p->n == LOGS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
+    }
+    int rc = open_in_memory(p, chunk, &next, err);
+    if (rc < 0) {
+        return rc;
+    }
+    mr_cache_log_stats(p->segments[p->n - 1].log, &stats);
+    next.base = p->segments[p->n - 1].base + stats.end;
+    p->segments[p->n++] = next;
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        rc = rc == MR_OK ? extend_reader_locked(p, r, err) : rc;
+    }
+    if (rc < 0) {
+        undo_extend_locked(p);
+        return rc;
+    }
+    note_degraded_locked(p, why);
+    return MR_OK;
+}
+
+/*
+ * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there is one, unless the
+ * pipeline was over; otherwise the error as it was.
+ */
+static int fail_over(mr_production *p, uint32_t i, int rc, mr_error *err)
+{
+    mr_error why;
+
+    MR_LOCK(&p->lock);
+    if (rc == MR_ECANCELED || p->closed || !has_failed_locked(&p->segments[i], &why)) {
+        return rc;
+    }
+    return i + 1 < p->n || p->ended ? MR_OK : extend_locked(p, 0, &why, err);
+}
+
+/* ---- producing ---- */
+
+static mr_cache_log *last_log(mr_production *p, uint32_t *i)
+{
+    MR_LOCK(&p->lock);
+    *i = p->n - 1;
+    return p->segments[*i].log;
+}
+
+int mr_production_wait(mr_production *p, uint64_t *rows, mr_error *err)
+{
+    uint32_t i;
+    int rc;
+
+    do {
+        rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
+        if (rc == MR_OK) {
+            return MR_OK;
+        }
+        rc = fail_over(p, i, rc, err);
+    } while (rc == MR_OK);
+    return rc;
+}
+
+static void release_encoded(void *ctx)
+{
+    struct mr_encoded *e = ctx;
+
+    mr_encoded_free(e);
+    mr_free(e);
+}
+
+/* @block as one chunk. *@bytes is its size, MR_EINVAL: too large for the log. */
+static int append_chunk(mr_production *p, mr_cache_log *log, const mr_block *block, uint64_t *bytes, mr_error *err)
+{
+    struct mr_encoded *e = mr_malloc(sizeof *e);
+    int rc = e == NULL ? mr_error_nomem(err)
+                       : mr_block_encode(block, mr_production_spec_hash(p), false /* the record has one */, e, err);
+
+    if (rc < 0) {
+        mr_free(e);
+        return rc;
+    }
+    struct mr_cache_chunk chunk = {
+        .rows = mr_block_rows(block), .iov = e->iov, .n = e->count, .release = release_encoded, .ctx = e};
+    *bytes = e->total;
+    return mr_cache_log_append(log, &chunk, err);
+}
+
+static int append(mr_production *p, const mr_block *block, mr_error *err);
+
+static int append_halves(mr_production *p, const mr_block *block, mr_error *err)
+{
+    uint32_t rows = mr_block_rows(block);
+    uint32_t half = rows / 2;
+    int rc = MR_OK;
+
+    for (int i = 0; i < 2 && rc == MR_OK; i++) {
+        mr_block *part;
+
+        rc = mr_block_slice(block, i == 0 ? 0 : half, i == 0 ? half : rows - half, &part, err);
+        if (rc == MR_OK) {
+            rc = append(p, part, err);
+            mr_block_unref(part);
+        }
+    }
+    return rc;
+}
+
+/* An element that the last log cannot take: one that can follows it. */
+static int make_room(mr_production *p, uint32_t i, uint64_t bytes, const mr_error *why, mr_error *err)
+{
+    mr_cache_log *before;
+
+    mr_mutex_lock(&p->lock);
+    /* Meanwhile a reader may have found that it has failed. */
+    int rc = i + 1 < p->n ? MR_OK : extend_locked(p, bytes, why, err);
+    before = p->segments[i].log;
+    mr_mutex_unlock(&p->lock);
+    if (rc == MR_OK) {
+        mr_cache_log_finish(before, MR_OK, NULL);
+    }
+    return rc;
+}
+
+static int append(mr_production *p, const mr_block *block, mr_error *err)
+{
+    for (;;) {
+        uint64_t bytes = 0;
+        mr_error why;
+        uint32_t i;
+        int rc = append_chunk(p, last_log(p, &i), block, &bytes, &why);
+
+        if (rc == MR_OK) {
+            return MR_OK;
+        }
+        if (rc == MR_EINVAL && mr_block_rows(block) > 1) {
+            return append_halves(p, block, err);
+        }
+        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, err) : fail_over(p, i, rc, &why);
+        if (rc < 0) {
+            if (err != NULL) {
+                *err = why;
+            }
+            return rc;
+        }
+    }
+}
+
+int mr_production_append(mr_production *p, mr_block *block, mr_error *err)
+{
+    int rc = mr_block_rows(block) == 0 ? MR_OK : append(p, block, err);
+
+    mr_block_unref(block);
+    return rc;
+}
+
+void mr_production_finish(mr_production *p, int code, const char *message)
+{
+    mr_cache_log *log;
+
+    mr_mutex_lock(&p->lock);
+    p->ended = true;
+    if (code < 0) {
+        (void)mr_error_set(&p->end, code, "%s", message);
+    }
+    log = p->segments[p->n - 1].log;
+    mr_mutex_unlock(&p->lock);
+    mr_cache_log_finish(log, MR_OK, NULL);
+}
+
+bool mr_production_failed(mr_production *p, mr_error *err)
+{
+    MR_LOCK(&p->lock);
+    if (!p->ended || p->end.code == MR_OK) {
+        return false;
+    }
+    *err = p->end;
+    return true;
+}
+
+void mr_production_stats(mr_production *p, struct mr_production_stats *ret)
+{
+    struct mr_cache_log_stats stats;
+
+    *ret = (struct mr_production_stats){0};
+    MR_LOCK(&p->lock);
+    for (uint32_t i = 0; i < p->n && !p->closed; i++) {
+        mr_cache_log_stats(p->segments[i].log, &stats);
+        ret->first = p->segments[i].base + stats.head;
+        ret->end = p->segments[i].base + stats.end;
+        ret->bytes += stats.file_bytes + stats.memory_bytes;
+        ret->disk_bytes += p->segments[i].memory == NULL ? stats.file_bytes : 0;
+    }
+    ret->complete = p->ended;
+    memcpy(ret->degraded, p->degraded, sizeof ret->degraded);
+}
+
+/* ---- readers ---- */
+
+int mr_production_join(mr_production *p, const struct mr_production_reader_options *opts, mr_production_reader **ret,
+                       uint64_t *first, mr_error *err)
+{
+    mr_production_reader *r = mr_calloc(1, sizeof *r);
+    int rc;
+
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    r->name = mr_strdup(opts->name);
+    if (r->name == NULL) {
+        mr_free(r);
+        return mr_error_nomem(err);
+    }
+    r->opts =
+        (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
+    MR_LOCK(&p->lock);
+    r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
+    rc = p->closed ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
+                   : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    if (rc < 0) {
+        mr_free(r->name);
+        mr_free(r);
+        return rc;
+    }
+    *first += p->segments[r->at].base;
+    r->production = mr_production_ref(p);
+    LIST_INSERT_HEAD(&p->readers, r, link);
+    *ret = r;
+    return MR_OK;
+}
+
+void mr_production_start(mr_production_reader *r, uint64_t *first)
+{
+    mr_production *p = r->production;
+
+    MR_LOCK(&p->lock);
+    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
+        uint64_t from;
+
+        mr_cache_reader_start(r->in[i], &from);
+        if (i == r->joined) {
+            *first = p->segments[i].base + from;
+        }
+    }
+    r->started = true;
+}
+
+void mr_production_leave(mr_production_reader *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    mr_production *p = r->production;
+
+    mr_mutex_lock(&p->lock);
+    LIST_REMOVE(r, link);
+    mr_mutex_unlock(&p->lock);
+    for (uint32_t i = 0; i < LOGS_MAX; i++) {
+        mr_cache_reader_close(r->in[i]);
+    }
+    mr_free(r->name);
+    mr_free(r);
+    mr_production_unref(p);
+}
+
+/* Go on to the next log. What was not read of this one could not be. false: there is none. */
+static bool next_log(mr_production_reader *r)
+{
+    mr_production *p = r->production;
+    struct mr_cache_log_stats log;
+    struct mr_cache_reader_stats stats;
+
+    MR_LOCK(&p->lock);
+    if (p->closed) {
+        return false;
+    }
+    mr_cache_log_stats(p->segments[r->at].log, &log);
+    mr_cache_reader_stats(r->in[r->at], &stats);
+    r->lost[r->at] = log.end - stats.next;
+    if (r->lost[r->at] > 0) {
+        mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped", "production", "%s",
+               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->lost[r->at], NULL);
+    }
+    if (r->at + 1 == p->n) {
+        return false;
+    }
+    r->at++;
+    return true;
+}
+
+static int read_view(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+{
+    for (;;) {
+        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, err);
+
+        if (rc == MR_OK || rc == MR_TIMEOUT) {
+            return rc;
+        }
+        if (rc != MR_END) {
+            rc = fail_over(r->production, r->at, rc, err);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+        if (!next_log(r)) {
+            return MR_END;
+        }
+    }
+}
+
+static void unref_view(void *view)
+{
+    mr_cache_view_unref(view);
+}
+
+/* The @skip first rows of @part were handed out before. */
+static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
+{
+    mr_block *rest;
+    int rc = mr_part_unpack(part, err);
+
+    if (rc == MR_OK) {
+        rc = mr_block_slice(part->block, skip, mr_block_rows(part->block) - skip, &rest, err);
+    }
+    if (rc == MR_OK) {
+        mr_block_unref(part->block);
+        part->block = rest;
+    }
+    return rc;
+}
+
+static int open_view(mr_cache_view *view, struct mr_production_rows *ret, mr_error *err)
+{
+    uint32_t skip = mr_cache_view_skip(view);
+    size_t pieces;
+    const struct iovec *iov = mr_cache_view_iov(view, &pieces);
+    size_t n;
+    const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
+    struct mr_production_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
+    int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
+
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+        rc =
+            mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view, &rows.parts[i].packed, err);
+        if (rc < 0) {
+            break;
+        }
+        (void)mr_cache_view_ref(view);
+        rows.n++;
+        if (mr_packed_rows(rows.parts[i].packed) != chunks[i].rows) {
+            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u", chunks[i].rows,
+                              mr_packed_rows(rows.parts[i].packed));
+        }
+    }
+    if (rc == MR_OK && skip > 0) {
+        rc = cut_front(&rows.parts[0], skip, err);
+    }
+    if (rc < 0) {
+        mr_production_rows_free(&rows);
+        return rc;
+    }
+    *ret = rows;
+    return MR_OK;
+}
+
+int mr_production_read(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_production_rows *ret,
+                       mr_error *err)
+{
+    mr_cache_view *view;
+    int rc = read_view(r, rows_max, bytes_max, &view, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = open_view(view, ret, err);
+    if (rc == MR_OK) {
+        ret->at = r->production->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+    }
+    mr_cache_view_unref(view);
+    return rc;
+}
+
+void mr_production_rows_free(struct mr_production_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        mr_part_unref(rows->parts[i]);
+    }
+    mr_free(rows->parts);
+    *rows = (struct mr_production_rows){0};
+}
+
+/* The number of element @index in log @i, as far as @r was handed elements of it. */
+static uint64_t index_in(const mr_production_reader *r, uint32_t i, uint64_t index)
+{
+    struct mr_cache_reader_stats stats;
+    uint64_t base = r->production->segments[i].base;
+
+    mr_cache_reader_stats(r->in[i], &stats);
+    return index <= base ? 0 : index - base < stats.next ? index - base : stats.next;
+}
+
+void mr_production_returned(mr_production_reader *r, uint64_t upto)
+{
+    MR_LOCK(&r->production->lock);
+    for (uint32_t i = r->joined; i <= r->at; i++) {
+        /* It was handed out: that is all that could be wrong with it. */
+        (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
+    }
+}
+
+void mr_production_rewind(mr_production_reader *r, uint64_t index)
+{
+    mr_production *p = r->production;
+
+    MR_LOCK(&p->lock);
+    for (;; r->at--) {
+        struct mr_cache_reader_stats stats;
+        uint64_t to = index_in(r, r->at, index);
+
+        mr_cache_reader_stats(r->in[r->at], &stats);
+        r->lost[r->at] = 0;
+        (void)mr_cache_reader_rewind(r->in[r->at], to < stats.returned ? stats.returned : to, NULL);
+        if (r->at == r->joined || index >= p->segments[r->at].base) {
+            return;
+        }
+    }
+}
+
+void mr_production_set_lag(mr_production_reader *r, enum mr_cache_lag lag)
+{
+    MR_LOCK(&r->production->lock);
+    r->opts.lag = lag;
+    for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
+        mr_cache_reader_set_lag(r->in[i], lag);
+    }
+}
+
+bool mr_production_caught_up(mr_production_reader *r)
+{
+    mr_production *p = r->production;
+    struct mr_cache_reader_stats stats;
+    struct mr_cache_log_stats log;
+
+    MR_LOCK(&p->lock);
+    if (p->closed) {
+        return true; /* which reading tells */
+    }
+    mr_cache_reader_stats(r->in[r->at], &stats);
+    mr_cache_log_stats(p->segments[r->at].log, &log);
+    return r->at + 1 == p->n && stats.next == log.end;
+}
+
+mr_production *mr_production_of(const mr_production_reader *r)
+{
+    return r->production;
+}
+
+uint64_t mr_production_skipped(mr_production_reader *r)
+{
+    uint64_t skipped = 0;
+
+    MR_LOCK(&r->production->lock);
+    for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
+        struct mr_cache_reader_stats stats;
+
+        mr_cache_reader_stats(r->in[i], &stats);
+        skipped += stats.skipped + r->lost[i];
+    }
+    return skipped;
+}

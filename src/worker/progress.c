@@ -1,0 +1,191 @@
+#include "worker/progress.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "worker/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+/* A message and what it points to: not to be copied or moved. */
+struct entry {
+    struct mr_task *task; /* a reference */
+    Millrace__TaskProgress base;
+    Millrace__JoinAnswer join;
+    Millrace__WindowProgress window;
+    struct mr_production_stats stats;
+    char refused[MR_ERROR_MESSAGE_SIZE];
+};
+
+struct mr_progress {
+    size_t n;
+    struct entry *entries;
+    Millrace__TaskProgress **pointers;
+    Millrace__CacheProgress cache;
+    struct mr_windows_progress windows;
+};
+
+/* AT_LEAST_ONCE: a report for each provider. */
+static int add_reports(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
+{
+    struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
+    Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
+
+    if (reports == NULL || pointers == NULL) {
+        mr_free(reports);
+        mr_free(pointers);
+        return mr_error_nomem(err);
+    }
+    for (uint32_t i = 0; i < t->providers; i++) {
+        mr_grant_report_fill(&reports[i], t->feed, i);
+        pointers[i] = &reports[i].base;
+    }
+    p->reports = pointers;
+    p->n_reports = t->providers;
+    return MR_OK;
+}
+
+static void free_reports(Millrace__TaskProgress *p)
+{
+    if (p->reports != NULL) {
+        mr_free(p->reports[0]); /* they are one array */
+        mr_free(p->reports);
+    }
+}
+
+/* Of the production of a producing task. */
+static void fill_window(struct entry *e)
+{
+    millrace__window_progress__init(&e->window);
+    e->window.first = e->stats.first;
+    e->window.end = e->stats.end;
+    e->window.bytes = e->stats.bytes;
+    e->window.complete = e->stats.complete;
+    e->window.degraded = e->stats.degraded;
+    e->base.produced = e->stats.end;
+    e->base.window = &e->window;
+}
+
+static void fill_reading_locked(struct entry *e)
+{
+    struct mr_task *t = e->task;
+
+    e->base.skipped = t->skipped;
+    e->base.produced = 0;
+    if (t->reader != NULL) {
+        mr_production_stats(mr_production_of(t->reader), &e->stats);
+        e->base.produced = e->stats.end > t->first ? e->stats.end - t->first : 0;
+    } else if (t->over) {
+        e->base.produced = t->read;
+    }
+    if (t->joining && t->answered) {
+        millrace__join_answer__init(&e->join);
+        e->join.first = t->first;
+        (void)snprintf(e->refused, sizeof e->refused, "%s", t->refused);
+        e->join.refused = e->refused;
+        e->base.join = &e->join;
+    }
+}
+
+static int fill_entry(struct entry *e, mr_error *err)
+{
+    struct mr_task *t = e->task;
+    struct mr_book_counts counts;
+
+    if (t->kind == MR_TASK_READING) {
+        mr_reading_note_skipped(t);
+    }
+    millrace__task_progress__init(&e->base);
+    mr_mutex_lock(&t->lock);
+    mr_book_counts(t->book, &counts);
+    e->base.task_id = t->id;
+    e->base.produced = counts.produced;
+    e->base.delivered = counts.received;
+    e->base.sessions = counts.sessions;
+    e->base.buffered_bytes = counts.buffered_bytes;
+    if (t->kind == MR_TASK_READING) {
+        fill_reading_locked(e);
+    }
+    mr_mutex_unlock(&t->lock);
+    if (t->kind == MR_TASK_PRODUCING) {
+        MR_LOCK(&t->worker->lock);
+        if (t->made != NULL) {
+            mr_production_stats(t->made, &e->stats);
+            fill_window(e);
+        }
+    }
+    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, &e->base, err) : MR_OK;
+}
+
+static void fill_cache(struct mr_progress *p, struct mr_worker *w)
+{
+    mr_windows_progress(w->windows, &p->windows);
+    millrace__cache_progress__init(&p->cache);
+    p->cache.bytes_max = p->windows.bytes_max;
+    p->cache.failures = p->windows.failures;
+    p->cache.degraded = p->windows.degraded;
+    for (size_t i = 0; i < p->n; i++) {
+        p->cache.bytes += p->entries[i].task->kind == MR_TASK_PRODUCING ? p->entries[i].stats.disk_bytes : 0;
+    }
+}
+
+/* References to all tasks, an entry each. */
+static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    p->entries = mr_calloc(w->ntasks, sizeof p->entries[0]);
+    p->pointers = mr_calloc(w->ntasks, sizeof p->pointers[0]);
+    if (p->entries == NULL || p->pointers == NULL) {
+        return mr_error_nomem(err);
+    }
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        p->pointers[p->n] = &p->entries[p->n].base;
+        p->entries[p->n++].task = mr_task_ref(t);
+    }
+    return MR_OK;
+}
+
+int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err)
+{
+    struct mr_progress *p = mr_calloc(1, sizeof *p);
+
+    if (p == NULL) {
+        return mr_error_nomem(err);
+    }
+    int rc = list_tasks(w, p, err);
+    for (size_t i = 0; i < p->n && rc == MR_OK; i++) {
+        rc = fill_entry(&p->entries[i], err);
+    }
+    if (rc < 0) {
+        mr_progress_free(p);
+        return rc;
+    }
+    fill_cache(p, w);
+    *ret = p;
+    return MR_OK;
+}
+
+void mr_progress_free(struct mr_progress *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        free_reports(&p->entries[i].base);
+        mr_task_unref(p->entries[i].task);
+    }
+    mr_free(p->entries);
+    mr_free(p->pointers);
+    mr_free(p);
+}
+
+void mr_progress_fill(struct mr_progress *p, Millrace__WorkerHeartbeatRequest *req)
+{
+    req->tasks = p->pointers;
+    req->n_tasks = p->n;
+    req->cache = p->windows.used ? &p->cache : NULL;
+}

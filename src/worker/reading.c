@@ -1,0 +1,297 @@
+/*
+ * A task whose rows come from a production on this worker, made by another task of it.
+ *
+ * Happy path: a reader is opened as soon as both are there (by whichever comes last), at the start of the window; the
+ * task's thread reads as far ahead as credits ask for; what applications returned moves the reader's cursor; at the
+ * production's end the book is finished as after a pipeline.
+ *
+ * Joining: the reader pins what is there and the dispatcher is told where it begins. Then the assignment comes again:
+ * with the same production, and reading begins; or with another one, and this reader is closed unread.
+ *
+ * Nobody there: what was read ahead is dropped and the reader goes back, so that a job without clients holds no memory.
+ *
+ * Failures: elements that fell out of the window are counted and clients are told. A production that is closed under
+ * its reader is over for this task too: the next list of tasks says what follows.
+ */
+#include "worker/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <string.h>
+
+/* On the producer's thread. */
+static void on_ready(void *ctx)
+{
+    struct mr_task *t = ctx;
+
+    MR_LOCK(&t->lock);
+    t->more = true;
+    (void)pthread_cond_broadcast(&t->changed);
+}
+
+/* ---- opening and deciding ---- */
+
+/* The production that @t reads, if it is here. w->lock and t->lock are held. */
+static mr_production *find_locked(struct mr_worker *w, const struct mr_task *t)
+{
+    struct mr_task *other;
+
+    TAILQ_FOREACH(other, &w->tasks, link)
+    {
+        if (other->kind == MR_TASK_PRODUCING && other->made != NULL && strcmp(other->production, t->production) == 0) {
+            return other->made;
+        }
+    }
+    return NULL;
+}
+
+static void start_locked(struct mr_task *t)
+{
+    mr_production_start(t->reader, &t->first);
+    t->more = true;
+    (void)pthread_cond_broadcast(&t->changed);
+}
+
+static int open_locked(struct mr_task *t, mr_production *p, mr_error *err)
+{
+    struct mr_production_reader_options opts = {.name = t->id, .lag = t->lag, .ready = on_ready, .ctx = t};
+    mr_error why;
+    int rc;
+
+    if (t->joining && mr_production_failed(p, &why)) {
+        return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
+    }
+    rc = mr_production_join(p, &opts, &t->reader, &t->first, err);
+    if (rc == MR_OK && !t->joining) {
+        start_locked(t);
+    }
+    return rc;
+}
+
+void mr_reading_attach(struct mr_task *t)
+{
+    struct mr_worker *w = t->worker;
+    mr_production *p = NULL;
+    bool answer = false;
+    int rc = MR_OK;
+    mr_error err;
+
+    if (t->kind != MR_TASK_READING) {
+        return;
+    }
+    mr_mutex_lock(&w->lock);
+    mr_mutex_lock(&t->lock);
+    if (t->reader == NULL && !t->over && !t->cancelled) {
+        p = find_locked(w, t);
+    }
+    if (p != NULL) {
+        rc = open_locked(t, p, &err);
+        answer = t->joining && (rc == MR_OK || rc == MR_EPRECOND);
+        t->answered = answer;
+        (void)snprintf(t->refused, sizeof t->refused, "%s", rc == MR_EPRECOND ? err.message : "");
+    }
+    mr_mutex_unlock(&t->lock);
+    mr_mutex_unlock(&w->lock);
+    if (answer) {
+        mr_link_beat(w->link);
+    }
+    if (rc < 0 && rc != MR_EPRECOND) {
+        mr_log(MR_LOG_ERROR, "opening a reader, tried again after the next heartbeat", "task", "%s", t->id, "error",
+               "%s", err.message, NULL);
+        mr_link_list_again(w->link);
+    }
+}
+
+/* Another production than before: possible only as long as nothing was delivered. *@old is to be closed. */
+static int change_production_locked(struct mr_task *t, const char *production, mr_production_reader **old,
+                                    mr_error *err)
+{
+    char *name;
+
+    if (strcmp(production, t->production) == 0) {
+        return MR_OK;
+    }
+    if (!t->joining) {
+        return mr_error_set(err, MR_EINVAL, "task %s reads production %s, and is now to read %s", t->id, t->production,
+                            production);
+    }
+    name = mr_strdup(production);
+    if (name == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_free(t->production);
+    t->production = name;
+    *old = t->reader; /* While it is joining, nobody reads. */
+    t->reader = NULL;
+    t->answered = false;
+    return MR_OK;
+}
+
+void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
+{
+    mr_production_reader *old = NULL;
+    mr_error err;
+
+    if (t->kind != MR_TASK_READING) {
+        return;
+    }
+    mr_mutex_lock(&t->lock);
+    int rc = change_production_locked(t, a->production, &old, &err);
+    if (rc == MR_OK) {
+        enum mr_cache_lag lag = a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
+
+        if (t->reader != NULL && lag != t->lag) {
+            mr_production_set_lag(t->reader, lag);
+        }
+        t->lag = lag;
+        if (t->joining && !a->joining) {
+            t->joining = false;
+            t->answered = false;
+            if (t->reader != NULL) {
+                start_locked(t);
+            }
+        }
+    }
+    mr_mutex_unlock(&t->lock);
+    if (rc < 0) {
+        mr_log(MR_LOG_ERROR, "an assignment that cannot be followed", "task", "%s", t->id, "error", "%s", err.message,
+               NULL);
+    }
+    mr_production_leave(old);
+    mr_reading_attach(t);
+}
+
+/* ---- reading ---- */
+
+static bool may_read_locked(const struct mr_task *t, bool resting)
+{
+    if (t->reader == NULL || t->joining || !t->more) {
+        return false;
+    }
+    if (mr_book_each(t->book, NULL) == NULL) {
+        /* Nothing for nobody; but that it is over has to be found. */
+        return mr_production_caught_up(t->reader);
+    }
+    return resting ? mr_book_low(t->book) : mr_book_demand(t->book) > 0;
+}
+
+static void go_back_locked(struct mr_task *t)
+{
+    uint64_t at;
+
+    if (t->reader != NULL && mr_book_deserted(t->book) && mr_book_take_back(t->book, &at)) {
+        mr_production_rewind(t->reader, at);
+        t->more = true;
+    }
+}
+
+/* Wait until there is something to read, and somebody for it. *@rows: how many; false: cancelled. */
+static bool wait_turn(struct mr_task *t, uint32_t *rows)
+{
+    MR_LOCK(&t->lock);
+    go_back_locked(t);
+    if (!may_read_locked(t, false)) {
+        while (!t->cancelled && !may_read_locked(t, true)) {
+            mr_cond_wait(&t->changed, &t->lock);
+            go_back_locked(t);
+        }
+    }
+    *rows = mr_book_demand(t->book);
+    *rows = *rows == 0 ? 1 : *rows;
+    t->more = false; /* unless it is said meanwhile */
+    return !t->cancelled;
+}
+
+/* Takes what is in @rows. */
+static int feed(struct mr_task *t, struct mr_production_rows *rows, mr_error *err)
+{
+    uint64_t at = rows->at;
+    int rc = MR_OK;
+
+    mr_mutex_lock(&t->lock);
+    t->more = true;
+    t->spec_hash = mr_production_spec_hash(mr_production_of(t->reader));
+    for (size_t i = 0; i < rows->n && rc == MR_OK; i++) {
+        uint32_t n = mr_part_count(rows->parts[i]);
+
+        rc = mr_book_feed(t->book, rows->parts[i], at, err);
+        rows->parts[i] = (struct mr_part){0};
+        at += n;
+    }
+    mr_mutex_unlock(&t->lock);
+    mr_production_rows_free(rows);
+    return rc;
+}
+
+int mr_reading_run(struct mr_task *t, mr_error *err)
+{
+    struct mr_production_rows rows;
+    uint32_t demand;
+
+    for (;;) {
+        if (!wait_turn(t, &demand)) {
+            return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
+        }
+        /* This thread alone lets go of a reader that was started. */
+        int rc = mr_production_read(t->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
+        if (rc == MR_OK) {
+            rc = feed(t, &rows, err);
+        }
+        if (rc == MR_OK || rc == MR_TIMEOUT) {
+            mr_reading_note_skipped(t);
+            continue;
+        }
+        mr_reading_note_skipped(t);
+        if (rc == MR_END && mr_production_failed(mr_production_of(t->reader), err)) {
+            return err->code;
+        }
+        atomic_store(&t->disowned, rc == MR_ECANCELED);
+        return rc;
+    }
+}
+
+void mr_reading_note_returned_locked(struct mr_task *t)
+{
+    if (t->reader != NULL && !t->joining) {
+        uint64_t needed = mr_book_needed(t->book);
+
+        if (needed > t->returned) {
+            t->returned = needed;
+            mr_production_returned(t->reader, needed);
+        }
+    }
+}
+
+void mr_reading_note_skipped(struct mr_task *t)
+{
+    mr_mutex_lock(&t->lock);
+    if (t->reader != NULL && !t->joining) {
+        t->skipped = mr_production_skipped(t->reader);
+        mr_book_set_skipped(t->book, t->skipped);
+    }
+    mr_mutex_unlock(&t->lock);
+    mr_task_pump(t);
+}
+
+void mr_reading_close(struct mr_task *t)
+{
+    mr_production_reader *r;
+
+    mr_mutex_lock(&t->lock);
+    r = t->reader;
+    if (r != NULL) {
+        struct mr_production_stats stats;
+
+        mr_production_stats(mr_production_of(r), &stats);
+        t->read = stats.end > t->first ? stats.end - t->first : 0;
+    }
+    t->reader = NULL;
+    t->over = true;
+    mr_mutex_unlock(&t->lock);
+    mr_production_leave(r);
+}

@@ -1,0 +1,276 @@
+#include "worker/windows.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "engine/env.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DISK_BYTES (10240 * MR_MIB)
+/* The least that a cache, and that a log takes (cache.h). */
+#define DISK_BYTES_MIN (32 * MR_MIB)
+#define WINDOW_BYTES_MIN (8 * MR_MIB)
+#define MEMORY_BYTES_MIN (32 * MR_MIB)
+#define MEMORY_SHARE 8u /* of the machine */
+#define MEMORY_DEFAULT_MIN (128 * MR_MIB)
+#define MEMORY_DEFAULT_MAX (2048 * MR_MIB)
+/* Windows on disk at a time. More of them leave less memory for each, and so a smaller largest element. */
+#define WINDOWS_MAX 8u
+#define SLOT_PREFIX "worker-"
+#define SLOTS_MAX 1024u
+
+struct mr_windows {
+    char *dir;
+    bool ours; /* the default directory: it must be this user's */
+    uint64_t disk_bytes_max;
+    uint64_t window_bytes_max; /* of one window */
+    uint64_t memory_bytes_max;
+
+    pthread_mutex_t opening; /* held while the cache is opened, which may take a while; taken before `lock` */
+    mr_cache *cache;         /* `opening` */
+
+    pthread_mutex_t lock; /* guards everything below */
+    bool used;
+    unsigned in_memory;
+    uint64_t failures;
+    char degraded[MR_ERROR_MESSAGE_SIZE];
+};
+
+/* ---- the directory ---- */
+
+/* "worker-12": the directory of some worker, now or once. */
+static bool is_slot(const char *name)
+{
+    size_t prefix = strlen(SLOT_PREFIX);
+
+    if (strncmp(name, SLOT_PREFIX, prefix) != 0 || name[prefix] == '\0') {
+        return false;
+    }
+    for (const char *c = name + prefix; *c != '\0'; c++) {
+        if (!isdigit((unsigned char)*c)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int open_cache(const mr_windows *w, const char *slot, mr_cache **ret, mr_error *err)
+{
+    struct mr_cache_options opts = {
+        .disk_bytes_max = w->disk_bytes_max, .memory_bytes_max = w->memory_bytes_max, .logs_max = WINDOWS_MAX};
+    char *path = mr_asprintf("%s/%s", w->dir, slot);
+
+    if (path == NULL) {
+        return mr_error_nomem(err);
+    }
+    opts.dir = path;
+    int rc = mr_cache_open(&opts, ret, err);
+    mr_free(path);
+    return rc;
+}
+
+/* Opening and closing a cache deletes what is in its directory, unless somebody works there. */
+static void wipe_slot(const mr_windows *w, const char *slot)
+{
+    char *db = mr_asprintf("%s/%s/db", w->dir, slot);
+    mr_cache *cache;
+
+    if (db != NULL && access(db, F_OK) == 0 && open_cache(w, slot, &cache, NULL) == MR_OK) {
+        mr_cache_close(cache);
+    }
+    mr_free(db);
+}
+
+/* What workers that were killed left. */
+static void wipe_leftovers(const mr_windows *w)
+{
+    DIR *d = opendir(w->dir);
+    const struct dirent *entry;
+
+    if (d == NULL) {
+        return; /* There is nothing, or whoever opens a window will be told what is wrong. */
+    }
+    while ((entry = readdir(d)) != NULL) {
+        if (is_slot(entry->d_name)) {
+            wipe_slot(w, entry->d_name);
+        }
+    }
+    (void)closedir(d);
+}
+
+static int make_dir(const mr_windows *w, mr_error *err)
+{
+    struct stat st;
+
+    if (mkdir(w->dir, 0700) != 0 && errno != EEXIST) {
+        return mr_error_errno(err, errno, "making cache directory '%s'", w->dir);
+    }
+    if (!w->ours) {
+        return MR_OK;
+    }
+    /* In a directory where anybody may make one of this name. */
+    if (lstat(w->dir, &st) != 0) {
+        return mr_error_errno(err, errno, "cache directory '%s'", w->dir);
+    }
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
+        return mr_error_set(err, MR_EPERM, "cache directory '%s' is somebody else's: name another one", w->dir);
+    }
+    return MR_OK;
+}
+
+/* In the first place that no other worker has. */
+static int open_first_free(mr_windows *w, mr_error *err)
+{
+    int rc = make_dir(w, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    for (unsigned i = 0; i < SLOTS_MAX; i++) {
+        char slot[32];
+
+        (void)snprintf(slot, sizeof slot, SLOT_PREFIX "%u", i);
+        rc = open_cache(w, slot, &w->cache, err);
+        if (rc != MR_EPRECOND) {
+            return rc;
+        }
+    }
+    return rc;
+}
+
+/* ---- sizes ---- */
+
+static uint64_t default_memory(void)
+{
+    uint64_t bytes = mr_machine_memory_bytes() / MEMORY_SHARE;
+
+    bytes = bytes < MEMORY_DEFAULT_MIN ? MEMORY_DEFAULT_MIN : bytes;
+    return bytes > MEMORY_DEFAULT_MAX ? MEMORY_DEFAULT_MAX : bytes;
+}
+
+static uint64_t at_least(uint64_t bytes, uint64_t min, const char *what)
+{
+    if (bytes >= min) {
+        return bytes;
+    }
+    mr_log(MR_LOG_INFO, "too few bytes for the cache, taking the least there can be", "option", "%s", what, "bytes",
+           "%" PRIu64, bytes, "taken", "%" PRIu64, min, NULL);
+    return min;
+}
+
+/* One window's share: so that there is always something left for the next one. */
+static uint64_t share(const mr_windows *w, uint64_t asked)
+{
+    uint64_t bytes = mr_cache_bytes_free(w->cache) / 2;
+
+    bytes -= bytes % WINDOW_BYTES_MIN; /* or a small cache would not be used to its end */
+    bytes = bytes > asked ? asked : bytes;
+    return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+}
+
+/* ---- the interface ---- */
+
+int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    mr_windows *w = mr_calloc(1, sizeof *w);
+
+    if (w == NULL) {
+        return mr_error_nomem(err);
+    }
+    w->ours = opts->dir == NULL || opts->dir[0] == '\0';
+    w->dir =
+        w->ours ? mr_asprintf("%s/millrace-cache-%u", tmp == NULL || tmp[0] == '\0' ? "/tmp" : tmp, (unsigned)geteuid())
+                : mr_strdup(opts->dir);
+    if (w->dir == NULL) {
+        mr_free(w);
+        return mr_error_nomem(err);
+    }
+    w->disk_bytes_max = opts->disk_bytes_max == 0 ? DISK_BYTES : opts->disk_bytes_max;
+    w->memory_bytes_max = opts->memory_bytes_max == 0
+                              ? default_memory()
+                              : at_least(opts->memory_bytes_max, MEMORY_BYTES_MIN, "cache-memory");
+    w->window_bytes_max = w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
+    w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
+    mr_mutex_init(&w->opening);
+    mr_mutex_init(&w->lock);
+    wipe_leftovers(w);
+    *ret = w;
+    return MR_OK;
+}
+
+void mr_windows_free(mr_windows *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    mr_cache_close(w->cache);
+    (void)pthread_mutex_destroy(&w->opening);
+    (void)pthread_mutex_destroy(&w->lock);
+    mr_free(w->dir);
+    mr_free(w);
+}
+
+int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err)
+{
+    int rc = MR_OK;
+
+    mr_mutex_lock(&w->lock);
+    w->used = true;
+    mr_mutex_unlock(&w->lock);
+    MR_LOCK(&w->opening);
+    if (w->cache == NULL) {
+        rc = open_first_free(w, err);
+    }
+    if (rc == MR_OK) {
+        struct mr_cache_log_options opts = {.bytes_max = share(w, w->window_bytes_max)};
+
+        rc = mr_cache_log_open(w->cache, name, &opts, ret, err);
+    }
+    return rc;
+}
+
+uint64_t mr_windows_memory_bytes(const mr_windows *w)
+{
+    uint64_t bytes = w->memory_bytes_max / WINDOWS_MAX;
+
+    return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+}
+
+void mr_windows_degraded(mr_windows *w, const char *why)
+{
+    MR_LOCK(&w->lock);
+    w->failures++;
+    w->in_memory++;
+    (void)snprintf(w->degraded, sizeof w->degraded, "%s", why);
+}
+
+void mr_windows_restored(mr_windows *w)
+{
+    MR_LOCK(&w->lock);
+    w->in_memory--;
+    if (w->in_memory == 0) {
+        w->degraded[0] = '\0';
+    }
+}
+
+void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret)
+{
+    MR_LOCK(&w->lock);
+    ret->used = w->used;
+    ret->bytes_max = w->disk_bytes_max;
+    ret->failures = w->failures;
+    memcpy(ret->degraded, w->degraded, sizeof ret->degraded);
+}
