@@ -370,7 +370,7 @@ static void who_lags_skips_and_is_told(void **state)
     fake_client_credit(slow, 200, 1);
     uint64_t got = 1;
     int64_t last = 0;
-    while (last != INT64_C(199) * 32 * 1024) {
+    while (last < INT64_C(199) * 32 * 1024) {
         assert_true(fake_client_next(slow, &m));
         size_t n = firsts(&m, values, 200);
         for (size_t i = 0; i < n; i++) {
@@ -383,7 +383,7 @@ static void who_lags_skips_and_is_told(void **state)
         mr_frame_content_free(&m);
         fake_client_credit(slow, 200, got);
     }
-    assert_int_equal(got + skipped, 200); /* what it did not have is counted */
+    assert_int_equal(got + skipped, last / (32 * 1024) + 1); /* what it did not have is counted */
     fake_client_free(fast);
     fake_client_free(slow);
 }
