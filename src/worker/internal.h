@@ -18,8 +18,8 @@
 #include "millrace/service.pb-c.h"
 #include "rpc/rpc.h"
 #include "worker/book.h"
+#include "worker/chain.h"
 #include "worker/link.h"
-#include "worker/production.h"
 #include "worker/report.h"
 #include "worker/split_feed.h"
 #include "worker/windows.h"
@@ -102,7 +102,7 @@ struct mr_task {
     int64_t *splits;      /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;  /* DYNAMIC */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
-    mr_production *made;  /* producing, worker->lock: NULL before it was opened and after it was closed */
+    mr_chain *made;       /* producing, worker->lock: NULL before it was opened and after it was closed */
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
@@ -112,8 +112,8 @@ struct mr_task {
     size_t nreleased;
     mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
     uint64_t spec_hash;
-    char *production;             /* its id, or "" */
-    mr_production_reader *reader; /* reading: NULL while there is no production, or when it is over */
+    char *production;        /* its id, or "" */
+    mr_chain_reader *reader; /* reading: NULL while there is no production, or when it is over */
     enum mr_cache_lag lag;
     bool over;     /* no reader will be opened any more */
     bool joining;  /* deliver nothing before the dispatcher has decided */
@@ -129,7 +129,7 @@ struct mr_task {
 };
 
 /* Make the task of @a and put it into the list. *@ret is a reference. worker->lock is not held. */
-int mr_task_add(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err);
+int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err);
 /* Start it: when all that came with it are in the list. On failure it is dropped. */
 int mr_task_start(struct mr_task *t, mr_error *err);
 /* Take it off the list, break off its work, end its streams. Its thread frees the rest. */

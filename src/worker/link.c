@@ -305,7 +305,7 @@ static void take_assignments(struct mr_link *link, const Millrace__WorkerUpdate 
             continue;
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
-        if (mr_task_add(link->worker, a, &added[i], &why) < 0) {
+        if (mr_task_list(link->worker, a, &added[i], &why) < 0) {
             complain(link, a->task_id, &why);
         }
     }

@@ -4,7 +4,7 @@
  * Happy path: open the window, let the reading tasks in that came with us, run the pipeline; at its end say so to the
  * readers and wait to be dropped: the window is still to be read.
  *
- * Failures: of the disk, see production.h; of the pipeline, what readers find at the end of the window. A dispatcher
+ * Failures: of the disk, see chain.h; of the pipeline, what readers find at the end of the window. A dispatcher
  * that gives no more splits is nobody's end: the next list of tasks says what becomes of us.
  */
 #include "worker/internal.h"
@@ -21,18 +21,18 @@
 static int wait_readers(struct mr_task *t, uint32_t *rows, mr_error *err)
 {
     uint64_t wanted;
-    int rc = mr_production_wait(t->made, &wanted, err);
+    int rc = mr_chain_wait(t->made, &wanted, err);
 
     if (rc == MR_OK) {
         *rows = wanted < PULL_ROWS_MAX ? (uint32_t)wanted : PULL_ROWS_MAX;
-        mr_production_set_spec_hash(t->made, t->spec_hash);
+        mr_chain_set_spec_hash(t->made, t->spec_hash);
     }
     return rc;
 }
 
 static int put_into_window(struct mr_task *t, mr_block *block, mr_error *err)
 {
-    return mr_production_append(t->made, block, err);
+    return mr_chain_append(t->made, block, err);
 }
 
 static const struct mr_sink window_sink = {.wait = wait_readers, .put = put_into_window};
@@ -70,10 +70,10 @@ static void let_readers_in(struct mr_task *t)
 /* However long it takes; false: it was dropped. */
 static bool open_production(struct mr_task *t)
 {
-    mr_production *p;
+    mr_chain *p;
     mr_error err;
 
-    while (mr_production_open(t->worker->windows, t->production, &p, &err) < 0) {
+    while (mr_chain_open(t->worker->windows, t->production, &p, &err) < 0) {
         mr_log(MR_LOG_WARN, "opening a production, trying again", "task", "%s", t->id, "production", "%s",
                t->production, "error", "%s", err.message, NULL);
         MR_LOCK(&t->lock);
@@ -90,7 +90,7 @@ static bool open_production(struct mr_task *t)
     /* Whoever drops us says so first, and then looks for the production. */
     MR_LOCK(&t->lock);
     if (t->cancelled) {
-        mr_production_cancel(p);
+        mr_chain_cancel(p);
     }
     return true;
 }
@@ -105,14 +105,14 @@ static void wait_dropped(struct mr_task *t)
 
 static void close_production(struct mr_task *t)
 {
-    mr_production *p;
+    mr_chain *p;
 
     mr_mutex_lock(&t->worker->lock);
     p = t->made;
     t->made = NULL;
     mr_mutex_unlock(&t->worker->lock);
-    mr_production_close(p);
-    mr_production_unref(p);
+    mr_chain_close(p);
+    mr_chain_unref(p);
 }
 
 void mr_producing_run(struct mr_task *t)
@@ -133,7 +133,7 @@ void mr_producing_run(struct mr_task *t)
             mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "production", "%s", t->production,
                    "dataset", "%s", t->dataset, "error", "%s", err.message, NULL);
         }
-        mr_production_finish(t->made, rc == MR_END ? MR_OK : rc, err.message);
+        mr_chain_finish(t->made, rc == MR_END ? MR_OK : rc, err.message);
     }
     wait_dropped(t);
     close_production(t);

@@ -14,7 +14,7 @@ struct entry {
     Millrace__TaskProgress base;
     Millrace__JoinAnswer join;
     Millrace__WindowProgress window;
-    struct mr_production_stats stats;
+    struct mr_chain_stats stats;
     char refused[MR_ERROR_MESSAGE_SIZE];
 };
 
@@ -74,7 +74,7 @@ static void fill_reading_locked(struct entry *e)
     e->base.skipped = t->skipped;
     e->base.produced = 0;
     if (t->reader != NULL) {
-        mr_production_stats(mr_production_of(t->reader), &e->stats);
+        mr_chain_stats(mr_chain_of(t->reader), &e->stats);
         e->base.produced = e->stats.end > t->first ? e->stats.end - t->first : 0;
     } else if (t->over) {
         e->base.produced = t->read;
@@ -111,7 +111,7 @@ static int fill_entry(struct entry *e, mr_error *err)
     if (t->kind == MR_TASK_PRODUCING) {
         MR_LOCK(&t->worker->lock);
         if (t->made != NULL) {
-            mr_production_stats(t->made, &e->stats);
+            mr_chain_stats(t->made, &e->stats);
             fill_window(e);
         }
     }

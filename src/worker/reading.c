@@ -37,7 +37,7 @@ static void on_ready(void *ctx)
 /* ---- opening and deciding ---- */
 
 /* The production that @t reads, if it is here. w->lock and t->lock are held. */
-static mr_production *find_locked(struct mr_worker *w, const struct mr_task *t)
+static mr_chain *find_locked(struct mr_worker *w, const struct mr_task *t)
 {
     struct mr_task *other;
 
@@ -52,21 +52,21 @@ static mr_production *find_locked(struct mr_worker *w, const struct mr_task *t)
 
 static void start_locked(struct mr_task *t)
 {
-    mr_production_start(t->reader, &t->first);
+    mr_chain_start(t->reader, &t->first);
     t->more = true;
     (void)pthread_cond_broadcast(&t->changed);
 }
 
-static int open_locked(struct mr_task *t, mr_production *p, mr_error *err)
+static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
 {
-    struct mr_production_reader_options opts = {.name = t->id, .lag = t->lag, .ready = on_ready, .ctx = t};
+    struct mr_chain_reader_options opts = {.name = t->id, .lag = t->lag, .ready = on_ready, .ctx = t};
     mr_error why;
     int rc;
 
-    if (t->joining && mr_production_failed(p, &why)) {
+    if (t->joining && mr_chain_failed(p, &why)) {
         return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
     }
-    rc = mr_production_join(p, &opts, &t->reader, &t->first, err);
+    rc = mr_chain_join(p, &opts, &t->reader, &t->first, err);
     if (rc == MR_OK && !t->joining) {
         start_locked(t);
     }
@@ -76,7 +76,7 @@ static int open_locked(struct mr_task *t, mr_production *p, mr_error *err)
 void mr_reading_attach(struct mr_task *t)
 {
     struct mr_worker *w = t->worker;
-    mr_production *p = NULL;
+    mr_chain *p = NULL;
     bool answer = false;
     int rc = MR_OK;
     mr_error err;
@@ -108,8 +108,7 @@ void mr_reading_attach(struct mr_task *t)
 }
 
 /* Another production than before: possible only as long as nothing was delivered. *@old is to be closed. */
-static int change_production_locked(struct mr_task *t, const char *production, mr_production_reader **old,
-                                    mr_error *err)
+static int change_production_locked(struct mr_task *t, const char *production, mr_chain_reader **old, mr_error *err)
 {
     char *name;
 
@@ -134,7 +133,7 @@ static int change_production_locked(struct mr_task *t, const char *production, m
 
 void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
 {
-    mr_production_reader *old = NULL;
+    mr_chain_reader *old = NULL;
     mr_error err;
 
     if (t->kind != MR_TASK_READING) {
@@ -146,7 +145,7 @@ void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
         enum mr_cache_lag lag = a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
 
         if (t->reader != NULL && lag != t->lag) {
-            mr_production_set_lag(t->reader, lag);
+            mr_chain_set_lag(t->reader, lag);
         }
         t->lag = lag;
         if (t->joining && !a->joining) {
@@ -162,7 +161,7 @@ void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
         mr_log(MR_LOG_ERROR, "an assignment that cannot be followed", "task", "%s", t->id, "error", "%s", err.message,
                NULL);
     }
-    mr_production_leave(old);
+    mr_chain_leave(old);
     mr_reading_attach(t);
 }
 
@@ -175,7 +174,7 @@ static bool may_read_locked(const struct mr_task *t, bool resting)
     }
     if (mr_book_each(t->book, NULL) == NULL) {
         /* Nothing for nobody; but that it is over has to be found. */
-        return mr_production_caught_up(t->reader);
+        return mr_chain_caught_up(t->reader);
     }
     return resting ? mr_book_low(t->book) : mr_book_demand(t->book) > 0;
 }
@@ -185,7 +184,7 @@ static void go_back_locked(struct mr_task *t)
     uint64_t at;
 
     if (t->reader != NULL && mr_book_deserted(t->book) && mr_book_take_back(t->book, &at)) {
-        mr_production_rewind(t->reader, at);
+        mr_chain_rewind(t->reader, at);
         t->more = true;
     }
 }
@@ -208,14 +207,14 @@ static bool wait_turn(struct mr_task *t, uint32_t *rows)
 }
 
 /* Takes what is in @rows. */
-static int feed(struct mr_task *t, struct mr_production_rows *rows, mr_error *err)
+static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
 {
     uint64_t at = rows->at;
     int rc = MR_OK;
 
     mr_mutex_lock(&t->lock);
     t->more = true;
-    t->spec_hash = mr_production_spec_hash(mr_production_of(t->reader));
+    t->spec_hash = mr_chain_spec_hash(mr_chain_of(t->reader));
     for (size_t i = 0; i < rows->n && rc == MR_OK; i++) {
         uint32_t n = mr_part_count(rows->parts[i]);
 
@@ -224,13 +223,13 @@ static int feed(struct mr_task *t, struct mr_production_rows *rows, mr_error *er
         at += n;
     }
     mr_mutex_unlock(&t->lock);
-    mr_production_rows_free(rows);
+    mr_chain_rows_free(rows);
     return rc;
 }
 
 int mr_reading_run(struct mr_task *t, mr_error *err)
 {
-    struct mr_production_rows rows;
+    struct mr_chain_rows rows;
     uint32_t demand;
 
     for (;;) {
@@ -238,7 +237,7 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
             return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
         }
         /* This thread alone lets go of a reader that was started. */
-        int rc = mr_production_read(t->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
+        int rc = mr_chain_read(t->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
         if (rc == MR_OK) {
             rc = feed(t, &rows, err);
         }
@@ -247,7 +246,7 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
             continue;
         }
         mr_reading_note_skipped(t);
-        if (rc == MR_END && mr_production_failed(mr_production_of(t->reader), err)) {
+        if (rc == MR_END && mr_chain_failed(mr_chain_of(t->reader), err)) {
             return err->code;
         }
         atomic_store(&t->disowned, rc == MR_ECANCELED);
@@ -262,7 +261,7 @@ void mr_reading_note_returned_locked(struct mr_task *t)
 
         if (needed > t->returned) {
             t->returned = needed;
-            mr_production_returned(t->reader, needed);
+            mr_chain_returned(t->reader, needed);
         }
     }
 }
@@ -271,7 +270,7 @@ void mr_reading_note_skipped(struct mr_task *t)
 {
     mr_mutex_lock(&t->lock);
     if (t->reader != NULL && !t->joining) {
-        t->skipped = mr_production_skipped(t->reader);
+        t->skipped = mr_chain_skipped(t->reader);
         mr_book_set_skipped(t->book, t->skipped);
     }
     mr_mutex_unlock(&t->lock);
@@ -280,18 +279,18 @@ void mr_reading_note_skipped(struct mr_task *t)
 
 void mr_reading_close(struct mr_task *t)
 {
-    mr_production_reader *r;
+    mr_chain_reader *r;
 
     mr_mutex_lock(&t->lock);
     r = t->reader;
     if (r != NULL) {
-        struct mr_production_stats stats;
+        struct mr_chain_stats stats;
 
-        mr_production_stats(mr_production_of(r), &stats);
+        mr_chain_stats(mr_chain_of(r), &stats);
         t->read = stats.end > t->first ? stats.end - t->first : 0;
     }
     t->reader = NULL;
     t->over = true;
     mr_mutex_unlock(&t->lock);
-    mr_production_leave(r);
+    mr_chain_leave(r);
 }

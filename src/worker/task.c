@@ -335,7 +335,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     return MR_OK;
 }
 
-int mr_task_add(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
+int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
 {
     struct mr_task *t;
     int rc = task_new(w, a, &t, err);
@@ -372,14 +372,14 @@ int mr_task_start(struct mr_task *t, mr_error *err)
 /* After it was said that the task is cancelled: its thread opens the production first, and then looks at that. */
 static void cancel_production(struct mr_task *t)
 {
-    mr_production *made;
+    mr_chain *made;
 
     mr_mutex_lock(&t->worker->lock);
-    made = t->made == NULL ? NULL : mr_production_ref(t->made);
+    made = t->made == NULL ? NULL : mr_chain_ref(t->made);
     mr_mutex_unlock(&t->worker->lock);
     if (made != NULL) {
-        mr_production_cancel(made);
-        mr_production_unref(made);
+        mr_chain_cancel(made);
+        mr_chain_unref(made);
     }
 }
 

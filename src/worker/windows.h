@@ -3,7 +3,7 @@
  * workers of a machine share; opened when the first production needs it. What workers that are gone left there is wiped
  * at the start.
  *
- * Not for: deciding what is in a window (production.h).
+ * Not for: deciding what is in a window (chain.h).
  *
  * Threads: everything from any thread but new and free. mr_windows_open() blocks for I/O, nothing else does.
  */

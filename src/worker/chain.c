@@ -1,4 +1,4 @@
-#include "worker/production.h"
+#include "worker/chain.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -25,7 +25,7 @@ struct segment {
     uint64_t base;    /* number of its first element */
 };
 
-struct mr_production {
+struct mr_chain {
     _Atomic unsigned refs;
     mr_windows *windows;
     char *id;
@@ -40,15 +40,15 @@ struct mr_production {
     bool ended;
     mr_error end; /* ended: code MR_OK, or why */
     char degraded[MR_ERROR_MESSAGE_SIZE];
-    LIST_HEAD(, mr_production_reader) readers;
+    LIST_HEAD(, mr_chain_reader) readers;
 };
 
-struct mr_production_reader {
-    LIST_ENTRY(mr_production_reader) link;
-    mr_production *production;
+struct mr_chain_reader {
+    LIST_ENTRY(mr_chain_reader) link;
+    mr_chain *chain;
     struct mr_cache_reader_options opts;
     char *name;
-    /* production->lock */
+    /* chain->lock */
     mr_cache_reader *in[LOGS_MAX]; /* NULL: of those before it joined */
     uint64_t lost[LOGS_MAX];       /* elements at the end of a log that could not be read */
     uint32_t at;                   /* the log that it reads in; the reader's thread moves it */
@@ -58,7 +58,7 @@ struct mr_production_reader {
 
 /* ---- life ---- */
 
-static void destroy(mr_production *p)
+static void destroy(mr_chain *p)
 {
     MR_ASSERT(LIST_EMPTY(&p->readers));
     (void)pthread_mutex_destroy(&p->lock);
@@ -66,13 +66,13 @@ static void destroy(mr_production *p)
     mr_free(p);
 }
 
-mr_production *mr_production_ref(mr_production *p)
+mr_chain *mr_chain_ref(mr_chain *p)
 {
     atomic_fetch_add(&p->refs, 1);
     return p;
 }
 
-void mr_production_unref(mr_production *p)
+void mr_chain_unref(mr_chain *p)
 {
     if (p != NULL && atomic_fetch_sub(&p->refs, 1) == 1) {
         destroy(p);
@@ -86,7 +86,7 @@ static void close_segment(struct segment *s)
 }
 
 /* A log in memory whose largest chunk has at least @chunk bytes. */
-static int open_in_memory(mr_production *p, uint64_t chunk, struct segment *ret, mr_error *err)
+static int open_in_memory(mr_chain *p, uint64_t chunk, struct segment *ret, mr_error *err)
 {
     uint64_t bytes = mr_windows_memory_bytes(p->windows);
     struct segment s = {0};
@@ -105,7 +105,7 @@ static int open_in_memory(mr_production *p, uint64_t chunk, struct segment *ret,
 }
 
 /* Said once for each production: what follows is of the same kind. */
-static void note_degraded_locked(mr_production *p, const mr_error *why)
+static void note_degraded_locked(mr_chain *p, const mr_error *why)
 {
     if (p->degraded[0] != '\0') {
         return;
@@ -116,9 +116,9 @@ static void note_degraded_locked(mr_production *p, const mr_error *why)
            "error", "%s", why->message, NULL);
 }
 
-int mr_production_open(mr_windows *windows, const char *id, mr_production **ret, mr_error *err)
+int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error *err)
 {
-    mr_production *p = mr_calloc(1, sizeof *p);
+    mr_chain *p = mr_calloc(1, sizeof *p);
     mr_error why;
     int rc = MR_OK;
 
@@ -147,7 +147,7 @@ int mr_production_open(mr_windows *windows, const char *id, mr_production **ret,
     return MR_OK;
 }
 
-void mr_production_close(mr_production *p)
+void mr_chain_close(mr_chain *p)
 {
     mr_mutex_lock(&p->lock);
     MR_ASSERT(!p->closed);
@@ -162,7 +162,7 @@ void mr_production_close(mr_production *p)
     }
 }
 
-void mr_production_cancel(mr_production *p)
+void mr_chain_cancel(mr_chain *p)
 {
     MR_LOCK(&p->lock);
     p->cancelled = true;
@@ -171,12 +171,12 @@ void mr_production_cancel(mr_production *p)
     }
 }
 
-void mr_production_set_spec_hash(mr_production *p, uint64_t spec_hash)
+void mr_chain_set_spec_hash(mr_chain *p, uint64_t spec_hash)
 {
     atomic_store(&p->spec_hash, spec_hash);
 }
 
-uint64_t mr_production_spec_hash(const mr_production *p)
+uint64_t mr_chain_spec_hash(const mr_chain *p)
 {
     return atomic_load(&p->spec_hash);
 }
@@ -196,7 +196,7 @@ static bool has_failed_locked(const struct segment *s, mr_error *why)
 }
 
 /* @r gets a reader in the last log. */
-static int extend_reader_locked(mr_production *p, mr_production_reader *r, mr_error *err)
+static int extend_reader_locked(mr_chain *p, mr_chain_reader *r, mr_error *err)
 {
     uint32_t last = p->n - 1;
     uint64_t first;
@@ -209,9 +209,9 @@ static int extend_reader_locked(mr_production *p, mr_production_reader *r, mr_er
 }
 
 /* Take the last log, in which nobody has read yet, off again. */
-static void undo_extend_locked(mr_production *p)
+static void undo_extend_locked(mr_chain *p)
 {
-    mr_production_reader *r;
+    mr_chain_reader *r;
 
     p->n--;
     LIST_FOREACH(r, &p->readers, link)
@@ -226,10 +226,10 @@ static void undo_extend_locked(mr_production *p)
  * The last log takes no more: another one in memory, whose chunks may have @chunk bytes. All readers are there from the
  * beginning, so that nobody misses anything in between.
  */
-static int extend_locked(mr_production *p, uint64_t chunk, const mr_error *why, mr_error *err)
+static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_error *err)
 {
     struct mr_cache_log_stats stats;
-    mr_production_reader *r;
+    mr_chain_reader *r;
     struct segment next;
 
     if (p->cancelled || p->closed) {
@@ -261,7 +261,7 @@ static int extend_locked(mr_production *p, uint64_t chunk, const mr_error *why, 
  * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there is one, unless the
  * pipeline was over; otherwise the error as it was.
  */
-static int fail_over(mr_production *p, uint32_t i, int rc, mr_error *err)
+static int fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
 {
     mr_error why;
 
@@ -274,14 +274,14 @@ static int fail_over(mr_production *p, uint32_t i, int rc, mr_error *err)
 
 /* ---- producing ---- */
 
-static mr_cache_log *last_log(mr_production *p, uint32_t *i)
+static mr_cache_log *last_log(mr_chain *p, uint32_t *i)
 {
     MR_LOCK(&p->lock);
     *i = p->n - 1;
     return p->segments[*i].log;
 }
 
-int mr_production_wait(mr_production *p, uint64_t *rows, mr_error *err)
+int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
 {
     uint32_t i;
     int rc;
@@ -305,11 +305,11 @@ static void release_encoded(void *ctx)
 }
 
 /* @block as one chunk. *@bytes is its size, MR_EINVAL: too large for the log. */
-static int append_chunk(mr_production *p, mr_cache_log *log, const mr_block *block, uint64_t *bytes, mr_error *err)
+static int append_chunk(mr_chain *p, mr_cache_log *log, const mr_block *block, uint64_t *bytes, mr_error *err)
 {
     struct mr_encoded *e = mr_malloc(sizeof *e);
     int rc = e == NULL ? mr_error_nomem(err)
-                       : mr_block_encode(block, mr_production_spec_hash(p), false /* the record has one */, e, err);
+                       : mr_block_encode(block, mr_chain_spec_hash(p), false /* the record has one */, e, err);
 
     if (rc < 0) {
         mr_free(e);
@@ -321,9 +321,9 @@ static int append_chunk(mr_production *p, mr_cache_log *log, const mr_block *blo
     return mr_cache_log_append(log, &chunk, err);
 }
 
-static int append(mr_production *p, const mr_block *block, mr_error *err);
+static int append(mr_chain *p, const mr_block *block, mr_error *err);
 
-static int append_halves(mr_production *p, const mr_block *block, mr_error *err)
+static int append_halves(mr_chain *p, const mr_block *block, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
     uint32_t half = rows / 2;
@@ -342,7 +342,7 @@ static int append_halves(mr_production *p, const mr_block *block, mr_error *err)
 }
 
 /* An element that the last log cannot take: one that can follows it. */
-static int make_room(mr_production *p, uint32_t i, uint64_t bytes, const mr_error *why, mr_error *err)
+static int make_room(mr_chain *p, uint32_t i, uint64_t bytes, const mr_error *why, mr_error *err)
 {
     mr_cache_log *before;
 
@@ -357,7 +357,7 @@ static int make_room(mr_production *p, uint32_t i, uint64_t bytes, const mr_erro
     return rc;
 }
 
-static int append(mr_production *p, const mr_block *block, mr_error *err)
+static int append(mr_chain *p, const mr_block *block, mr_error *err)
 {
     for (;;) {
         uint64_t bytes = 0;
@@ -381,7 +381,7 @@ static int append(mr_production *p, const mr_block *block, mr_error *err)
     }
 }
 
-int mr_production_append(mr_production *p, mr_block *block, mr_error *err)
+int mr_chain_append(mr_chain *p, mr_block *block, mr_error *err)
 {
     int rc = mr_block_rows(block) == 0 ? MR_OK : append(p, block, err);
 
@@ -389,7 +389,7 @@ int mr_production_append(mr_production *p, mr_block *block, mr_error *err)
     return rc;
 }
 
-void mr_production_finish(mr_production *p, int code, const char *message)
+void mr_chain_finish(mr_chain *p, int code, const char *message)
 {
     mr_cache_log *log;
 
@@ -403,7 +403,7 @@ void mr_production_finish(mr_production *p, int code, const char *message)
     mr_cache_log_finish(log, MR_OK, NULL);
 }
 
-bool mr_production_failed(mr_production *p, mr_error *err)
+bool mr_chain_failed(mr_chain *p, mr_error *err)
 {
     MR_LOCK(&p->lock);
     if (!p->ended || p->end.code == MR_OK) {
@@ -413,11 +413,11 @@ bool mr_production_failed(mr_production *p, mr_error *err)
     return true;
 }
 
-void mr_production_stats(mr_production *p, struct mr_production_stats *ret)
+void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
 {
     struct mr_cache_log_stats stats;
 
-    *ret = (struct mr_production_stats){0};
+    *ret = (struct mr_chain_stats){0};
     MR_LOCK(&p->lock);
     for (uint32_t i = 0; i < p->n && !p->closed; i++) {
         mr_cache_log_stats(p->segments[i].log, &stats);
@@ -432,10 +432,10 @@ void mr_production_stats(mr_production *p, struct mr_production_stats *ret)
 
 /* ---- readers ---- */
 
-int mr_production_join(mr_production *p, const struct mr_production_reader_options *opts, mr_production_reader **ret,
-                       uint64_t *first, mr_error *err)
+int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
+                  mr_error *err)
 {
-    mr_production_reader *r = mr_calloc(1, sizeof *r);
+    mr_chain_reader *r = mr_calloc(1, sizeof *r);
     int rc;
 
     if (r == NULL) {
@@ -458,15 +458,15 @@ int mr_production_join(mr_production *p, const struct mr_production_reader_optio
         return rc;
     }
     *first += p->segments[r->at].base;
-    r->production = mr_production_ref(p);
+    r->chain = mr_chain_ref(p);
     LIST_INSERT_HEAD(&p->readers, r, link);
     *ret = r;
     return MR_OK;
 }
 
-void mr_production_start(mr_production_reader *r, uint64_t *first)
+void mr_chain_start(mr_chain_reader *r, uint64_t *first)
 {
-    mr_production *p = r->production;
+    mr_chain *p = r->chain;
 
     MR_LOCK(&p->lock);
     for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
@@ -480,12 +480,12 @@ void mr_production_start(mr_production_reader *r, uint64_t *first)
     r->started = true;
 }
 
-void mr_production_leave(mr_production_reader *r)
+void mr_chain_leave(mr_chain_reader *r)
 {
     if (r == NULL) {
         return;
     }
-    mr_production *p = r->production;
+    mr_chain *p = r->chain;
 
     mr_mutex_lock(&p->lock);
     LIST_REMOVE(r, link);
@@ -495,13 +495,13 @@ void mr_production_leave(mr_production_reader *r)
     }
     mr_free(r->name);
     mr_free(r);
-    mr_production_unref(p);
+    mr_chain_unref(p);
 }
 
 /* Go on to the next log. What was not read of this one could not be. false: there is none. */
-static bool next_log(mr_production_reader *r)
+static bool next_log(mr_chain_reader *r)
 {
-    mr_production *p = r->production;
+    mr_chain *p = r->chain;
     struct mr_cache_log_stats log;
     struct mr_cache_reader_stats stats;
 
@@ -523,7 +523,7 @@ static bool next_log(mr_production_reader *r)
     return true;
 }
 
-static int read_view(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
 {
     for (;;) {
         int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, err);
@@ -532,7 +532,7 @@ static int read_view(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_
             return rc;
         }
         if (rc != MR_END) {
-            rc = fail_over(r->production, r->at, rc, err);
+            rc = fail_over(r->chain, r->at, rc, err);
             if (rc < 0) {
                 return rc;
             }
@@ -564,14 +564,14 @@ static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
     return rc;
 }
 
-static int open_view(mr_cache_view *view, struct mr_production_rows *ret, mr_error *err)
+static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *err)
 {
     uint32_t skip = mr_cache_view_skip(view);
     size_t pieces;
     const struct iovec *iov = mr_cache_view_iov(view, &pieces);
     size_t n;
     const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
-    struct mr_production_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
+    struct mr_chain_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
     int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
 
     for (size_t i = 0; rc == MR_OK && i < n; i++) {
@@ -591,15 +591,14 @@ static int open_view(mr_cache_view *view, struct mr_production_rows *ret, mr_err
         rc = cut_front(&rows.parts[0], skip, err);
     }
     if (rc < 0) {
-        mr_production_rows_free(&rows);
+        mr_chain_rows_free(&rows);
         return rc;
     }
     *ret = rows;
     return MR_OK;
 }
 
-int mr_production_read(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_production_rows *ret,
-                       mr_error *err)
+int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_chain_rows *ret, mr_error *err)
 {
     mr_cache_view *view;
     int rc = read_view(r, rows_max, bytes_max, &view, err);
@@ -609,43 +608,43 @@ int mr_production_read(mr_production_reader *r, uint64_t rows_max, uint64_t byte
     }
     rc = open_view(view, ret, err);
     if (rc == MR_OK) {
-        ret->at = r->production->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+        ret->at = r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
     }
     mr_cache_view_unref(view);
     return rc;
 }
 
-void mr_production_rows_free(struct mr_production_rows *rows)
+void mr_chain_rows_free(struct mr_chain_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
         mr_part_unref(rows->parts[i]);
     }
     mr_free(rows->parts);
-    *rows = (struct mr_production_rows){0};
+    *rows = (struct mr_chain_rows){0};
 }
 
 /* The number of element @index in log @i, as far as @r was handed elements of it. */
-static uint64_t index_in(const mr_production_reader *r, uint32_t i, uint64_t index)
+static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
 {
     struct mr_cache_reader_stats stats;
-    uint64_t base = r->production->segments[i].base;
+    uint64_t base = r->chain->segments[i].base;
 
     mr_cache_reader_stats(r->in[i], &stats);
     return index <= base ? 0 : index - base < stats.next ? index - base : stats.next;
 }
 
-void mr_production_returned(mr_production_reader *r, uint64_t upto)
+void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
 {
-    MR_LOCK(&r->production->lock);
+    MR_LOCK(&r->chain->lock);
     for (uint32_t i = r->joined; i <= r->at; i++) {
         /* It was handed out: that is all that could be wrong with it. */
         (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
     }
 }
 
-void mr_production_rewind(mr_production_reader *r, uint64_t index)
+void mr_chain_rewind(mr_chain_reader *r, uint64_t index)
 {
-    mr_production *p = r->production;
+    mr_chain *p = r->chain;
 
     MR_LOCK(&p->lock);
     for (;; r->at--) {
@@ -661,18 +660,18 @@ void mr_production_rewind(mr_production_reader *r, uint64_t index)
     }
 }
 
-void mr_production_set_lag(mr_production_reader *r, enum mr_cache_lag lag)
+void mr_chain_set_lag(mr_chain_reader *r, enum mr_cache_lag lag)
 {
-    MR_LOCK(&r->production->lock);
+    MR_LOCK(&r->chain->lock);
     r->opts.lag = lag;
     for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
         mr_cache_reader_set_lag(r->in[i], lag);
     }
 }
 
-bool mr_production_caught_up(mr_production_reader *r)
+bool mr_chain_caught_up(mr_chain_reader *r)
 {
-    mr_production *p = r->production;
+    mr_chain *p = r->chain;
     struct mr_cache_reader_stats stats;
     struct mr_cache_log_stats log;
 
@@ -685,16 +684,16 @@ bool mr_production_caught_up(mr_production_reader *r)
     return r->at + 1 == p->n && stats.next == log.end;
 }
 
-mr_production *mr_production_of(const mr_production_reader *r)
+mr_chain *mr_chain_of(const mr_chain_reader *r)
 {
-    return r->production;
+    return r->chain;
 }
 
-uint64_t mr_production_skipped(mr_production_reader *r)
+uint64_t mr_chain_skipped(mr_chain_reader *r)
 {
     uint64_t skipped = 0;
 
-    MR_LOCK(&r->production->lock);
+    MR_LOCK(&r->chain->lock);
     for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
         struct mr_cache_reader_stats stats;
 

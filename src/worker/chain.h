@@ -10,48 +10,48 @@
  * Threads: wait, append, finish and close belong to the producer's thread; read and rewind to the reader's; everything
  * else is safe from any. Readers' `ready` is called with no lock held. Locks of this module are taken after a task's.
  */
-#ifndef MR_WORKER_PRODUCTION_H
-#define MR_WORKER_PRODUCTION_H
+#ifndef MR_WORKER_CHAIN_H
+#define MR_WORKER_CHAIN_H
 
 #include "element/packed.h"
 #include "worker/windows.h"
 
-typedef struct mr_production mr_production;
-typedef struct mr_production_reader mr_production_reader;
+typedef struct mr_chain mr_chain;
+typedef struct mr_chain_reader mr_chain_reader;
 
 /* ---- the producer's side ---- */
 
 /* Blocks for I/O. Fails without memory only. @windows outlives it. *@ret is a reference. */
-int mr_production_open(mr_windows *windows, const char *id, mr_production **ret, mr_error *err);
-mr_production *mr_production_ref(mr_production *p);
-void mr_production_unref(mr_production *p); /* closed before the last one; NULL is fine */
+int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error *err);
+mr_chain *mr_chain_ref(mr_chain *p);
+void mr_chain_unref(mr_chain *p); /* closed before the last one; NULL is fine */
 
 /* Of the blocks that are appended. Before the first. */
-void mr_production_set_spec_hash(mr_production *p, uint64_t spec_hash);
-uint64_t mr_production_spec_hash(const mr_production *p);
+void mr_chain_set_spec_hash(mr_chain *p, uint64_t spec_hash);
+uint64_t mr_chain_spec_hash(const mr_chain *p);
 /* Wait until rows are wanted: MR_OK with how many, MR_ECANCELED, or an error (no memory). */
-int mr_production_wait(mr_production *p, uint64_t *rows, mr_error *err);
+int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err);
 /* Takes @block in any case. Blocks while the window is full. */
-int mr_production_append(mr_production *p, mr_block *block, mr_error *err);
+int mr_chain_append(mr_chain *p, mr_block *block, mr_error *err);
 /* The pipeline is over: MR_OK at its end, or negative with a message. */
-void mr_production_finish(mr_production *p, int code, const char *message);
+void mr_chain_finish(mr_chain *p, int code, const char *message);
 /* Whoever waits in the calls above returns, now and from now on. */
-void mr_production_cancel(mr_production *p);
+void mr_chain_cancel(mr_chain *p);
 /* It is over for everybody: readers get MR_ECANCELED, files are deleted. Blocks for I/O. Once. */
-void mr_production_close(mr_production *p);
+void mr_chain_close(mr_chain *p);
 
-struct mr_production_stats {
+struct mr_chain_stats {
     uint64_t first, end; /* elements [first, end) can be read */
     uint64_t bytes;      /* on disk and in memory */
     uint64_t disk_bytes;
     bool complete;
     char degraded[MR_ERROR_MESSAGE_SIZE]; /* why it is in memory; "": it is not */
 };
-void mr_production_stats(mr_production *p, struct mr_production_stats *ret);
+void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret);
 
 /* ---- readers ---- */
 
-struct mr_production_reader_options {
+struct mr_chain_reader_options {
     const char *name;
     enum mr_cache_lag lag;
     /* After read() said MR_TIMEOUT: it would say something else now. Must not block. */
@@ -62,36 +62,35 @@ struct mr_production_reader_options {
  * Step one of joining: *@first is where it would begin; 0 is held for it until it is started or closed. MR_EPRECOND:
  * the production was closed.
  */
-int mr_production_join(mr_production *p, const struct mr_production_reader_options *opts, mr_production_reader **ret,
-                       uint64_t *first, mr_error *err);
+int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
+                  mr_error *err);
 /* Did the pipeline fail? Then true, and *@err says how. */
-bool mr_production_failed(mr_production *p, mr_error *err);
+bool mr_chain_failed(mr_chain *p, mr_error *err);
 /* Step two. *@first is where it begins now. */
-void mr_production_start(mr_production_reader *r, uint64_t *first);
-void mr_production_leave(mr_production_reader *r); /* waits for `ready` to return; NULL is fine */
+void mr_chain_start(mr_chain_reader *r, uint64_t *first);
+void mr_chain_leave(mr_chain_reader *r); /* waits for `ready` to return; NULL is fine */
 
 /* Rows that come next, and the number of the first. */
-struct mr_production_rows {
+struct mr_chain_rows {
     uint64_t at;
-    struct mr_part *parts; /* references; freed with mr_production_rows_free() */
+    struct mr_part *parts; /* references; freed with mr_chain_rows_free() */
     size_t n;
 };
 /*
  * About @rows_max and @bytes_max. MR_TIMEOUT: nothing yet, see `ready`; MR_END: the pipeline is over, and all was read
- * (its error: mr_production_failed()); MR_ECANCELED: the production was closed.
+ * (its error: mr_chain_failed()); MR_ECANCELED: the production was closed.
  */
-int mr_production_read(mr_production_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_production_rows *ret,
-                       mr_error *err);
-void mr_production_rows_free(struct mr_production_rows *rows);
+int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_chain_rows *ret, mr_error *err);
+void mr_chain_rows_free(struct mr_chain_rows *rows);
 /* All below was returned to applications: only this moves the cursor. */
-void mr_production_returned(mr_production_reader *r, uint64_t upto);
+void mr_chain_returned(mr_chain_reader *r, uint64_t upto);
 /* Go on reading at @index, which was read and not returned. What the window has lost of it is skipped. */
-void mr_production_rewind(mr_production_reader *r, uint64_t index);
-void mr_production_set_lag(mr_production_reader *r, enum mr_cache_lag lag);
+void mr_chain_rewind(mr_chain_reader *r, uint64_t index);
+void mr_chain_set_lag(mr_chain_reader *r, enum mr_cache_lag lag);
 /* It has read all that there is by now. */
-bool mr_production_caught_up(mr_production_reader *r);
-mr_production *mr_production_of(const mr_production_reader *r); /* lent */
+bool mr_chain_caught_up(mr_chain_reader *r);
+mr_chain *mr_chain_of(const mr_chain_reader *r); /* lent */
 /* How many elements it could not have. */
-uint64_t mr_production_skipped(mr_production_reader *r);
+uint64_t mr_chain_skipped(mr_chain_reader *r);
 
 #endif
