@@ -130,11 +130,23 @@ static char *copy_cluster(struct mr_worker *w, uint64_t *epoch)
     return w->cluster_incarnation == NULL ? NULL : mr_strdup(w->cluster_incarnation);
 }
 
+static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n)
+{
+    mr_error err;
+    int rc = send_frame(c->stream, header, parts, n, c->task->spec_hash, &err);
+
+    if (rc < 0 && rc != MR_ECANCELED) {
+        /* The task keeps the elements; the client comes back for them. */
+        mr_log(MR_LOG_WARN, "sending elements, breaking the stream off", "task", "%s", c->task->id, "peer", "%s",
+               mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
+        mr_rpc_stream_cancel(c->stream);
+    }
+}
+
 void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
 {
     struct mr_task *t = c->task;
     Millrace__ReadHeader header;
-    mr_error err;
     uint64_t epoch;
     char *cluster = copy_cluster(c->worker, &epoch);
 
@@ -152,14 +164,26 @@ void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
     if (m->message != NULL) {
         header.message = (char *)(uintptr_t)m->message;
     }
-    int rc = send_frame(c->stream, &header, m->parts, m->n, t->spec_hash, &err);
+    send_elements(c, &header, m->parts, m->n);
     mr_free(cluster);
-    if (rc < 0 && rc != MR_ECANCELED) {
-        /* The session keeps the elements; the client comes back for them. */
-        mr_log(MR_LOG_WARN, "sending elements, breaking the stream off", "task", "%s", t->id, "peer", "%s",
-               mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
-        mr_rpc_stream_cancel(c->stream);
-    }
+}
+
+void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds, const struct mr_part *parts, size_t n)
+{
+    Millrace__ReadHeader header;
+    uint64_t epoch;
+    char *cluster = copy_cluster(c->worker, &epoch);
+
+    fill_header(&header, c->worker, cluster);
+    header.epoch = epoch;
+    header.task_id = c->task->id;
+    header.attempt = c->task->attempt;
+    header.session = rounds->session;
+    header.first_element = rounds->first;
+    header.elements = (uint32_t)n;
+    header.rounds = rounds->header;
+    send_elements(c, &header, parts, n);
+    mr_free(cluster);
 }
 
 void mr_conn_refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *message)
@@ -233,6 +257,9 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     if (t->cancelled) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: task %s was taken from %s", t->id,
                                    c->worker->address);
+    }
+    if (t->turns != NULL) {
+        return mr_turns_attach_locked(c, t, replaced, err);
     }
     mr_book_session *before = mr_book_find(t->book, open->client);
     struct mr_conn *old = before == NULL ? NULL : mr_book_owner(before);
@@ -382,6 +409,23 @@ int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms)
 
 /* ---- callbacks ---- */
 
+/* Of a consumer. That it goes is told to the dispatcher; here its place is kept. */
+static void handle_turns(struct mr_conn *c, const Millrace__ReadRequest *req)
+{
+    mr_mutex_lock(&c->task->lock);
+    mr_turns_tell_locked(c, req);
+    if (req->done) {
+        mr_turns_detach_locked(c);
+    }
+    mr_mutex_unlock(&c->task->lock);
+    if (req->done) {
+        mr_rpc_stream_finish(c->stream, MR_OK, NULL);
+    } else {
+        mr_rpc_stream_receive(c->stream);
+    }
+    mr_task_pump(c->task);
+}
+
 static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
     struct mr_task *t = c->task;
@@ -456,6 +500,8 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         c->first = req;
         handle_open(c);
         return;
+    } else if (c->task->turns != NULL) {
+        handle_turns(c, req);
     } else {
         handle_credit(c, req);
     }
@@ -472,7 +518,9 @@ static void on_sent(void *ctx, mr_rpc_stream *s)
         return; /* A refusal left. */
     }
     mr_mutex_lock(&c->task->lock);
-    if (c->session != NULL) {
+    if (c->task->turns != NULL) {
+        mr_turns_sent_locked(c);
+    } else if (c->session != NULL) {
         mr_book_sent(c->session);
     }
     mr_mutex_unlock(&c->task->lock);
@@ -494,7 +542,9 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     mr_mutex_unlock(&w->lock);
     if (t != NULL) {
         mr_mutex_lock(&t->lock);
-        if (c->session != NULL) {
+        if (t->turns != NULL) {
+            mr_turns_detach_locked(c);
+        } else if (c->session != NULL) {
             mr_book_disconnect(c->session);
             c->session = NULL;
         }

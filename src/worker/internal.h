@@ -22,6 +22,7 @@
 #include "worker/link.h"
 #include "worker/report.h"
 #include "worker/split_feed.h"
+#include "worker/turns.h"
 #include "worker/windows.h"
 #include "worker/worker.h"
 
@@ -79,6 +80,7 @@ enum mr_task_kind {
     MR_TASK_OWN,       /* a pipeline, for its own clients */
     MR_TASK_PRODUCING, /* a pipeline, for a production that others read; no client is attached to it */
     MR_TASK_READING,   /* clients, of a production */
+    MR_TASK_TURNS,     /* a pipeline, for the consumers of a coordinated job */
 };
 
 struct mr_task {
@@ -107,6 +109,7 @@ struct mr_task {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
     mr_book *book;
+    struct mr_turns *turns; /* coordinated: in place of the book; set when made, then only what is in it changes */
     char (*released)[MR_RELEASED_ID_SIZE]; /* the last clients that the dispatcher said are gone, MR_RELEASED_MAX of
                                               them */
     size_t nreleased;
@@ -193,12 +196,20 @@ struct mr_conn {
     Millrace__ReadRequest *first; /* the message with `open` */
     struct mr_task *task;         /* worker->lock until it is set, once; then only read. A reference */
     mr_book_session *session;     /* task->lock; NULL: not attached (any more) */
+    uint32_t consumer;            /* coordinated; set with `task` */
     bool released_before;         /* its client was said to be gone before this session; set when opened */
 };
 
 void mr_conn_unref(struct mr_conn *c);
 /* Send @frame-worthy contents. The caller holds a reference, no lock. A failure ends the stream. */
 void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m);
+/* The same for elements of rounds. @parts is lent. */
+struct mr_conn_rounds {
+    Millrace__RoundHeader *header;
+    uint64_t session; /* the stream's number */
+    uint64_t first;   /* element of the stream */
+};
+void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds, const struct mr_part *parts, size_t n);
 /* Say why, then end the stream. No lock is held. */
 void mr_conn_refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *message);
 

@@ -284,6 +284,23 @@ static void complain(struct mr_link *link, const char *task, const mr_error *why
     mr_link_list_again(link);
 }
 
+static void take_rounds(struct mr_task *t, const Millrace__RoundAssignment *rounds)
+{
+    if (rounds != NULL && t->turns != NULL) {
+        mr_turns_assign(t, rounds);
+    }
+}
+
+static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
+{
+    struct mr_task *t = find_task(w, change->task_id);
+
+    if (t != NULL) {
+        take_rounds(t, change->rounds);
+        mr_task_unref(t);
+    }
+}
+
 /* Tasks that are new; those that we have may be assigned otherwise. */
 static void take_assignments(struct mr_link *link, const Millrace__WorkerUpdate *update)
 {
@@ -300,6 +317,7 @@ static void take_assignments(struct mr_link *link, const Millrace__WorkerUpdate 
         struct mr_task *known = find_task(link->worker, a->task_id);
 
         if (known != NULL) {
+            take_rounds(known, a->rounds);
             mr_reading_update(known, a);
             mr_task_unref(known);
             continue;
@@ -340,6 +358,9 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         return;
     }
     take_assignments(link, update);
+    for (size_t i = 0; i < update->n_rounds; i++) {
+        change_rounds(w, update->rounds[i]);
+    }
     for (size_t i = 0; i < update->n_released_clients; i++) {
         release_client(w, update->released_clients[i]);
     }

@@ -14,6 +14,7 @@ struct entry {
     Millrace__TaskProgress base;
     Millrace__JoinAnswer join;
     Millrace__WindowProgress window;
+    Millrace__RoundProgress rounds;
     struct mr_chain_stats stats;
     char refused[MR_ERROR_MESSAGE_SIZE];
 };
@@ -106,6 +107,8 @@ static int fill_entry(struct entry *e, mr_error *err)
     e->base.buffered_bytes = counts.buffered_bytes;
     if (t->kind == MR_TASK_READING) {
         fill_reading_locked(e);
+    } else if (t->kind == MR_TASK_TURNS) {
+        mr_turns_progress_locked(t, &e->base, &e->rounds);
     }
     mr_mutex_unlock(&t->lock);
     if (t->kind == MR_TASK_PRODUCING) {
@@ -176,6 +179,7 @@ void mr_progress_free(struct mr_progress *p)
     }
     for (size_t i = 0; i < p->n; i++) {
         free_reports(&p->entries[i].base);
+        mr_free(p->entries[i].base.rounds != NULL ? p->entries[i].rounds.missing : NULL);
         mr_task_unref(p->entries[i].task);
     }
     mr_free(p->entries);

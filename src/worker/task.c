@@ -49,6 +49,7 @@ void mr_task_unref(struct mr_task *t)
     struct mr_worker *w = t->worker;
     mr_split_feed_free(t->feed);
     mr_book_free(t->book);
+    mr_turns_free(t->turns);
     mr_free(t->id);
     mr_free(t->iteration);
     mr_free(t->job);
@@ -77,6 +78,10 @@ void mr_task_changed_locked(struct mr_task *t)
 
 void mr_task_pump(struct mr_task *t)
 {
+    if (t->turns != NULL) {
+        mr_turns_pump(t);
+        return;
+    }
     for (;;) {
         struct mr_book_message m;
         mr_error err;
@@ -206,7 +211,7 @@ static bool wait_settled(struct mr_task *t)
     return !t->cancelled;
 }
 
-static void report_end(struct mr_task *t, int code, const char *message)
+static void report_end(struct mr_task *t, int code, const char *message, uint64_t end_round)
 {
     Millrace__TaskEndedRequest req = MILLRACE__TASK_ENDED_REQUEST__INIT;
     mr_error err;
@@ -215,17 +220,23 @@ static void report_end(struct mr_task *t, int code, const char *message)
     req.task_id = t->id;
     req.code = code;
     req.message = (char *)(uintptr_t)message;
+    req.end_round = end_round;
     if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);
     }
 }
 
+static void say_failed(const struct mr_task *t, const mr_error *err)
+{
+    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s", t->dataset,
+           "error", "%s", err->message, NULL);
+}
+
 static void finish(struct mr_task *t, int code, const mr_error *err)
 {
     if (code < 0) {
-        mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s",
-               t->dataset, "error", "%s", err->message, NULL);
+        say_failed(t, err);
     }
     mr_mutex_lock(&t->lock);
     mr_book_finish(t->book, code, code < 0 ? err->message : NULL);
@@ -249,7 +260,25 @@ static void serve(struct mr_task *t)
         finish(t, code, &err);
     }
     if (wait_settled(t)) {
-        report_end(t, code, code < 0 ? err.message : "");
+        report_end(t, code, code < 0 ? err.message : "", 0);
+    }
+}
+
+/* Rows go to consumers, in rounds. They hear from the dispatcher that the pipeline has failed. */
+static void take_turns(struct mr_task *t)
+{
+    uint64_t end_round = 0;
+    mr_error err;
+
+    mr_error_clear(&err);
+    int rc = mr_pipeline_run(t, &mr_turns_sink, &err);
+    if (rc == MR_END) {
+        if (mr_turns_finish(t, &end_round)) {
+            report_end(t, MR_OK, "", end_round);
+        }
+    } else if (!atomic_load(&t->stop) && !atomic_load(&t->disowned)) {
+        say_failed(t, &err);
+        report_end(t, rc, err.message, 0);
     }
 }
 
@@ -259,6 +288,8 @@ static void *task_main(void *arg)
 
     if (t->kind == MR_TASK_PRODUCING) {
         mr_producing_run(t);
+    } else if (t->kind == MR_TASK_TURNS) {
+        take_turns(t);
     } else {
         serve(t);
     }
@@ -292,7 +323,10 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     }
     atomic_init(&t->refs, 1);
     t->worker = w;
-    t->kind = !shared ? MR_TASK_OWN : a->producing ? MR_TASK_PRODUCING : MR_TASK_READING;
+    t->kind = a->rounds != NULL ? MR_TASK_TURNS
+              : !shared         ? MR_TASK_OWN
+              : a->producing    ? MR_TASK_PRODUCING
+                                : MR_TASK_READING;
     t->production = mr_strdup(a->production);
     t->joining = a->joining;
     t->lag = a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
@@ -323,6 +357,9 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     }
     if (rc == MR_OK) {
         rc = mr_book_new(&limits, &t->book, err);
+    }
+    if (rc == MR_OK && t->kind == MR_TASK_TURNS) {
+        rc = mr_turns_new(a->rounds, &t->turns, err);
     }
     if (rc == MR_OK && t->dynamic) {
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
@@ -412,6 +449,9 @@ void mr_task_drop(struct mr_task *t)
         mr_mutex_lock(&t->lock);
         for (s = mr_book_each(t->book, NULL); s != NULL && stream == NULL; s = mr_book_each(t->book, s)) {
             stream = detach_locked(s);
+        }
+        if (t->turns != NULL) {
+            stream = mr_turns_cut_locked(t);
         }
         mr_mutex_unlock(&t->lock);
         if (stream == NULL) {
