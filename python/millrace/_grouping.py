@@ -5,7 +5,7 @@ import numpy as np
 from . import _ffi, _spec, _structure
 from ._ffi import lib
 from ._ops import assert_, cast, gather, less_equal, reduce_sum
-from ._tensor import AttrTable, Tensor, convert_to_tensor, is_literal, trace
+from ._tensor import Tensor, convert_to_tensor, is_literal, trace
 
 _KEY = _spec.TensorSpec([], "int64")
 

@@ -116,23 +116,6 @@ def from_json(text):
     return json.loads(text)
 
 
-def combine(structures):
-    """The structure in which each leaf of @structures[0] ... is replaced by the next of the rest (see zip)."""
-    outer, rest = structures[0], iter(structures[1:])
-
-    def build(node):
-        if _is_leaf(node):
-            return next(rest)
-        if isinstance(node, list):
-            return [build(child) for child in node]
-        if _NAMED in node:
-            name, fields, children = node[_NAMED]
-            return {_NAMED: [name, fields, [build(child) for child in children]]}
-        return {key: build(child) for key, child in node.items()}
-
-    return build(outer)
-
-
 def row_builder(structure):
     """
     A function (iterables, one a leaf) -> iterator of elements. The code is generated, like collections.namedtuple's, so

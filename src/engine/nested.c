@@ -1,7 +1,6 @@
 #include "engine/nested.h"
 
 #include "base/error.h"
-#include "base/limits.h"
 
 #include <string.h>
 
@@ -15,23 +14,6 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
     }
     mr_encoded_free(&e);
     return rc == MR_OK && to->failed ? mr_error_nomem(err) : rc;
-}
-
-int mr_nested_append_all(struct mr_buf *to, struct mr_gather *from, mr_error *err)
-{
-    int rc = MR_OK;
-
-    while (rc == MR_OK && from->rows > 0) {
-        uint32_t most = from->rows < MR_BLOCK_ROWS_MAX ? (uint32_t)from->rows : MR_BLOCK_ROWS_MAX;
-        mr_block *rows = NULL;
-
-        rc = mr_gather_take(from, most, &rows, err); /* fewer if the ranks of their tensors differ */
-        if (rc == MR_OK) {
-            rc = mr_nested_append(to, rows, err);
-        }
-        mr_block_unref(rows);
-    }
-    return rc;
 }
 
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret, mr_error *err)

@@ -12,8 +12,6 @@
 
 /* Append @rows to the dataset that is being written at the end of @to. */
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err);
-/* All rows of @from, which is empty afterwards. */
-int mr_nested_append_all(struct mr_buf *to, struct mr_gather *from, mr_error *err);
 /*
  * The elements that stand at @bytes, at the end of @ret. They are copied, checked, and must be of @spec: MR_EINVAL or
  * MR_EDATALOSS otherwise.

@@ -23,6 +23,7 @@ static bool is(const mr_dataset *ds, const char *op)
     return strcmp(ds->op->name, op) == 0;
 }
 
+/* Whether the elements of @ds have indices that mr_op_seek() can go to. */
 static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
 {
     if (++*visits > VISITS_MAX || ds->op->run->seek == NULL) {
@@ -41,13 +42,6 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
         }
     }
     return true;
-}
-
-bool mr_provider_can_seek(const mr_dataset *ds)
-{
-    uint32_t visits = 0;
-
-    return can_seek(ds, false, &visits);
 }
 
 /*

@@ -7,9 +7,6 @@
 
 #include "engine/env.h"
 
-/* true if elements of @ds have indices that mr_op_seek() can go to. */
-bool mr_provider_can_seek(const mr_dataset *ds);
-
 /* All providers in the order of their numbers; MR_EUNIMPL names a source that cannot be split. Freed with mr_free(). */
 int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *n, mr_error *err);
 

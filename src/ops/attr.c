@@ -84,11 +84,6 @@ bool mr_dtype_is_int(unsigned dtype)
     return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_INTS) != 0;
 }
 
-bool mr_dtype_is_number(unsigned dtype)
-{
-    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_NUMBERS) != 0;
-}
-
 static const char *set_name(uint32_t set)
 {
     switch (set) {

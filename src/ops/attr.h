@@ -17,7 +17,6 @@ int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_err
 bool mr_dtype_is_float(unsigned dtype);
 bool mr_dtype_is_signed(unsigned dtype); /* ints */
 bool mr_dtype_is_int(unsigned dtype);
-bool mr_dtype_is_number(unsigned dtype);
 
 /* Sets of dtypes, for the checks below. */
 #define MR_SET(dtype) (1u << (dtype))
