@@ -438,6 +438,30 @@ static void who_comes_after_the_end_may_still_have_all(void **state)
     assert_string_equal(production_of(f, f->b), f->production);
 }
 
+static void what_a_job_skipped_is_in_its_end(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+    const Millrace__ClientUpdate *update;
+
+    share(f);
+    request.incarnation = (char *)(uintptr_t)id_of("w1");
+    request.task_id = (char *)(uintptr_t)task_of(f->b, "w1", 1);
+    request.skipped = 7;
+    table_step(&f->t, &command);
+    table_take_over(&f->t);
+    request.incarnation = (char *)(uintptr_t)id_of("w2");
+    request.task_id = (char *)(uintptr_t)task_of(f->b, "w2", 1);
+    request.skipped = 5;
+    table_step(&f->t, &command);
+    table_wait(&f->t, 0);
+    update = watch_client(&f->t, "b", f->b);
+    assert_true(update->finished);
+    assert_int_equal(update->end->skipped, 12);
+    assert_true(record_says(f, "iterations/", f->b, "\"skipped\":\"12\""));
+}
+
 static void a_production_that_everybody_finished_goes_with_their_records(void **state)
 {
     struct fixture *f = *state;
@@ -832,6 +856,7 @@ int main(void)
         TEST(other_repetitions_modes_and_contents_are_not_shared),
         TEST(a_production_goes_with_its_last_user),
         TEST(who_comes_after_the_end_may_still_have_all),
+        TEST(what_a_job_skipped_is_in_its_end),
         TEST(a_production_that_everybody_finished_goes_with_their_records),
         TEST(a_failed_user_closes_its_production),
         TEST(tasks_that_make_or_join_do_not_end_by_themselves),

@@ -416,6 +416,7 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     end->repeated_splits = known != NULL ? known->repeated_splits : count_repeated(it);
     end->error_code = known != NULL ? known->error_code : 0;
     end->rounds = known != NULL ? known->rounds : mr_rounds_end(it);
+    end->skipped = known != NULL ? known->skipped : mr_iteration_skipped(it);
     mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 

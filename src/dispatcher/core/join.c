@@ -129,6 +129,26 @@ void mr_join_note(mr_core *core, struct mr_task *task, const Millrace__TaskProgr
     }
 }
 
+uint64_t mr_task_skipped(const struct mr_task *task)
+{
+    uint64_t reported = task->sharing != NULL ? task->sharing->skipped : 0;
+    uint64_t stored = task->rec != NULL ? task->rec->skipped : 0;
+
+    return reported > stored ? reported : stored;
+}
+
+uint64_t mr_iteration_skipped(const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+    uint64_t sum = 0;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        sum += mr_task_skipped(task);
+    }
+    return sum;
+}
+
 /* ---------------------------------------------------------------- the decision */
 
 enum verdict { WAIT, SHARE, APART, APART_FOR_ALL /* nobody else needs to try */ };

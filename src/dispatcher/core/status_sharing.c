@@ -18,7 +18,7 @@ void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace_
 {
     const Millrace__WindowProgress *window = task->sharing != NULL ? task->sharing->window : NULL;
 
-    status->skipped = task->sharing != NULL ? task->sharing->skipped : 0;
+    status->skipped = mr_task_skipped(task);
     if (window == NULL) {
         return;
     }
@@ -34,14 +34,7 @@ void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace_
 
 static uint64_t skipped_by(const struct mr_iteration *it)
 {
-    const struct mr_task *task;
-    uint64_t sum = 0;
-
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        sum += task->sharing != NULL ? task->sharing->skipped : 0;
-    }
-    return sum;
+    return it->rec->end != NULL ? it->rec->end->skipped : mr_iteration_skipped(it);
 }
 
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it, Millrace__IterationStatus *status)

@@ -287,7 +287,7 @@ static void end_recovery(mr_core *core, struct mr_task *task)
     mr_task_retire(core, task);
 }
 
-static void end_task(mr_core *core, struct mr_task *task, int code, const char *message)
+static void end_task(mr_core *core, struct mr_task *task, int code, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
 
@@ -302,7 +302,8 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const char *
     task->rec->ended = true;
     task->rec->drained = task->drained;
     task->rec->code = code;
-    set_message(core, task->rec, message);
+    task->rec->skipped = it->uses != NULL ? in->skipped : 0;
+    set_message(core, task->rec, in->message);
     mr_task_move(core, task, MR_TASK_ENDED);
     put_task(core, task);
     if (code < 0) {
@@ -341,7 +342,7 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     }
     if (task != NULL && task->state == MR_TASK_OPEN) {
         task->drained = in->drained && in->code >= 0;
-        end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in->message);
+        end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in);
     }
     mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);
 }

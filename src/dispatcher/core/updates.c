@@ -82,6 +82,7 @@ Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd 
         copy->quarantined_splits = end->quarantined_splits;
         copy->error_code = end->error_code;
         copy->rounds = end->rounds;
+        copy->skipped = end->skipped;
         mr_core_set(core, &copy->error, end->error);
     }
     return copy;
