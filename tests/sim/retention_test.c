@@ -1,8 +1,8 @@
 /*
- * Months of a cluster in virtual time: jobs with names and without, OFF and DYNAMIC, under both guarantees; readers
- * that read to the end, leave in the middle, go on early or fall silent; workers that come and go; a failover every
- * day, half of them with the deletions of a timer under way. One reader stays from the first day to the last in an
- * iteration in which most tasks end and one never does. On every day:
+ * Months of a cluster in virtual time: jobs with names and without, OFF and DYNAMIC, under both guarantees, some of
+ * which share productions; readers that read to the end, leave in the middle, go on early or fall silent; workers that
+ * come and go; a failover every day, half of them with the deletions of a timer under way. One reader stays from the
+ * first day to the last in an iteration in which most tasks end and one never does. On every day:
  *
  *  - each kind of key is no more than a function of what is alive and what ended within its retention (check_day());
  *  - what must still be there is there: named jobs within their retention, named datasets always;
@@ -37,6 +37,7 @@
 
 struct bounds {
     size_t jobs, iterations, open, clients, workers, datasets;
+    size_t productions; /* one for each iteration of a job that shares */
 };
 
 static bool within(const struct world *w, int64_t since, int64_t ms)
@@ -63,10 +64,12 @@ static void bound_jobs(struct world *w, struct bounds *b)
         }
         b->jobs++;
         b->open += job->named && job->dynamic ? 1 : 0; /* the last one waits for readers as long as its job */
+        b->productions += job->shares && job->named && job->dynamic ? 1 : 0;
         for (uint64_t r = 0; r < job->epochs; r++) {
             bool recent = alive || within(w, job->read[r], retention_config.job_gc_timeout_ms + SLACK);
 
             b->open += job->read[r] != 0 && recent ? 1 : 0;
+            b->productions += job->shares && job->read[r] != 0 && recent ? 1 : 0;
             b->iterations +=
                 job->read[r] != 0 && within(w, job->read[r], retention_config.finished_retention_ms + SLACK) ? 1 : 0;
         }
@@ -108,12 +111,13 @@ static void check_day(struct world *w)
         b.workers += within(w, w->deaths[i], retention_config.worker_retention_ms + SLACK) ? 1 : 0;
     }
     check_kind(w, "jobs/", b.jobs);
-    check_kind(w, "iterations/", b.iterations);
+    check_kind(w, "productions/", b.productions);
+    check_kind(w, "iterations/", b.iterations + b.productions);
     check_kind(w, "clients/", b.clients);
     check_kind(w, "workers/", b.workers);
-    check_kind(w, "cursors/", b.open);
+    check_kind(w, "cursors/", b.open + b.productions);
     check_kind(w, "tasks/", b.open * b.workers);
-    check_kind(w, "grants/", b.open * b.workers);
+    check_kind(w, "grants/", (b.open + b.productions) * b.workers);
     check_kind(w, "datasets/", b.datasets);
     check_kind(w, "blobs/", b.datasets);
     if (mr_core_check(w->store.core, &err) < 0) {

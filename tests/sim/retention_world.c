@@ -137,6 +137,7 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
     spec.mode =
         job->dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     spec.guarantee = (Millrace__Guarantee)job->guarantee;
+    spec.sharing = job->shares ? MILLRACE__SHARING__SHARING_AUTO : MILLRACE__SHARING__SHARING_OFF;
     in.job = &spec;
     in.client = r->client;
     in.dataset_id = dataset;
@@ -169,14 +170,58 @@ static int client_heartbeat(struct world *w, struct reader *r)
     return code;
 }
 
-static void work(struct world *w, const struct job *job, char *task, char *worker)
+/* Of the production that @iteration reads, on the same worker as @task; false: it reads none. */
+static bool producing_task(const struct world *w, const char *iteration, const char *task, char *out, size_t size)
 {
+    char key[96];
+    const char *value, *at;
+
+    snprintf(key, sizeof key, "iterations/%s", iteration);
+    value = store_get(&w->store, key);
+    at = value != NULL ? strstr(value, "\"production\":\"") : NULL;
+    if (at == NULL) {
+        return false;
+    }
+    at += strlen("\"production\":\"");
+    snprintf(out, size, "%.*s%s", (int)strcspn(at, "\""), at, strchr(task, '/'));
+    return true;
+}
+
+/* All workers, or all but one, still have the start of what it is to read. */
+static void answer_joins(struct world *w, const struct reader *r)
+{
+    Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT, *list[] = {&progress};
+    Millrace__JoinAnswer join = MILLRACE__JOIN_ANSWER__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &in};
+    char task[128];
+    int code;
+
+    progress.task_id = task;
+    progress.join = &join;
+    in.tasks = list;
+    in.n_tasks = 1;
+    for (int i = 0; i < WORKERS; i++) {
+        snprintf(task, sizeof task, "%s/%s.1", r->iteration, w->workers[i]);
+        in.incarnation = w->workers[i];
+        join.first = world_draw(w, 5 * WORKERS) == 0 ? 1 : 0;
+        call(w, &command, &code);
+    }
+}
+
+static void work(struct world *w, const struct job *job, const char *iteration, char *task, char *worker)
+{
+    char producing[128];
+
     Millrace__GetSplitsRequest get = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__TaskEndedRequest end = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &get};
     int code;
 
     get.task_id = end.task_id = task;
+    if (producing_task(w, iteration, task, producing, sizeof producing)) {
+        get.task_id = producing;
+    }
     get.incarnation = end.incarnation = worker;
     get.seq = 1;
     if (job->dynamic) {
@@ -223,7 +268,7 @@ static bool end_tasks(struct world *w, struct reader *r)
             }
         }
         for (size_t i = 0; i < n; i++) {
-            work(w, &w->jobs[r->job], tasks[i], workers[i]);
+            work(w, &w->jobs[r->job], r->iteration, tasks[i], workers[i]);
         }
         store_run(&w->store, w->store.now + 1);
     }
@@ -302,6 +347,7 @@ static void arrive(struct world *w)
                         .epochs = 1 + world_draw(w, EPOCHS_MAX),
                         .used = w->store.now};
     job->guarantee = job->dynamic && world_draw(w, 2) == 0 ? 1 : 0;
+    job->shares = world_draw(w, 3) == 0;
     hex_id(job->owner, "ca", index);
     add_reader(w, index, 0);
     if (job->named && world_draw(w, 2) == 0) {
@@ -368,6 +414,7 @@ static void begin(struct world *w, uint32_t index)
         used(w, r);
         unused_ms = 0;
         if (!reply->finished) {
+            answer_joins(w, r);
             r->reading = true;
             r->until = w->store.now + (int64_t)world_draw(w, world_draw(w, 10) == 0 ? 3 * HOUR : 10 * MINUTE);
             later(w, SECOND, READER, index);

@@ -23,6 +23,7 @@ extern const struct mr_core_config retention_config;
 struct job {
     bool named, dynamic;
     int guarantee;
+    bool shares;
     uint32_t dataset; /* below NAMED_DATASETS: a named one */
     uint64_t epochs;
     char owner[33]; /* anonymous: the client */

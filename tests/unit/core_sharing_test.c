@@ -656,6 +656,39 @@ static void readers_without_clients_hold_nobody_up(void **state)
     assert_false(assignment_of(f, "w1", f->b)->unread);
 }
 
+/* Its clients have all there is and wait; that is no pipeline that hangs. */
+static void who_waits_for_a_slow_one_is_not_stuck(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT, producing = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__WindowProgress window = MILLRACE__WINDOW_PROGRESS__INIT;
+    char task[2][128];
+
+    table_close(&f->t);
+    table_open(&f->t, &(struct mr_core_config){.task_timeout_ms = 5000});
+    assert_int_equal(put_endless_dataset(&f->t, "endless", FP2), MR_OK);
+    add_worker(&f->t, "w1", "a:1");
+    add_worker(&f->t, "w2", "b:1");
+    open_shared(f, "endless", "a", f->a);
+    snprintf(task[0], sizeof task[0], "%s", task_of(f->a, "w1", 1));
+    snprintf(task[1], sizeof task[1], "%s", task_of(production_of(f, f->a), "w1", 1));
+    reading.task_id = task[0];
+    reading.sessions = 1;
+    reading.produced = reading.delivered = 9;
+    producing.task_id = task[1];
+    producing.window = &window;
+    window.held = true;
+    for (int held = 1; held >= 0; held--) {
+        window.held = held != 0;
+        for (int i = 0; i < 8; i++) {
+            assert_int_equal(beat_with_progress(&f->t, "w1", &producing), MR_OK);
+            assert_int_equal(beat_with_progress(&f->t, "w1", &reading), MR_OK);
+            table_wait(&f->t, 1000);
+        }
+        assert_int_equal(assignment_of(f, "w1", f->a) != NULL, held != 0);
+    }
+}
+
 static void lag_is_of_the_job(void **state)
 {
     struct fixture *f = *state;
@@ -865,6 +898,7 @@ int main(void)
         TEST(a_leader_that_never_hears_an_answer_decides_too),
         TEST(a_state_that_contradicts_itself_is_named),
         TEST(readers_without_clients_hold_nobody_up),
+        TEST(who_waits_for_a_slow_one_is_not_stuck),
         TEST(lag_is_of_the_job),
         TEST(trainers_of_one_name_share),
         TEST(a_name_has_trainers_or_has_none),

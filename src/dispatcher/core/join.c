@@ -104,6 +104,7 @@ static void note_window(mr_core *core, struct mr_sharing_report *report, const M
         report->window->end = window->end;
         report->window->bytes = window->bytes;
         report->window->complete = window->complete;
+        report->window->held = window->held;
         set_text(core, &report->window->degraded, window->degraded);
     }
 }
@@ -127,6 +128,14 @@ void mr_join_note(mr_core *core, struct mr_task *task, const Millrace__TaskProgr
     if (it->makes != NULL && progress->window != NULL) {
         note_window(core, report, progress->window);
     }
+}
+
+bool mr_task_is_held_up(const mr_core *core, const struct mr_task *task)
+{
+    const struct mr_task *producing = mr_task_producing(core, task);
+
+    return producing != NULL && producing->sharing != NULL && producing->sharing->window != NULL &&
+           producing->sharing->window->held;
 }
 
 uint64_t mr_task_skipped(const struct mr_task *task)

@@ -28,6 +28,7 @@ void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace_
         status->window->end = window->end;
         status->window->bytes = window->bytes;
         status->window->complete = window->complete;
+        status->window->held = window->held;
         mr_core_set(core, &status->window->degraded, window->degraded);
     }
 }

@@ -96,7 +96,8 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
 {
-    bool wanted = progress->sessions > 0 && progress->produced == progress->delivered + progress->skipped;
+    bool wanted = progress->sessions > 0 && !mr_task_is_held_up(core, task) &&
+                  progress->produced == progress->delivered + progress->skipped;
     int64_t timeout_ms = core->config.task_timeout_ms;
 
     if (!wanted || task->state != MR_TASK_OPEN) {
