@@ -89,6 +89,11 @@ FUNCTIONS = {
     "mr_block_column_count": (c_uint32, [_P]),
     "mr_block_column": (POINTER(Column), [_P, c_uint32]),
     "mr_block_new": (c_int, [c_uint32, POINTER(Column), c_uint32, _PP, _ERR]),
+    # tfrecord.h
+    "mr_tfrecord_writer_open": (c_int, [c_char_p, c_char_p, c_int, _PP, _ERR]),
+    "mr_tfrecord_writer_write": (c_int, [_P, c_char_p, c_size_t, _ERR]),
+    "mr_tfrecord_writer_flush": (c_int, [_P, _ERR]),
+    "mr_tfrecord_writer_close": (c_int, [_P, _ERR]),
     # dataset.h
     "mr_dataset_apply": (c_int, [c_char_p, _PP, c_size_t, POINTER(Attr), c_size_t, _PP, c_size_t, _P, _PP, _ERR]),
     "mr_dataset_unref": (None, [_P]),

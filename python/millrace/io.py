@@ -1,15 +1,15 @@
 """Mirrors tf.io: TFRecord files, tf.Example, raw bytes."""
 
 import collections
+import ctypes
 import os
-import struct
-import zlib
+import threading
 
 import numpy as np
 
-from . import _structure, errors
+from . import _ffi, _structure, errors
 from ._block import new_block
-from ._crc32c import masked_crc32c
+from ._ffi import byref, check, lib
 from ._ops import decode_raw  # noqa: F401
 from ._spec import TensorShape
 from ._tensor import AttrTable, apply, to_array
@@ -114,60 +114,56 @@ class TFRecordWriter:
     """
 
     def __init__(self, path, options=None):
-        self._path = os.fspath(path)
+        self._path = os.fsdecode(path)
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._writer, error = ctypes.c_void_p(), _ffi.Error()
         kind = TFRecordOptions.get_compression_type_string(options)
         level = getattr(options, "compression_level", None)
-        level = -1 if level is None else level
-        self._compress = None
-        if kind:
-            self._compress = zlib.compressobj(level, zlib.DEFLATED, 31 if kind == "GZIP" else 15)
-        self._temporary = f"{self._path}.{os.getpid()}.tmp"
-        self._file = open(self._temporary, "wb", 1 << 20)
+        self._temporary = f"{self._path}.{self._pid}.tmp"
+        check(lib.mr_tfrecord_writer_open(os.fsencode(self._temporary), kind.encode(), -1 if level is None else level,
+                                          byref(self._writer), byref(error)), error)
 
     def write(self, record):
         """Append one record (bytes)."""
-        if self._file is None:
-            raise errors.FailedPreconditionError(f"writing to '{self._path}': the writer is closed")
         record = bytes(record)
-        length = struct.pack("<Q", len(record))
-        self._put(b"".join((length, struct.pack("<I", masked_crc32c(length)), record,
-                            struct.pack("<I", masked_crc32c(record)))))
-
-    def _put(self, data):
-        self._file.write(data if self._compress is None else self._compress.compress(data))
+        self._call(lib.mr_tfrecord_writer_write, record, len(record))
 
     def flush(self):
         """Hand what was written to the operating system."""
-        if self._file is not None:
-            if self._compress is not None:
-                self._file.write(self._compress.flush(zlib.Z_SYNC_FLUSH))
-            self._file.flush()
+        self._call(lib.mr_tfrecord_writer_flush)
+
+    def _call(self, function, *arguments):
+        error = _ffi.Error()
+        with self._lock:
+            if not self._writer:
+                raise errors.FailedPreconditionError(f"writing to '{self._path}': the writer is closed")
+            check(function(self._writer, *arguments, byref(error)), error)
 
     def close(self):
-        """Finish the file and give it its name."""
-        if self._file is None:
-            return
-        file, self._file = self._file, None
-        with file:
-            if self._compress is not None:
-                file.write(self._compress.flush())
-        os.replace(self._temporary, self._path)
+        """Finish the file and give it its name. Closed twice is closed."""
+        self._finish(keep=True)
 
-    def _abandon(self):
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-            os.unlink(self._temporary)
+    def _finish(self, keep):
+        with self._lock:
+            writer, self._writer = self._writer, None
+            if not writer:
+                return
+            error = _ffi.Error()
+            rc = lib.mr_tfrecord_writer_close(writer, byref(error))
+            if keep and rc == _ffi.MR_OK:
+                os.replace(self._temporary, self._path)
+            else:
+                os.unlink(self._temporary)
+            if keep:
+                check(rc, error)
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, value, traceback):
-        if kind is None:
-            self.close()
-        else:
-            self._abandon()
+        self._finish(keep=kind is None)
 
     def __del__(self):
-        if getattr(self, "_file", None) is not None:
+        if getattr(self, "_writer", None) and os.getpid() == self._pid:  # a forked child leaves the file to its parent
             self.close()

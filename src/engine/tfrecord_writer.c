@@ -111,7 +111,8 @@ static void store_u64(unsigned char *to, uint64_t v, int bytes)
     }
 }
 
-int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfrecord_writer **ret, mr_error *err)
+int mr_tfrecord_writer_open(const char *path, const char *compression, int level, mr_tfrecord_writer **ret,
+                            mr_error *err)
 {
     struct mr_tfrecord_writer *w = mr_calloc(1, sizeof *w);
     const char *name = compression != NULL ? compression : "";
@@ -122,6 +123,9 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfreco
     }
     w->fd = -1;
     rc = mr_file_compression_parse(name, strlen(name), &w->compression, err);
+    if (rc == MR_OK && (level < -1 || level > 9)) {
+        rc = mr_error_set(err, MR_EINVAL, "compression level %d: 0 to 9 are, and -1", level);
+    }
     if (rc != MR_OK) {
         goto out;
     }
@@ -134,7 +138,7 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfreco
     if (w->compression != MR_FILE_PLAIN) {
         int bits = w->compression == MR_FILE_GZIP ? 15 + 16 : 15;
 
-        if (deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        if (deflateInit2(&w->z, level, Z_DEFLATED, bits, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
             rc = mr_error_nomem(err);
             goto out;
         }

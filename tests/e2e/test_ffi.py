@@ -11,7 +11,7 @@ import pytest
 from millrace import _ffi
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "src" / "include"
-HEADERS = ["base.h", "spec.h", "block.h", "dataset.h", "iterator.h", "service.h"]
+HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "dataset.h", "iterator.h", "service.h"]
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with")

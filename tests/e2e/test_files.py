@@ -1,12 +1,13 @@
 """TFRecord files and tf.Example: written here, read by the engine; what is damaged names its place."""
 
+import os
 import struct
+import zlib
 
 import numpy as np
 import pytest
 
 import millrace as mr
-from millrace._crc32c import crc32c, masked_crc32c
 from millrace.train import BytesList, Example, Feature, Features, FloatList, Int64List
 
 Dataset = mr.Dataset
@@ -23,18 +24,51 @@ def records(n, size=20):
     return [b"%d:" % i + bytes([i % 256]) * (i * size % 997) for i in range(n)]
 
 
-def test_crc32c_is_castagnolis():
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(b"") == 0
-    data = np.random.default_rng(1).bytes(50001)  # long: computed in lanes
-    register = crc32c(data[:16000])
-    assert register != crc32c(data)
-    table_driven = 0xFFFFFFFF
+def masked_crc32c(data):
+    """As TFRecord files store it, by the definition."""
+    register = 0xFFFFFFFF
     for byte in data:
-        table_driven ^= byte
+        register ^= byte
         for _ in range(8):
-            table_driven = table_driven >> 1 ^ (0x82F63B78 if table_driven & 1 else 0)
-    assert crc32c(data) == table_driven ^ 0xFFFFFFFF
+            register = register >> 1 ^ (0x82F63B78 if register & 1 else 0)
+    crc = register ^ 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def framed(record):
+    length = struct.pack("<Q", len(record))
+    return length + struct.pack("<I", masked_crc32c(length)) + record + struct.pack("<I", masked_crc32c(record))
+
+
+def test_the_bytes_of_a_file(tmp_path):
+    long = np.random.default_rng(1).bytes(300_001)
+    path = write(tmp_path / "x", [b"", b"a\0b", bytearray(b"123456789"), memoryview(long)])
+    assert open(path, "rb").read() == b"".join(map(framed, (b"", b"a\0b", b"123456789", long)))
+
+
+def test_a_writer_until_it_is_closed(tmp_path):
+    path = tmp_path / "x.gz"
+    writer = mr.io.TFRecordWriter(path, mr.io.TFRecordOptions("GZIP", compression_level=9))
+    writer.write(b"a" * 1000)
+    writer.flush()
+    (temporary,) = tmp_path.iterdir()
+    assert temporary != path and zlib.decompressobj(31).decompress(temporary.read_bytes()) == framed(b"a" * 1000)
+    child = os.fork()
+    if child == 0:  # the file is the parent's
+        writer.__del__()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert list(tmp_path.iterdir()) == [temporary]
+    writer.close()
+    writer.close()
+    assert list(tmp_path.iterdir()) == [path] and list(mr.TFRecordDataset(str(path), "GZIP")) == [b"a" * 1000]
+    for call in (lambda: writer.write(b"b"), writer.flush):
+        with pytest.raises(mr.errors.FailedPreconditionError, match="closed"):
+            call()
+    with pytest.raises(mr.errors.NotFoundError, match="nowhere"):
+        mr.io.TFRecordWriter(tmp_path / "nowhere" / "x")
+    with pytest.raises(mr.errors.InvalidArgumentError, match="level 10"):
+        mr.io.TFRecordWriter(path, mr.io.TFRecordOptions("GZIP", compression_level=10))
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])

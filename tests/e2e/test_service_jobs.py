@@ -139,6 +139,8 @@ def test_what_cannot_be_split_is_unimplemented(cluster):
     ds = Dataset.range(10).apply(cluster.distribute()).map(lambda x: x + 1)
     with pytest.raises(mr.errors.UnimplementedError, match="distribute.*cannot be split"):
         list(ds.apply(cluster.distribute("distributed_epoch")))
+    with pytest.raises(mr.errors.UnimplementedError, match="not possible here .inside of a worker."):
+        list(ds.apply(cluster.distribute()))
 
 
 def test_dynamic_with_shuffle_and_repeat(make_cluster):

@@ -393,7 +393,7 @@ int pipelines_setup(void **state)
         char text[64];
 
         (void)snprintf(record_path[f], sizeof record_path[f], "%s/%d.tfrecord.gz", dir, f);
-        CHECK_OK(mr_tfrecord_writer_open(record_path[f], "GZIP", &w, e));
+        CHECK_OK(mr_tfrecord_writer_open(record_path[f], "GZIP", -1, &w, e));
         for (int r = 0; r < 5 + f; r++) {
             int n = snprintf(text, sizeof text, "file %d record %d", f, r);
 

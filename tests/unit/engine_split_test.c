@@ -424,7 +424,7 @@ static void file_names_are_shared(void **state)
 
         (void)snprintf(paths[f], sizeof paths[f], "%s/%d", dir, f);
         names[f] = paths[f];
-        CHECK_OK(mr_tfrecord_writer_open(paths[f], "", &w, e));
+        CHECK_OK(mr_tfrecord_writer_open(paths[f], "", -1, &w, e));
         for (int r = 0; r < 5; r++) {
             char text[32];
             int n = snprintf(text, sizeof text, "%d-%d", f, r);
@@ -471,7 +471,7 @@ static void a_lone_file_is_one_split(void **state)
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);
-    CHECK_OK(mr_tfrecord_writer_open(path, "", &w, e));
+    CHECK_OK(mr_tfrecord_writer_open(path, "", -1, &w, e));
     CHECK_OK(mr_tfrecord_writer_write(w, "a", 1, e));
     CHECK_OK(mr_tfrecord_writer_write(w, "b", 1, e));
     CHECK_OK(mr_tfrecord_writer_close(w, e));

@@ -20,7 +20,7 @@ static void write_file(const char *compression, int records, bool flush)
     mr_tfrecord_writer *w = NULL;
     char text[64];
 
-    CHECK_OK(mr_tfrecord_writer_open(path, compression, &w, e));
+    CHECK_OK(mr_tfrecord_writer_open(path, compression, -1, &w, e));
     for (int i = 0; i < records; i++) {
         int n = snprintf(text, sizeof text, "record-%d", i);
 
@@ -98,7 +98,7 @@ static void empty_files_and_records(void **state)
     assert_int_equal(l.n, 0);
     lines_free(&l);
 
-    CHECK_OK(mr_tfrecord_writer_open(path, NULL, &w, e));
+    CHECK_OK(mr_tfrecord_writer_open(path, NULL, -1, &w, e));
     CHECK_OK(mr_tfrecord_writer_write(w, NULL, 0, e));
     CHECK_OK(mr_tfrecord_writer_write(w, "", 0, e));
     CHECK_OK(mr_tfrecord_writer_close(w, e));
@@ -116,7 +116,7 @@ static void large_records(void **state)
 
     (void)state;
     memset(big, 'x', size);
-    CHECK_OK(mr_tfrecord_writer_open(path, "", &w, e));
+    CHECK_OK(mr_tfrecord_writer_open(path, "", -1, &w, e));
     CHECK_OK(mr_tfrecord_writer_write(w, big, size, e));
     CHECK_OK(mr_tfrecord_writer_write(w, "small", 5, e));
     CHECK_OK(mr_tfrecord_writer_close(w, e));
@@ -217,8 +217,9 @@ static void bad_arguments(void **state)
     (void)state;
     assert_int_equal(mr_dataset_apply("tfrecord", NULL, 0, attrs, 2, NULL, 0, NULL, &ds, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "tfrecord: argument 'compression_type': 'ZIP'"));
-    assert_int_equal(mr_tfrecord_writer_open(path, "ZIP", &w, &err), MR_EINVAL);
-    assert_int_equal(mr_tfrecord_writer_open("/nowhere/x", "", &w, &err), MR_ENOTFOUND);
+    assert_int_equal(mr_tfrecord_writer_open(path, "ZIP", -1, &w, &err), MR_EINVAL);
+    assert_int_equal(mr_tfrecord_writer_open(path, "GZIP", 10, &w, &err), MR_EINVAL);
+    assert_int_equal(mr_tfrecord_writer_open("/nowhere/x", "", -1, &w, &err), MR_ENOTFOUND);
     assert_int_equal(mr_tfrecord_writer_close(NULL, &err), MR_OK);
 }
 
@@ -232,7 +233,7 @@ static void full_disks_are_told(void **state)
     if (access("/dev/full", W_OK) != 0) {
         skip();
     }
-    CHECK_OK(mr_tfrecord_writer_open("/dev/full", "", &w, e));
+    CHECK_OK(mr_tfrecord_writer_open("/dev/full", "", -1, &w, e));
     CHECK_OK(mr_tfrecord_writer_write(w, text, sizeof text, e));
     assert_int_equal(mr_tfrecord_writer_flush(w, &err), MR_EEXHAUSTED);
     assert_non_null(strstr(err.message, "/dev/full"));

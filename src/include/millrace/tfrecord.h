@@ -13,10 +13,11 @@ MR_BEGIN_DECLS
 typedef struct mr_tfrecord_writer mr_tfrecord_writer;
 
 /*
- * Create @path, or truncate it. @compression is "" (or NULL), "GZIP" or "ZLIB". *@ret belongs to the caller
- * (mr_tfrecord_writer_close()).
+ * Create @path, or truncate it. @compression is "" (or NULL), "GZIP" or "ZLIB"; @level is zlib's, 0 (none) to 9 (most),
+ * or -1 for its default. *@ret belongs to the caller (mr_tfrecord_writer_close()).
  */
-MR_API int mr_tfrecord_writer_open(const char *path, const char *compression, mr_tfrecord_writer **ret, mr_error *err);
+MR_API int mr_tfrecord_writer_open(const char *path, const char *compression, int level, mr_tfrecord_writer **ret,
+                                   mr_error *err);
 /* Append one record. After an error the file is cut short there: all later calls fail the same way. */
 MR_API int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t size, mr_error *err);
 /* What was written so far is handed to the system and can be read. */
