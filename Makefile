@@ -9,7 +9,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo install asan tsan sim torture lint models bench bench-dispatcher clean
+.PHONY: help deps build check demo demo-sharing install asan tsan sim torture lint models bench bench-dispatcher clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,10 @@ check: deps ## build with every warning an error, run all tests, count them
 
 demo: build ## two trainers, three dispatchers, two workers, one of them killed (about a minute)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/digits/demo.py
+
+demo-sharing: build ## four trainers share one costly production, a table and a plot (about two minutes)
+	@PLOT=1 scripts/deps.sh
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/sharing/demo.py --plot $(RELEASE)/demo-sharing.png
 
 install: build ## program, library, headers below PREFIX
 	cmake --install $(RELEASE) --prefix $(PREFIX)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
-# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does.
+# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -11,6 +11,7 @@ services="etcd-server etcd-client openssl"
 python="python3-numpy python3-pytest"
 lint="clang-format clang-tidy"
 models="spin"
+plot="python3-pil"
 
 wanted="$build $libraries $services"
 case ${PYTHON:-/usr/bin/python3} in
@@ -22,6 +23,9 @@ if [ -n "${LINT:-}" ]; then
 fi
 if [ -n "${MODELS:-}" ]; then
     wanted="$wanted $models"
+fi
+if [ -n "${PLOT:-}" ]; then
+    wanted="$wanted $plot"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

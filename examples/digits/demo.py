@@ -6,7 +6,6 @@ Two trainers learn handwritten digits from one shared job while the leading disp
 Says what it does as it goes; the last line is "demo: ok", or says what went wrong and the exit status is 1.
 """
 
-import gzip
 import json
 import pathlib
 import queue
@@ -21,6 +20,7 @@ import numpy as np
 
 import millrace as mr
 from cluster import Cluster, processes_of
+from data import load_digits, write_shards
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHARDS = 128
@@ -42,28 +42,6 @@ def need(condition, message):
 
 def say(text):
     print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
-
-
-# ---- data ----
-
-
-def load_digits():
-    """1,797 images of 8 x 8 pixels in 0..16, and their labels."""
-    with gzip.open(HERE / "digits.csv.gz", "rt") as f:
-        table = np.loadtxt(f, delimiter=",", dtype=np.int64)
-    return table[:, :-1], table[:, -1]
-
-
-def write_shards(directory, images, labels, ids):
-    """TFRecord files of tf.Example, the images dealt out in turn."""
-    for shard in range(SHARDS):
-        with mr.io.TFRecordWriter(directory / f"digits-{shard:03d}-of-{SHARDS:03d}.tfrecord") as writer:
-            for i in range(shard, len(ids), SHARDS):
-                writer.write(mr.train.Example(features=mr.train.Features(feature={
-                    "id": mr.train.Feature(int64_list=mr.train.Int64List(value=[int(ids[i])])),
-                    "image": mr.train.Feature(int64_list=mr.train.Int64List(value=images[i].tolist())),
-                    "label": mr.train.Feature(int64_list=mr.train.Int64List(value=[int(labels[i])])),
-                })).SerializeToString())
 
 
 # ---- trainers ----
@@ -230,7 +208,7 @@ def demo(directory):
     order = np.random.default_rng(1).permutation(len(labels))
     test, rest = order[:360], order[360:]
     say(f"{len(labels)} handwritten digits (UCI, CC BY 4.0): {len(rest)} to train with, {len(test)} to test with")
-    write_shards(directory, images[rest], labels[rest], np.arange(len(rest)))
+    write_shards(directory, images[rest], labels[rest], np.arange(len(rest)), SHARDS)
     np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test])
     say(f"wrote {SHARDS} TFRecord files of tf.Example to {directory}")
     with Cluster(directory) as cluster:

@@ -229,7 +229,7 @@ CACHE = mr.service.CrossTrainerCache("t")
     ({"cross_trainer_cache": CACHE, "job_name": "j", "sharing": "auto"}, "one of them"),
     ({"cross_trainer_cache": CACHE, "job_name": "j", "guarantee": "at_least_once",
       "processing_mode": "distributed_epoch"}, "at_least_once")])
-def test_what_does_not_go_with_sharing_is_an_invalid_argument(arguments, word):  # CACHE-10
+def test_what_does_not_go_with_sharing_is_an_invalid_argument(arguments, word):
     given = {"processing_mode": "parallel_epochs", "service": "grpc://127.0.0.1:1", **arguments}
     with pytest.raises(mr.errors.InvalidArgumentError, match=word):
         mr.service.distribute(**given)

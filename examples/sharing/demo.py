@@ -1,0 +1,342 @@
+"""
+Four trainers with different learning rates share one image pipeline that is heavy on purpose; one starts late, one is slow.
+
+    make demo-sharing
+
+Says what it does as it goes; the last line is "demo-sharing: ok", or says what went wrong and the exit status is 1.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import millrace as mr
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "digits"))
+from data import load_digits, write_shards  # noqa: E402
+
+SHARDS = 64
+EPOCHS = 4
+WORKERS = 2
+WINDOW_BYTES = 16 << 20  # of a worker: some 60 % of what it makes
+RATES = {"A": 0.02, "B": 0.05, "late": 0.1, "slow": 0.2}
+LATE = 0.2  # it starts when A has had this share
+SLOW = 0.2  # it takes a step when it is behind this share of what A has had, until A is through
+ACCURACY = 0.80
+LIMIT_S = 170  # a demo that hangs is a demo that fails
+
+
+class Failed(Exception):
+    pass
+
+
+def need(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+
+
+# ---- the service ----
+
+
+class Service:
+    """A dispatcher with an etcd of its own and two workers, with their files in @home. A context manager."""
+
+    def __init__(self, home):
+        self._home = home
+        self.servers = []
+
+    def __enter__(self):
+        try:
+            dispatcher = self._add(mr.service.DispatchServer(mr.service.DispatcherConfig(work_dir=str(self._home / "etcd"))))
+            self.target = dispatcher.target
+            self.workers = [self._add(mr.service.WorkerServer(mr.service.WorkerConfig(
+                dispatcher.address, heartbeat_interval_ms=100, cache_dir=str(self._home / f"cache-{i}"),
+                cross_trainer_cache_size_bytes=WINDOW_BYTES))) for i in range(WORKERS)]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _add(self, server):
+        self.servers.append(server)
+        return server
+
+    def __exit__(self, *exc):
+        for server in reversed(self.servers):
+            server.stop()
+
+    def productions(self):
+        return json.loads(mr.service.status(self.target)).get("productions", [])
+
+    def cpu_s(self):
+        """CPU time that the workers have used."""
+        return sum(cpu_s(w.pid) for w in self.workers)
+
+
+def cpu_s(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def produced(productions):
+    return sum(int(t.get("produced", 0)) for p in productions for t in p.get("tasks", []))
+
+
+# ---- trainers ----
+
+
+class Trainer:
+    """A process that runs search.py; its lines go to @events as (trainer, dictionary or None at its end)."""
+
+    def __init__(self, name, args, events):
+        self.name = name
+        self.points = []  # (time, images)
+        self.done = None
+        self.steps_allowed = 0
+        self.process = subprocess.Popen([sys.executable, str(HERE / "search.py"), "--name", name, "--rate", str(RATES[name]), *args],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._read, args=(events,), daemon=True).start()
+
+    def _read(self, events):
+        for line in self.process.stdout:
+            events.put((self, json.loads(line)))
+        events.put((self, None))
+
+    @property
+    def images(self):
+        return self.points[-1][1] if self.points else 0
+
+    def go(self):
+        self.points.append((time.monotonic(), 0))
+        self._write("\n")
+
+    def go_on(self, steps):
+        """It may have made so many steps."""
+        if steps > self.steps_allowed:
+            self._write("\n" * (steps - self.steps_allowed))
+            self.steps_allowed = steps
+
+    def hold_no_more(self):
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended
+
+    def _write(self, text):
+        self.process.stdin.write(text)
+        self.process.stdin.flush()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.hold_no_more()
+        self.process.stdout.close()
+
+
+class Search:
+    """Four trainers, from their start to their end."""
+
+    def __init__(self, service, args, share, n):
+        self.service, self.n, self.share = service, n, share
+        self.events = queue.Queue()
+        self.trainers = {}
+        for name in RATES:
+            lines = "steps" if share and name == "slow" else "start"
+            more = ["--share"] if share else []
+            self.trainers[name] = Trainer(name, [*args, "--lines", lines, *more], self.events)
+        self.began = 0.0
+        self.produced = []  # (time, images)
+
+    def run(self):
+        try:
+            self._loop()
+        finally:
+            for t in self.trainers.values():
+                t.end()
+
+    def _loop(self):
+        ready, running = 0, len(self.trainers)
+        while running > 0:
+            trainer, said = self.events.get()
+            if said is None:
+                running -= 1
+                status = trainer.process.wait()
+                need(status == 0, f"trainer {trainer.name} ended with status {status}")
+            elif said["event"] == "ready":
+                ready += 1
+                if ready == len(self.trainers):
+                    self._start()
+            elif said["event"] == "step":
+                trainer.points.append((time.monotonic(), said["images"]))
+                self._pace(trainer)
+            else:
+                trainer.done = said
+                trainer.points.append((time.monotonic(), len(said["ids"])))
+                self._tell_end(trainer)
+        self.seconds = time.monotonic() - self.began
+
+    def _start(self):
+        self.began = time.monotonic()
+        for t in self.trainers.values():
+            if not (self.share and t.name == "late"):
+                t.go()
+
+    def _pace(self, trainer):
+        """The late one starts, and the slow one goes on, by how far the first one is."""
+        if not self.share or trainer.name != "A":
+            return
+        self.produced.append((time.monotonic(), produced(self.service.productions())))
+        late, slow = self.trainers["late"], self.trainers["slow"]
+        if not late.points and trainer.images >= LATE * self.n:
+            say(f"trainer A has had {trainer.images} of {self.n} images: the late trainer starts")
+            late.go()
+        slow.go_on(int(SLOW * trainer.images / 32))
+
+    def _tell_end(self, trainer):
+        missed = trainer.done["skipped"]
+        say(f"trainer {trainer.name}: {trainer.images} images" + (f", {missed} missed" if missed else "") +
+            f", test accuracy {trainer.done['accuracy']:.3f}")
+        if self.share and trainer.name == "A":
+            self.trainers["slow"].hold_no_more()
+
+
+def search(service, args, share, n):
+    """Run the four trainers; how it went, and the CPU time that the workers took for it."""
+    before = service.cpu_s()
+    run = Search(service, args, share, n)
+    run.run()
+    if share:
+        run.produced.append((time.monotonic(), produced(service.productions())))
+    run.cpu_s = service.cpu_s() - before
+    return run
+
+
+# ---- judgement ----
+
+
+def check_shared(run, service):
+    productions = service.productions()
+    need(len(productions) == 1, f"there are {len(productions)} productions, not one for all")
+    deadline = time.monotonic() + 10
+    while produced(service.productions()) < run.n and time.monotonic() < deadline:
+        time.sleep(0.05)  # the workers' next heartbeats
+    made = produced(service.productions())
+    need(made == run.n, f"{made} images were produced, there are {run.n}")
+    for t in run.trainers.values():
+        ids = t.done["ids"]
+        need(len(set(ids)) == len(ids), f"trainer {t.name} got images twice")
+        need(len(ids) + t.done["skipped"] == run.n,
+             f"trainer {t.name}: {len(ids)} images and {t.done['skipped']} missed are not {run.n}")
+        need(t.name == "slow" or t.done["skipped"] == 0, f"trainer {t.name} missed {t.done['skipped']} images")
+        need(t.done["accuracy"] >= ACCURACY, f"trainer {t.name}: accuracy {t.done['accuracy']:.3f} is below {ACCURACY}")
+    need(run.trainers["slow"].done["skipped"] > 0, "the slow trainer missed nothing: the window was not too small for it")
+
+
+def check_alone(run):
+    for t in run.trainers.values():
+        need(len(set(t.done["ids"])) == run.n, f"trainer {t.name} alone got {len(set(t.done['ids']))} of {run.n} images")
+
+
+def table(shared, alone):
+    print(f"\n    {'trainer':10}{'rate':>8}{'images':>10}{'missed':>10}{'accuracy':>10}")
+    for t in shared.trainers.values():
+        print(f"    {t.name:10}{RATES[t.name]:8}{t.images:10,}{t.done['skipped']:10,}{t.done['accuracy']:10.3f}")
+    delivered = [sum(t.images for t in run.trainers.values()) for run in (shared, alone)]
+    print(f"\n    {'':24}{'shared':>12}{'four alone':>12}")
+    print(f"    {'images produced':24}{shared.n:12,}{4 * alone.n:12,}")
+    print(f"    {'images delivered':24}{delivered[0]:12,}{delivered[1]:12,}")
+    print(f"    {'images missed':24}{sum(t.done['skipped'] for t in shared.trainers.values()):12,}{0:12,}")
+    print(f"    {'CPU s of the workers':24}{shared.cpu_s:12.1f}{alone.cpu_s:12.1f}")
+    print(f"    {'seconds':24}{shared.seconds:12.1f}{alone.seconds:12.1f}\n", flush=True)
+
+
+def draw(path, shared, alone):
+    try:
+        from plot import Plot
+    except ImportError:
+        say("no plot: this Python has no Pillow")
+        return
+    def since(points):
+        return [(at - shared.began, value) for at, value in points]
+
+    plot = Plot()
+    names = {name: f"trainer {name}, rate {RATES[name]}" for name in RATES}
+    lines = {"produced, once for all": since(shared.produced)}
+    lines.update({names[t.name]: since(t.points) for t in shared.trainers.values()})
+    plot.lines((80, 60, 720, 420), "images: produced by the workers, and in the hands of each trainer", lines)
+    plot.bars((830, 60, 1080, 420), "CPU seconds of the workers",
+              {"shared": shared.cpu_s, "four alone": alone.cpu_s})
+    plot.save(path)
+    say(f"the plot is {path}")
+
+
+def demo(directory, plot):
+    images, labels = load_digits()
+    order = np.random.default_rng(1).permutation(len(labels))
+    test, rest = order[:360], order[360:]
+    n = EPOCHS * len(rest)
+    say(f"{len(rest)} handwritten digits (UCI, CC BY 4.0), {EPOCHS} epochs of moved, enlarged and smoothed pictures: {n} images")
+    write_shards(directory, images[rest], labels[rest], np.arange(len(rest)), SHARDS)
+    np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test])
+    with Service(directory) as service:
+        say(f"a dispatcher at {service.target} and {WORKERS} workers, each with a window of {WINDOW_BYTES >> 20} MiB on disk")
+        args = ["--service", service.target, "--shards", str(directory / "*.tfrecord"), "--test", str(directory / "test.npz"),
+                "--epochs", str(EPOCHS)]
+        say("four trainers share one production; one of them comes late, one is five times slower than the others")
+        shared = search(service, args, True, n)
+        check_shared(shared, service)
+        say("the same four, each with a production of its own, all as fast as they can")
+        alone = search(service, args, False, n)
+        check_alone(alone)
+        pids = [server.pid for server in service.servers]
+    table(shared, alone)
+    draw(plot, shared, alone)
+    need(alone.cpu_s > 2 * shared.cpu_s, "sharing has not halved the workers' CPU time")
+    need(not [p for p in pids if pathlib.Path(f"/proc/{p}").exists()], f"a server is left: one of {pids}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument("--plot", default="demo-sharing.png", help="where to draw it")
+    args = parser.parse_args()
+
+    def too_late(number, frame):
+        raise Failed(f"not done after {LIMIT_S} s")
+
+    signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(LIMIT_S)
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="millrace-demo-") as home:
+            directory = pathlib.Path(home)
+            demo(directory, args.plot)
+        need(not directory.exists(), f"{directory} is left")
+    except (Failed, RuntimeError, OSError, mr.errors.MillraceError) as e:
+        print(f"demo-sharing: failed: {e}", flush=True)
+        return 1
+    except KeyboardInterrupt:
+        print("demo-sharing: interrupted", flush=True)
+        return 130
+    say(f"nothing else is left behind: no process, no file ({time.monotonic() - began:.0f} s)")
+    print("demo-sharing: ok", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
