@@ -9,7 +9,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing install asan tsan sim torture lint models bench bench-dispatcher clean
+.PHONY: help deps build check demo demo-sharing install asan tsan sim torture lint models bench bench-dispatcher bench-sharing clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -71,6 +71,9 @@ bench: build ## measurements of docs/performance.md (minutes)
 bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, the dispatcher's core (a quarter of an hour)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/dispatcher.py --build $(RELEASE)
 	@$(RELEASE)/bench/core_bench
+
+bench-sharing: build ## k jobs with one production or each with its own (some minutes)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/sharing.py --build $(RELEASE)
 
 clean: ## remove the build trees
 	rm -rf build
