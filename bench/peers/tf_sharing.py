@@ -19,7 +19,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 ELEMENT_BYTES = 65536
-LOOPS = 200
+LOOPS = 300
 
 
 def import_tensorflow():
