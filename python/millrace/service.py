@@ -422,9 +422,8 @@ class WorkerConfig:
     How a worker runs. @dispatcher_address is "host:port[,host:port...]"; @worker_address is what clients use to reach it
     ("%port%" stands for the real port). @dispatcher_timeout_ms is how long a task waits for splits while no dispatcher answers.
 
-    @cache_dir is where windows of shared productions are kept (None: a directory of its own below TMPDIR); what is in it
-    belongs to this worker, is wiped when one starts there, and holds at most @cross_trainer_cache_size_bytes
-    (None: `millrace worker --help` says).
+    @cache_dir is where the windows of shared productions are kept, on local disk; workers may be given the same one (None: one of
+    this user's in TMPDIR). They hold at most @cross_trainer_cache_size_bytes, all of this worker together (None: 10 GiB).
     """
 
     dispatcher_address: str
