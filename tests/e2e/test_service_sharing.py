@@ -1,7 +1,6 @@
 """One production for several jobs: who shares, what each gets, what a slow one misses, what it survives."""
 
 import itertools
-import shutil
 import threading
 import uuid
 
@@ -26,7 +25,10 @@ def endless():
 
 
 def wide(n):
-    """Elements of 64 KiB, whose last byte is looked at."""
+    """
+    Elements of 64 KiB, whose last byte is looked at. Production runs a mebibyte ahead of its readers: of these it has not made
+    all when a test goes on.
+    """
     return Dataset.range(n).map(lambda x: (x, mr.broadcast_to(mr.cast(x, mr.uint8), [WIDE_BYTES])))
 
 
@@ -123,17 +125,17 @@ def test_trainers_get_the_same_elements(cluster, how):
 
 
 def test_without_trainers_readers_divide_the_elements(cluster):
-    first, second = (read(cluster, endless(), job_name="j") for _ in range(2))
+    first = read(cluster, endless(), job_name="j")
     values(itertools.islice(first, 10))
-    assert int(next(second)) >= 10
+    assert int(next(read(cluster, endless(), job_name="j"))) >= 10
     assert productions(cluster) == []
 
 
 def test_an_endless_production_is_joined_where_its_window_begins(make_cluster):
     cluster = make_small(make_cluster)
     ds = wide(1 << 40).repeat()
-    first = read(cluster, ds, **trainer("t1"))
-    wide_values(itertools.islice(first, MANY))
+    with read(cluster, ds, **trainer("t1")) as first:
+        wide_values(itertools.islice(first, MANY))
     second = read(cluster, ds, **trainer("t2"))
     got = wide_values(itertools.islice(second, 200))
     assert got[0] > 0 and got == list(range(got[0], got[0] + 200))
@@ -191,13 +193,13 @@ def test_finite_datasets_are_shared_and_end(cluster, n):
 def test_who_comes_late_gets_every_element(make_cluster, mode, copies):
     cluster = make_cluster(workers=2)
     n = 500
-    first = read(cluster, Dataset.range(n), mode, job_name="first", **AUTO)
-    head = values(itertools.islice(first, 10))
-    late = values(read(cluster, Dataset.range(n), mode, job_name="late", **AUTO))  # in the middle of it
+    first = read(cluster, wide(n), mode, job_name="first", **AUTO)
+    head = wide_values(itertools.islice(first, 10))
+    late = wide_values(read(cluster, wide(n), mode, job_name="late", **AUTO))  # in the middle of it
     whole = sorted(copies * list(range(n)))
     assert sorted(late) == whole
-    assert sorted(head + values(first)) == whole
-    assert sorted(values(read(cluster, Dataset.range(n), mode, **AUTO))) == whole  # after its end
+    assert sorted(head + wide_values(first)) == whole
+    assert sorted(wide_values(read(cluster, wide(n), mode, **AUTO))) == whole  # after its end
     wait_until(lambda: produced(cluster) == copies * n, "the workers have said what they produced")
     assert len(productions(cluster)) == 1
 
@@ -209,8 +211,9 @@ def test_who_comes_too_late_gets_a_production_of_its_own(make_cluster):
     late = read(cluster, wide(MANY), job_name="late", **AUTO)
     assert wide_values(late) == list(range(MANY)) and late.skipped == 0
     assert len(head + wide_values(first)) + first.skipped == MANY
-    assert len(productions(cluster)) == 2
-    assert any(i.get("unshared") for i in jobs(cluster)["late"]["iterations"])
+    used = {job: jobs(cluster)[job]["iterations"][0] for job in ("first", "late")}
+    assert used["first"]["production"] != used["late"]["production"]
+    assert "nothing below element" in used["late"]["unshared"]
 
 
 def test_epochs_are_shared_one_by_one(cluster):
@@ -348,37 +351,37 @@ def test_a_worker_that_restarts_begins_anew_for_all(cluster):
 
 
 def test_a_dispatcher_that_restarts_changes_nothing(cluster):
-    first = read(cluster, endless(), **trainer("t1"))
-    assert values(itertools.islice(first, 100)) == list(range(100))
+    ds = wide(1 << 40).repeat()
+    first = read(cluster, ds, **trainer("t1"))
+    assert wide_values(itertools.islice(first, 100)) == list(range(100))
     cluster.restart_dispatcher()
-    assert values(itertools.islice(first, 100)) == list(range(100, 200))
-    assert values(itertools.islice(read(cluster, endless(), **trainer("t2")), 10)) == list(range(10))
+    assert wide_values(itertools.islice(first, 100)) == list(range(100, 200))
+    assert wide_values(itertools.islice(read(cluster, ds, **trainer("t2")), 10)) == list(range(10))
     assert len(productions(cluster)) == 1
 
 
 def test_another_dispatcher_takes_over_with_readers_of_finite_data(make_cluster):
     cluster = make_cluster(workers=2, dispatchers=2)
-    n = 3000
-    first = read(cluster, Dataset.range(n), "distributed_epoch", job_name="first", **AUTO)
-    head = values(itertools.islice(first, 50))
+    n = 1000
+    first = read(cluster, wide(n), "distributed_epoch", job_name="first", **AUTO)
+    head = wide_values(itertools.islice(first, 50))
     leader = cluster.status()["leader"]
     next(d for d in cluster.dispatchers if d.address == leader).kill()
-    assert sorted(values(read(cluster, Dataset.range(n), "distributed_epoch", job_name="late", **AUTO))) == list(range(n))
-    assert sorted(head + values(first)) == list(range(n))
+    assert sorted(wide_values(read(cluster, wide(n), "distributed_epoch", job_name="late", **AUTO))) == list(range(n))
+    assert sorted(head + wide_values(first)) == list(range(n))
     wait_until(lambda: produced(cluster) == n, "the workers have said what they produced")
 
 
 def test_a_lost_worker_is_a_loss_for_each_job(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=2000)
     n = 3000
-    slowly = Dataset.range(n).map(lambda x: x + mr.cast(mr.reduce_sum(mr.range(20_000)) * 0, mr.int64))
-    its = {job: read(cluster, slowly, "distributed_epoch", job_name=job, **AUTO) for job in ("a", "b")}
-    got = {job: values(itertools.islice(it, 10)) for job, it in its.items()}
+    its = {job: read(cluster, wide(n), "distributed_epoch", job_name=job, **AUTO) for job in ("a", "b")}
+    got = {job: wide_values(itertools.islice(it, 10)) for job, it in its.items()}
     wait_until(lambda: all(int(t.get("splits", 0)) for p in productions(cluster) for t in p["tasks"]), "each worker has splits")
     cluster.workers[0].kill()
     for job, it in its.items():
         with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
-            got[job] += values(it)
+            got[job] += wide_values(it)
         assert len(got[job]) == len(set(got[job])) and n - len(got[job]) <= it.losses.lost_splits
 
 
@@ -387,7 +390,7 @@ def test_a_cache_directory_that_fails_stops_nobody(make_cluster, tmp_path):
     cluster.start_worker(cross_trainer_cache_size_bytes=SMALL_CACHE, cache_dir=str(tmp_path / "cache"))
     a = read(cluster, wide(MANY), job_name="a", lag="wait", **AUTO)
     got = wide_values(itertools.islice(a, 50))
-    shutil.rmtree(tmp_path / "cache")  # the next file cannot be made
+    (tmp_path / "cache").rename(tmp_path / "elsewhere")  # the next file cannot be made
     got += wide_values(a)
     assert got == list(range(MANY)) and a.skipped == 0
     b = read(cluster, wide(MANY), job_name="b", **AUTO)
