@@ -138,8 +138,9 @@ def test_an_endless_production_is_joined_where_its_window_begins(make_cluster):
         wide_values(itertools.islice(first, MANY))
     second = read(cluster, ds, **trainer("t2"))
     got = wide_values(itertools.islice(second, 200))
-    assert got[0] > 0 and got == list(range(got[0], got[0] + 200))
-    assert second.skipped == 0  # what had gone before it came was not its own
+    assert got[0] > 0 and got == sorted(set(got)) and len(got) == 200
+    # What had gone before it came was not its own to miss; what went while it came may have been.
+    assert got[-1] - got[0] + 1 - len(got) <= second.skipped < got[0]
 
 
 def test_trainers_see_one_shuffled_order(cluster):
@@ -345,9 +346,10 @@ def test_a_worker_that_restarts_begins_anew_for_all(cluster):
         assert values(itertools.islice(it, 100)) == list(range(100))
     cluster.restart_worker()
     for it in its:
-        left = values(itertools.takewhile(lambda x: x > 0, it))  # what was on its way
+        seen = values(itertools.takewhile(lambda x: x != 99, it))
+        left = [x for x in seen if x >= 100]  # of the stream before: what was on its way
         assert left == list(range(100, 100 + len(left)))
-        assert values(itertools.islice(it, 100)) == list(range(1, 101))
+        assert [x for x in seen if x < 100] == list(range(99))
 
 
 def test_a_dispatcher_that_restarts_changes_nothing(cluster):
