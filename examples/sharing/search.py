@@ -19,7 +19,7 @@ import millrace as mr
 
 CLASSES = 10
 SMALL, LARGE = 8, 48  # pixels a side: of the files, of what we train on
-SMOOTHING = 8  # rounds; this is what makes an image cost milliseconds
+SMOOTHING = 4  # rounds; this is what makes an image cost milliseconds
 
 FEATURES = {
     "id": mr.io.FixedLenFeature([], mr.int64),
