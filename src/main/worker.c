@@ -57,9 +57,9 @@ static const struct opt own_options[] = {
      "that",
      0},
     {"cache-memory", OPT_SIZE, AT(cache_memory), "SIZE", NULL, 1, INT64_MAX, NULL,
-     "for what is not written yet; a 40th of it is the largest\nelement that can be kept on disk. Without it 1/16 of "
-     "the machine,\n"
-     "128MiB to 2GiB",
+     "for what is not written yet; a 40th of it is the largest\nelement that can be kept on disk. Without it an "
+     "eighth\n"
+     "of the machine, 128MiB to 2GiB",
      0},
     {"cluster", OPT_STRING, AT(cluster), "NAME", NULL, 0, 0, NULL,
      "refuse dispatchers of another cluster; without it the first\nthat answers decides", 0},

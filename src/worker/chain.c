@@ -112,8 +112,8 @@ static void note_degraded_locked(mr_chain *p, const mr_error *why)
     }
     (void)snprintf(p->degraded, sizeof p->degraded, "%s", why->message);
     mr_windows_degraded(p->windows, why->message);
-    mr_log(MR_LOG_WARN, "a shared production goes on in memory, with a smaller window", "production", "%s", p->id,
-           "error", "%s", why->message, NULL);
+    mr_log(MR_LOG_WARN, "a shared production has lost its window on disk, what follows is in memory only", "production",
+           "%s", p->id, "error", "%s", why->message, NULL);
 }
 
 int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error *err)
@@ -268,6 +268,9 @@ static int fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
     MR_LOCK(&p->lock);
     if (rc == MR_ECANCELED || p->closed || !has_failed_locked(&p->segments[i], &why)) {
         return rc;
+    }
+    if (p->ended) {
+        note_degraded_locked(p, &why); /* Nothing follows. */
     }
     return i + 1 < p->n || p->ended ? MR_OK : extend_locked(p, 0, &why, err);
 }
