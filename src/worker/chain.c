@@ -37,6 +37,8 @@ struct mr_chain {
     uint32_t n;
     bool cancelled;
     bool closed;
+    uint64_t closed_end; /* closed: the number after that of its last element */
+    bool given_up;       /* nobody joins any more */
     bool ended;
     mr_error end; /* ended: code MR_OK, or why */
     char degraded[MR_ERROR_MESSAGE_SIZE];
@@ -116,11 +118,29 @@ static void note_degraded_locked(mr_chain *p, const mr_error *why)
            "%s", p->id, "error", "%s", why->message, NULL);
 }
 
-int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error *err)
+/* On disk if that can be had, else in memory. */
+static int open_first(mr_chain *p, bool (*make_room)(void *ctx), void *ctx, mr_error *err)
+{
+    mr_error why;
+    int rc;
+
+    do {
+        rc = mr_windows_open(p->windows, p->id, &p->segments[0].log, &why);
+    } while (rc == MR_EEXHAUSTED && make_room != NULL && make_room(ctx));
+    if (rc < 0) {
+        rc = open_in_memory(p, 0, &p->segments[0], err);
+        if (rc == MR_OK) {
+            note_degraded_locked(p, &why);
+        }
+    }
+    return rc;
+}
+
+int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *ctx), void *ctx, mr_chain **ret,
+                  mr_error *err)
 {
     mr_chain *p = mr_calloc(1, sizeof *p);
-    mr_error why;
-    int rc = MR_OK;
+    int rc;
 
     if (p == NULL) {
         return mr_error_nomem(err);
@@ -130,14 +150,7 @@ int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error 
     p->id = mr_strdup(id);
     mr_mutex_init(&p->lock);
     LIST_INIT(&p->readers);
-    if (p->id == NULL) {
-        rc = mr_error_nomem(err);
-    } else if (mr_windows_open(windows, id, &p->segments[0].log, &why) < 0) {
-        rc = open_in_memory(p, 0, &p->segments[0], err);
-        if (rc == MR_OK) {
-            note_degraded_locked(p, &why);
-        }
-    }
+    rc = p->id == NULL ? mr_error_nomem(err) : open_first(p, make_room, ctx, err);
     if (rc < 0) {
         destroy(p);
         return rc;
@@ -149,9 +162,13 @@ int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error 
 
 void mr_chain_close(mr_chain *p)
 {
+    struct mr_chain_stats stats;
+
+    mr_chain_stats(p, &stats);
     mr_mutex_lock(&p->lock);
     MR_ASSERT(!p->closed);
     p->closed = true;
+    p->closed_end = stats.end;
     mr_mutex_unlock(&p->lock);
     /* There will be no other log. */
     for (uint32_t i = 0; i < p->n; i++) {
@@ -160,6 +177,16 @@ void mr_chain_close(mr_chain *p)
     if (p->degraded[0] != '\0') {
         mr_windows_restored(p->windows);
     }
+}
+
+bool mr_chain_give_up(mr_chain *p)
+{
+    MR_LOCK(&p->lock);
+    if (!p->ended || p->closed || p->given_up || !LIST_EMPTY(&p->readers)) {
+        return false;
+    }
+    p->given_up = true;
+    return true;
 }
 
 void mr_chain_cancel(mr_chain *p)
@@ -429,6 +456,9 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
         ret->bytes += stats.file_bytes + stats.memory_bytes;
         ret->disk_bytes += p->segments[i].memory == NULL ? stats.file_bytes : 0;
     }
+    if (p->closed) {
+        ret->first = ret->end = p->closed_end;
+    }
     ret->complete = p->ended;
     memcpy(ret->degraded, p->degraded, sizeof ret->degraded);
 }
@@ -453,8 +483,8 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
         (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
     MR_LOCK(&p->lock);
     r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
-    rc = p->closed ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
-                   : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    rc = p->closed || p->given_up ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
+                                  : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
     if (rc < 0) {
         mr_free(r->name);
         mr_free(r);

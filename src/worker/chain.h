@@ -21,8 +21,12 @@ typedef struct mr_chain_reader mr_chain_reader;
 
 /* ---- the producer's side ---- */
 
-/* Blocks for I/O. Fails without memory only. @windows outlives it. *@ret is a reference. */
-int mr_chain_open(mr_windows *windows, const char *id, mr_chain **ret, mr_error *err);
+/*
+ * Blocks for I/O. Fails without memory only. @make_room(@ctx) is called when there is no room on disk: while it says
+ * true it is tried again. NULL: there is none to be made. @windows outlives it. *@ret is a reference.
+ */
+int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *ctx), void *ctx, mr_chain **ret,
+                  mr_error *err);
 mr_chain *mr_chain_ref(mr_chain *p);
 void mr_chain_unref(mr_chain *p); /* closed before the last one; NULL is fine */
 
@@ -37,6 +41,8 @@ int mr_chain_append(mr_chain *p, mr_block *block, mr_error *err);
 void mr_chain_finish(mr_chain *p, int code, const char *message);
 /* Whoever waits in the calls above returns, now and from now on. */
 void mr_chain_cancel(mr_chain *p);
+/* If it is complete and nobody reads it, then nobody will any more, and it may be closed. */
+bool mr_chain_give_up(mr_chain *p);
 /* It is over for everybody: readers get MR_ECANCELED, files are deleted. Blocks for I/O. Once. */
 void mr_chain_close(mr_chain *p);
 

@@ -104,7 +104,8 @@ struct mr_task {
     int64_t *splits;      /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;  /* DYNAMIC */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
-    mr_chain *made;       /* producing, worker->lock: NULL before it was opened and after it was closed */
+    mr_chain *made;       /* producing, worker->lock: NULL before it was opened, and when the task is over */
+    bool window_closed;   /* producing, worker->lock: to make room */
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
@@ -119,6 +120,7 @@ struct mr_task {
     mr_chain_reader *reader; /* reading: NULL while there is no production, or when it is over */
     enum mr_cache_lag lag;
     bool over;     /* no reader will be opened any more */
+    bool given_up; /* producing: its window is to be closed */
     bool joining;  /* deliver nothing before the dispatcher has decided */
     bool answered; /* ... and what it needs to know is known: `first` or `refused` */
     bool more;     /* the reader has not said that there is nothing yet */

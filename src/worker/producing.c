@@ -67,13 +67,52 @@ static void let_readers_in(struct mr_task *t)
     }
 }
 
+/* A production that is complete and that nobody reads, with a reference. It is closed by its own thread. */
+static struct mr_task *give_up_one(struct mr_worker *w)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (t->kind == MR_TASK_PRODUCING && t->made != NULL && mr_chain_give_up(t->made)) {
+            return mr_task_ref(t);
+        }
+    }
+    return NULL;
+}
+
+/* The oldest window that nobody needs goes. false: all are needed. */
+static bool make_room(void *ctx)
+{
+    struct mr_worker *w = ((struct mr_task *)ctx)->worker;
+    struct mr_task *other = give_up_one(w);
+
+    if (other == NULL) {
+        return false;
+    }
+    mr_log(MR_LOG_INFO, "a window that nobody reads makes room for another production", "production", "%s",
+           other->production, NULL);
+    mr_mutex_lock(&other->lock);
+    other->given_up = true;
+    (void)pthread_cond_broadcast(&other->changed);
+    mr_mutex_unlock(&other->lock);
+    mr_mutex_lock(&w->lock);
+    while (!other->window_closed) {
+        mr_cond_wait(&w->changed, &w->lock);
+    }
+    mr_mutex_unlock(&w->lock);
+    mr_task_unref(other);
+    return true;
+}
+
 /* However long it takes; false: it was dropped. */
 static bool open_production(struct mr_task *t)
 {
     mr_chain *p;
     mr_error err;
 
-    while (mr_chain_open(t->worker->windows, t->production, &p, &err) < 0) {
+    while (mr_chain_open(t->worker->windows, t->production, make_room, t, &p, &err) < 0) {
         mr_log(MR_LOG_WARN, "opening a production, trying again", "task", "%s", t->id, "production", "%s",
                t->production, "error", "%s", err.message, NULL);
         MR_LOCK(&t->lock);
@@ -95,23 +134,30 @@ static bool open_production(struct mr_task *t)
     return true;
 }
 
-static void wait_dropped(struct mr_task *t)
+/* Wait until it is dropped, or (@for_room) another production needs the room. */
+static void wait_over(struct mr_task *t, bool for_room)
 {
     MR_LOCK(&t->lock);
-    while (!t->cancelled) {
+    while (!t->cancelled && !(for_room && t->given_up)) {
         mr_cond_wait(&t->changed, &t->lock);
     }
 }
 
+/* Whoever comes to read it is told that it was given up, as long as the task is there. */
 static void close_production(struct mr_task *t)
 {
-    mr_chain *p;
+    struct mr_worker *w = t->worker;
 
-    mr_mutex_lock(&t->worker->lock);
-    p = t->made;
+    mr_chain_close(t->made);
+    mr_mutex_lock(&w->lock);
+    t->window_closed = true;
+    (void)pthread_cond_broadcast(&w->changed);
+    mr_mutex_unlock(&w->lock);
+    wait_over(t, false);
+    mr_mutex_lock(&w->lock);
+    mr_chain *p = t->made;
     t->made = NULL;
-    mr_mutex_unlock(&t->worker->lock);
-    mr_chain_close(p);
+    mr_mutex_unlock(&w->lock);
     mr_chain_unref(p);
 }
 
@@ -135,6 +181,6 @@ void mr_producing_run(struct mr_task *t)
         }
         mr_chain_finish(t->made, rc == MR_END ? MR_OK : rc, err.message);
     }
-    wait_dropped(t);
+    wait_over(t, true);
     close_production(t);
 }

@@ -100,7 +100,10 @@ void mr_reading_attach(struct mr_task *t)
     if (answer) {
         mr_link_beat(w->link);
     }
-    if (rc < 0 && rc != MR_EPRECOND) {
+    if (rc == MR_EPRECOND && !answer) {
+        mr_log(MR_LOG_ERROR, "a task has nothing to read, waiting for the next list of tasks", "task", "%s", t->id,
+               "error", "%s", err.message, NULL);
+    } else if (rc < 0 && rc != MR_EPRECOND) {
         mr_log(MR_LOG_ERROR, "opening a reader, tried again after the next heartbeat", "task", "%s", t->id, "error",
                "%s", err.message, NULL);
         mr_link_list_again(w->link);
@@ -214,7 +217,9 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
 
     mr_mutex_lock(&t->lock);
     t->more = true;
-    t->spec_hash = mr_chain_spec_hash(mr_chain_of(t->reader));
+    if (t->spec_hash == 0) {
+        t->spec_hash = mr_chain_spec_hash(mr_chain_of(t->reader)); /* before anything is sent */
+    }
     for (size_t i = 0; i < rows->n && rc == MR_OK; i++) {
         uint32_t n = mr_part_count(rows->parts[i]);
 

@@ -66,7 +66,7 @@ static mr_chain *open_chain(mr_windows *w, const char *name)
     mr_chain *chain;
     mr_error err;
 
-    if (mr_chain_open(w, name, &chain, &err) < 0) {
+    if (mr_chain_open(w, name, NULL, NULL, &chain, &err) < 0) {
         fail_msg("%s", err.message);
     }
     mr_chain_set_spec_hash(chain, 7);

@@ -499,6 +499,45 @@ static void clients_come_and_go(void **state)
     fake_client_free(c);
 }
 
+static bool is_complete(const struct fake_progress *p)
+{
+    return p->complete;
+}
+
+/* As many as there may be on disk, each of another iteration: the oldest that nobody reads any more makes room. */
+static void a_window_that_nobody_reads_makes_room(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    char *refused = NULL;
+
+    for (int i = 0; i < 5; i++) {
+        char maker[8], reader[8], id[8];
+        unsigned seen[N] = {0};
+
+        (void)snprintf(maker, sizeof maker, "m%d", i);
+        (void)snprintf(reader, sizeof reader, "r%d", i);
+        (void)snprintf(id, sizeof id, "p%d", i);
+        fake_hold(f->d);
+        fake_assign_producing(f->d, maker, "range", id, -1, 0);
+        fake_assign_reading(f->d, reader, id, false, false);
+        fake_tell(f->d);
+        struct fake_client *c = open_client(f, reader, "a", 4);
+        assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+        assert_int_equal(fake_wait_ended(f->d, reader, NULL), MR_OK);
+        fake_client_free(c);
+        fake_wait_progress(f->d, maker, is_complete);
+        fake_progress(f->d, maker, &p);
+        assert_string_equal(p.degraded, "");
+    }
+    fake_assign_reading(f->d, "late", "p0", true, false);
+    assert_int_equal(fake_wait_join(f->d, "late", &refused), UINT64_MAX);
+    assert_non_null(strstr(refused, "given up"));
+    mr_free(refused);
+    fake_assign_reading(f->d, "later", "p4", true, false);
+    assert_int_equal(fake_wait_join(f->d, "later", &refused), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +552,7 @@ int main(void)
         TEST(who_waits_is_waited_for_while_somebody_reads),
         TEST(a_dropped_production_lets_go_of_everything),
         TEST(clients_come_and_go),
+        TEST(a_window_that_nobody_reads_makes_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
