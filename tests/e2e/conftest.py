@@ -27,7 +27,7 @@ from millrace import _ffi
 sys.path.insert(0, os.path.dirname(__file__))
 
 _PR_SET_PDEATHSIG = 1
-_NO_STATE = 3  # nobody has led
+NO_STATE = 3  # nobody has led
 
 
 def _die_with_parent():
@@ -137,7 +137,7 @@ class Etcd:
         clusters, self.clusters = self.clusters, []
         for cluster in clusters:
             done = run_state(self, cluster, "check")
-            if done.returncode not in (0, _NO_STATE):
+            if done.returncode not in (0, NO_STATE):
                 pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 
     def stop(self):

@@ -12,7 +12,8 @@ import subprocess
 import threading
 import time
 
-from conftest import _die_with_parent, free_port, wait_until
+import pytest
+from conftest import NO_STATE, _die_with_parent, free_port, wait_until
 from millrace import _ffi
 
 PROGRAM = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
@@ -174,12 +175,15 @@ class Door:
         self.open()
 
     def open(self):
+        if self._listening is not None:
+            return
         self._listening = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
 
     def shut(self):
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+        self._listening = None
         for s in list(self._open):
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
@@ -282,6 +286,12 @@ class Installation:
     def state(self, *words):
         return subprocess.run([PROGRAM, "state", *words, f"--cluster={self.name}", *self.etcd.arguments],
                               capture_output=True, text=True, timeout=60)
+
+    def judge(self):
+        """Whatever the test has done, killed or cut off: what it leaves behind is sound."""
+        done = self.state("check")
+        if done.returncode not in (0, NO_STATE):
+            pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 
     def close(self):
         for p in self.workers + self.dispatchers:

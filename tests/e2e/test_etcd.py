@@ -3,7 +3,7 @@ etcd as operators have it: several members that go and return, certificates and 
 restored or wiped. No answer is wrong, the log says in a line what is the matter, and all goes on by itself.
 """
 
-import itertools
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+import uuid
 
 import pytest
 
@@ -24,21 +25,23 @@ pytestmark = pytest.mark.skipif(shutil.which("etcd") is None, reason="SKIPPED AL
 
 @pytest.fixture
 def make(tmp_path):
-    """make(etcd options..., installation={...}): members and an installation on them."""
-    made = []
+    """
+    make(etcd options..., installation={...}): members and an installation on them. What the test leaves in etcd is
+    judged at its end.
+    """
+    with contextlib.ExitStack() as made:
 
-    def make(installation=None, **options):
-        directory = tmp_path / f"etcd-{len(made)}"
-        directory.mkdir()
-        etcd = Members(directory, **options)
-        made.append(etcd)
-        there = Installation(directory, etcd, **(installation or {}))
-        made.append(there)
-        return etcd, there
+        def make(installation=None, **options):
+            directory = tmp_path / f"etcd-{uuid.uuid4().hex}"
+            directory.mkdir()
+            etcd = Members(directory, **options)
+            made.callback(etcd.stop)
+            there = Installation(directory, etcd, **(installation or {}))
+            made.callback(there.judge)
+            made.callback(there.close)
+            return etcd, there
 
-    yield make
-    for thing in reversed(made):
-        thing.close() if isinstance(thing, Installation) else thing.stop()
+        yield make
 
 
 class Reader(threading.Thread):
@@ -79,6 +82,27 @@ def read(there, n=100, **arguments):
         mr.service.distribute("distributed_epoch", there.service, **arguments)))
 
 
+def values_below(there, prefix):
+    return [json.loads(line.split(None, 1)[1]) for line in there.state("get", prefix).stdout.splitlines() if line]
+
+
+def wait_for_grants(there, reader, count):
+    """Until the workers of the only iteration can give @count elements without being granted more."""
+
+    def granted():
+        [iteration] = values_below(there, "iterations/")
+        splits = sum(int(cursor["next"]) for cursor in values_below(there, "cursors/"))
+        return splits * (reader.n // int(iteration["providers"][0]["splits"]))
+
+    wait_until(lambda: granted() >= count, f"splits of {count} elements are granted")
+
+
+def roles(there):
+    """Who leads, of two dispatchers, and who does not."""
+    wait_until(lambda: any(d.lines("leading") for d in there.dispatchers), "somebody leads")
+    return sorted(there.dispatchers, key=lambda d: not d.lines("leading"))
+
+
 # ---- members that go and return ----
 
 
@@ -98,7 +122,6 @@ def test_one_member_goes_and_returns(make):
     assert outages >= 1
     assert outages - 1 <= len(log.lines("etcd answers again")) <= outages
     assert not log.lines("no longer leader")
-    assert there.state("check").returncode == 0
 
 
 def test_a_frozen_member_is_passed_over(make):
@@ -111,7 +134,6 @@ def test_a_frozen_member_is_passed_over(make):
         etcd.thaw(i)
         etcd.wait()
     reader.finish()
-    assert there.state("check").returncode == 0
 
 
 @pytest.mark.parametrize("lost", [(0, 1), (0, 1, 2)], ids=["majority", "all"])
@@ -120,6 +142,7 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
     mr.service.register_dataset(there.service, Dataset.range(7), dataset_id="kept")
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
+    wait_for_grants(there, reader, 2000)
     etcd.kill(*lost)
     reader.go.set()
     reader.wait_for(2000)
@@ -134,7 +157,6 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
     ds = mr.service.from_dataset_id("parallel_epochs", there.service, "kept")
     assert [int(x) for x in ds] == list(range(7))
     assert read(there) == list(range(100))
-    assert there.state("check").returncode == 0
 
 
 def test_the_silence_of_etcd_is_nobodys_silence(make):
@@ -152,12 +174,11 @@ def test_the_silence_of_etcd_is_nobodys_silence(make):
     reader.go.set()
     reader.finish()
     assert sum('"lost"' in line for line in there.state("get", "workers/").stdout.splitlines()) == 0
-    assert there.state("check").returncode == 0
 
 
 def test_a_watch_that_slept_through_a_compaction(make):
     etcd, there = make(installation={"dispatchers": 2, "lease": "10s"})
-    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
+    leader, standby = roles(there)
     standby.wait_for("following")
     standby.process.send_signal(signal.SIGSTOP)
     for i in range(3):
@@ -172,7 +193,6 @@ def test_a_watch_that_slept_through_a_compaction(make):
     standby.wait_for("leading")
     ds = mr.service.from_dataset_id("parallel_epochs", "grpc://" + standby.address, "d19")
     assert [int(x) for x in ds] == list(range(19))
-    assert there.state("check").returncode == 0
 
 
 # ---- certificates, users, roles ----
@@ -194,8 +214,6 @@ def test_certificates_a_password_and_a_role_for_the_prefix_alone(make):
     leader.kill()
     other.wait_for("leading")
     assert read(there) == list(range(100))
-    shown = there.state("check")
-    assert shown.returncode == 0, shown.stdout + shown.stderr
 
 
 def test_a_certificate_is_a_user(make):
@@ -279,7 +297,6 @@ def test_what_etcd_refuses_for_good_is_told_to_whom_it_concerns(make):
         read(there)
     mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="other")  # others are served
     assert not d.lines("no longer leader")
-    assert there.state("check").returncode == 0
 
 
 # ---- dispatchers that do not see each other ----
@@ -291,18 +308,17 @@ def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(ma
     for door in doors:
         door.target = free_port()
         there.start_dispatcher(*etcd.arguments, f"--advertise-address=127.0.0.1:{door.port}", port=door.target)
-    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
-    leader.wait_for("leading")
+    leader, standby = roles(there)
     standby.wait_for("following")
-    while not standby.lines("leading"):  # in vain before it has a stream that can break
-        wait_until(lambda: all(door.connections for door in doors[:1]), "they see each other")
-        for door in doors:
-            door.shut()
-        time.sleep(1)
+    to_leader = doors[there.dispatchers.index(leader)]
+    while not standby.lines("won the election"):  # in vain before it has a stream that can break
         for door in doors:
             door.open()
-    for door in doors:
-        door.shut()
+        wait_until(lambda: to_leader.connections, "it is connected to the leader")
+        for door in doors:
+            door.shut()
+        soon = time.monotonic() + 1
+        wait_until(lambda: standby.lines("won the election") or time.monotonic() > soon, "a second is over")
     # The one that was deposed alive has no evidence against the other one: it never had a stream to that term.
     began = time.monotonic()
     wait_until(lambda: time.monotonic() > began + 7, "a lease would have run out")
@@ -311,12 +327,11 @@ def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(ma
     said = [json.loads(line) for line in etcd.ctl("get", "--prefix", "--print-value-only",
                                                   "/millrace/prod/dispatchers/").stdout.splitlines()]
     assert sorted(d.get("deposedAlive", 0) for d in said) == [0, 1]
-    assert there.state("check").returncode == 0
 
 
 def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     etcd, there = make(n=1, installation={"dispatchers": 2, "lease": "60s"})
-    leader, standby = there.dispatchers if there.dispatchers[0].lines("leading") else reversed(there.dispatchers)
+    leader, standby = roles(there)
     standby.wait_for("following")
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
@@ -328,7 +343,6 @@ def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     leader.process.send_signal(signal.SIGCONT)
     leader.wait_for("no longer leader")
     assert read(there) == list(range(100))
-    assert there.state("check").returncode == 0
 
 
 def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
@@ -366,6 +380,7 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     mr.service.register_dataset(there.service, Dataset.range(5))
     reader = Reader(there, 3_000_000, rest=1000)
     reader.wait_for(1000)
+    wait_for_grants(there, reader, 2000)
     fill(etcd)
     dispatcher.wait_for("etcd is full (alarm NOSPACE)")
     assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
@@ -386,7 +401,6 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     dispatcher.wait_for("etcd has room again")
     reader.finish()
     assert not dispatcher.lines("no longer leader")
-    assert there.state("check").returncode == 0
 
 
 def test_a_database_that_fills_up_is_warned_of(make):
@@ -419,7 +433,6 @@ def test_a_snapshot_is_restored_under_running_servers(make):
     assert read(there) == list(range(100))
     there.workers[0].wait_for("the cluster is another one than before")
     assert sum(len(d.lines("beginning a new incarnation")) for d in there.dispatchers) == 1
-    assert there.state("check").returncode == 0
 
 
 def test_a_restored_past_is_told_by_processes_that_were_started_later(make):
@@ -445,7 +458,6 @@ def test_an_etcd_that_was_wiped_is_begun_anew_by_those_that_run(make):
     reader.join(60)
     assert isinstance(reader.error, mr.errors.NotFoundError), reader.error
     assert read(there) == list(range(100))
-    assert there.state("check").returncode == 0
 
 
 # ---- a state that is too new ----
@@ -462,3 +474,4 @@ def test_a_state_that_is_too_new_is_refused(make, schema, said):
     assert d.process.wait(30) == 6
     assert said in d.log
     assert etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout == kept
+    etcd.ctl("del", "/millrace/prod/schema")  # so that the end of the test can be judged
