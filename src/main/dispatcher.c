@@ -197,9 +197,8 @@ int command_dispatcher(int argc, char **argv)
     if (rc == OPT_DONE) {
         return 0;
     }
-    if (rc == OPT_RUN && v.etcd_endpoints != NULL && v.work_dir != NULL) {
-        rc = mr_error_set(&err, MR_EINVAL,
-                          "--work-dir is the home of a private etcd, and --etcd-endpoints names another");
+    if (rc == OPT_RUN) {
+        rc = etcd_check_home(v.etcd_endpoints, v.work_dir, &err);
     }
     if (rc == OPT_RUN) {
         rc = run_dispatcher(&v, &err);

@@ -1,5 +1,7 @@
 #include "main/etcd_options.h"
 
+#include "base/error.h"
+
 #include <stddef.h>
 
 #define AT(field) offsetof(struct etcd_values, field)
@@ -24,6 +26,15 @@ void etcd_options(size_t offset, struct opt table[ETCD_OPTIONS])
         table[i] = options[i];
         table[i].offset += offset;
     }
+}
+
+int etcd_check_home(const char *endpoints, const char *work_dir, mr_error *err)
+{
+    if (endpoints != NULL && work_dir != NULL) {
+        return mr_error_set(err, MR_EINVAL,
+                            "--work-dir is the home of a private etcd, and --etcd-endpoints names another");
+    }
+    return MR_OK;
 }
 
 size_t etcd_arguments(const struct etcd_values *v, const char *out[2 * ETCD_OPTIONS + 1])

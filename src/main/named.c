@@ -1,6 +1,5 @@
 /* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job show: one of them.
  */
-#include "base/buf.h"
 #include "base/error.h"
 #include "main/commands.h"
 #include "main/options.h"
@@ -97,22 +96,15 @@ static int check_words(const struct opt_program *program, bool job, const struct
 
 static int show_job(const struct named_values *v, mr_error *err)
 {
-    struct mr_buf out = MR_BUF_INIT;
     char *status = NULL, *json = NULL;
     int rc = mr_service_status(v->service, (int)v->timeout, &status, err);
 
     if (rc == MR_OK) {
         rc = pick_job(status, v->words[1], &json, err);
     }
-    if (rc == MR_OK && v->json) {
-        mr_buf_printf(&out, "%s\n", json);
-    } else if (rc == MR_OK) {
-        rc = table_render(json, &out, err);
+    if (rc == MR_OK) {
+        rc = table_print(json, v->json, err);
     }
-    if (rc == MR_OK && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
-        rc = mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
-    }
-    mr_buf_free(&out);
     free(json);
     mr_free(status);
     return rc;

@@ -1,5 +1,4 @@
 /* millrace status: what a cluster is doing, as tables for people or as one JSON document for programs. */
-#include "base/buf.h"
 #include "base/error.h"
 #include "main/commands.h"
 #include "main/options.h"
@@ -42,19 +41,12 @@ const struct opt_program *status_program(void)
 
 static int show(const struct status_values *v, mr_error *err)
 {
-    struct mr_buf out = MR_BUF_INIT;
     char *json = NULL;
     int rc = mr_service_status(v->service, (int)v->timeout, &json, err);
 
-    if (rc == MR_OK && v->json) {
-        mr_buf_printf(&out, "%s\n", json);
-    } else if (rc == MR_OK) {
-        rc = table_render(json, &out, err);
+    if (rc == MR_OK) {
+        rc = table_print(json, v->json, err);
     }
-    if (rc == MR_OK && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
-        rc = mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
-    }
-    mr_buf_free(&out);
     mr_free(json);
     return rc;
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -279,4 +280,22 @@ int table_render(const char *json, struct mr_buf *out, mr_error *err)
     render_object(doc, NULL /* title */, 0 /* depth */, out);
     json_decref(doc);
     return out->failed ? mr_error_nomem(err) : MR_OK;
+}
+
+int table_print(const char *json, bool raw, mr_error *err)
+{
+    struct mr_buf out = MR_BUF_INIT;
+    int rc = MR_OK;
+
+    if (raw) {
+        mr_buf_printf(&out, "%s\n", json);
+        rc = out.failed ? mr_error_nomem(err) : MR_OK;
+    } else {
+        rc = table_render(json, &out, err);
+    }
+    if (rc == MR_OK && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
+        rc = mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
+    }
+    mr_buf_free(&out);
+    return rc;
 }

@@ -37,6 +37,10 @@ int mr_infer_elementwise(const struct mr_leaf_spec *in, size_t nin, size_t first
     }
 
 #define MR_ELEMENTWISE_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn)                                     \
+    MR_ELEMENTWISE_KERNEL_OF(symbol, text, inputs, more_flags, infer_fn, loop_fn, NULL)
+
+/* The same with attributes. */
+#define MR_ELEMENTWISE_KERNEL_OF(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)                        \
     const struct mr_kernel symbol = {                                                                                  \
         .name = text,                                                                                                  \
         .version = 1,                                                                                                  \
@@ -46,6 +50,7 @@ int mr_infer_elementwise(const struct mr_leaf_spec *in, size_t nin, size_t first
         .infer = infer_fn,                                                                                             \
         .eval = mr_elementwise_eval,                                                                                   \
         .loop = loop_fn,                                                                                               \
+        .attr_table = attrs_of,                                                                                        \
     }
 
 #endif

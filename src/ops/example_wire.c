@@ -112,47 +112,54 @@ static int scan_entry(struct mr_bytes record, struct mr_bytes entry_bytes,
     return MR_OK;
 }
 
+/* The next of the messages that are field 1 of what @r reads, at 1; 0 after the last one, or an error. */
+static int next_message(struct mr_bytes record, struct reader *r, struct mr_bytes *ret, mr_error *err)
+{
+    struct field f = {0};
+
+    while (r->at < r->end) {
+        if (!read_field(r, &f)) {
+            return not_an_example(record, r, err);
+        }
+        if (f.number == 1 && f.type == WIRE_BYTES) {
+            *ret = f.bytes;
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int scan_features(struct mr_bytes record, struct mr_bytes features,
                          void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature), void *ctx,
                          mr_error *err)
 {
     struct reader r = open_reader(features);
-    struct field f;
+    struct mr_bytes one = {NULL, 0};
+    int rc;
 
-    while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
-            return not_an_example(record, &r, err);
-        }
-        if (f.number != 1 || f.type != WIRE_BYTES) {
-            continue;
-        }
-        int rc = scan_entry(record, f.bytes, entry, ctx, err);
+    while ((rc = next_message(record, &r, &one, err)) > 0) {
+        rc = scan_entry(record, one, entry, ctx, err);
         if (rc < 0) {
-            return rc;
+            break;
         }
     }
-    return MR_OK;
+    return rc;
 }
 
 int mr_example_scan(struct mr_bytes record, void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature),
                     void *ctx, mr_error *err)
 {
     struct reader r = open_reader(record);
-    struct field f;
+    struct mr_bytes features = {NULL, 0};
+    int rc;
 
-    while (r.at < r.end) {
-        if (!read_field(&r, &f)) {
-            return not_an_example(record, &r, err);
-        }
-        if (f.number != 1 || f.type != WIRE_BYTES) {
-            continue;
-        }
-        int rc = scan_features(record, f.bytes, entry, ctx, err);
+    while ((rc = next_message(record, &r, &features, err)) > 0) {
+        rc = scan_features(record, features, entry, ctx, err);
         if (rc < 0) {
-            return rc;
+            break;
         }
     }
-    return MR_OK;
+    return rc;
 }
 
 /* ---- lists ---- */

@@ -166,28 +166,28 @@ static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool st
     }
 }
 
-static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, bool stacked,
                        struct mr_result *out, mr_error *err)
 {
     int axis = 0;
     int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
 
     if (rc == MR_OK && out->count > 0) {
-        interleave(in, nin, axis, false, out);
+        interleave(in, nin, axis, stacked, out);
     }
     return rc;
+}
+
+static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
+                       struct mr_result *out, mr_error *err)
+{
+    return fill_joined(call, in, nin, false, out, err);
 }
 
 static int fill_stack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
                       struct mr_result *out, mr_error *err)
 {
-    int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
-
-    if (rc == MR_OK && out->count > 0) {
-        interleave(in, nin, axis, true, out);
-    }
-    return rc;
+    return fill_joined(call, in, nin, true, out, err);
 }
 
 static int fill_unstack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,

@@ -42,6 +42,20 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
 #undef RUN
 }
 
+/* Steps to the next run along the innermost axis, whose first value is at *@at; false after the last one. */
+static bool next_run(int rank, const int64_t *dims, const int64_t *strides, int64_t counter[MR_RANK_MAX], int64_t *at)
+{
+    for (int d = rank - 2; d >= 0; d--) {
+        *at += strides[d];
+        if (++counter[d] < dims[d]) {
+            return true;
+        }
+        *at -= strides[d] * dims[d];
+        counter[d] = 0;
+    }
+    return false;
+}
+
 void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *strides, int rank, const int64_t *dims,
                      size_t width, unsigned char *out)
 {
@@ -54,23 +68,10 @@ void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *stri
         }
     }
     uint64_t run = rank == 0 ? 1 : (uint64_t)dims[rank - 1];
-    for (;;) {
-        int d = rank - 2;
-
+    do {
         copy_run(out, in + at * (int64_t)width, rank == 0 ? 1 : strides[rank - 1], run, width);
         out += run * width;
-        for (; d >= 0; d--) {
-            at += strides[d];
-            if (++counter[d] < dims[d]) {
-                break;
-            }
-            at -= strides[d] * dims[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return;
-        }
-    }
+    } while (next_run(rank, dims, strides, counter, &at));
 }
 
 void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size_t width, unsigned char *out,
@@ -85,23 +86,10 @@ void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size
         }
     }
     size_t run = (rank == 0 ? 1 : (size_t)dims[rank - 1]) * width; /* the innermost stride is 1 */
-    for (;;) {
-        int d = rank - 2;
-
+    do {
         memcpy(out + at * (int64_t)width, in, run);
         in += run;
-        for (; d >= 0; d--) {
-            at += strides[d];
-            if (++counter[d] < dims[d]) {
-                break;
-            }
-            at -= strides[d] * dims[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return;
-        }
-    }
+    } while (next_run(rank, dims, strides, counter, &at));
 }
 
 void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, size_t width)

@@ -348,22 +348,9 @@ static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, tr
 static const struct mr_kernel_attr raw_attrs[] = {
     {"dtype", MR_ATTR_DTYPE, false}, {"little_endian", MR_ATTR_BOOL, true}, {NULL, 0, false}};
 
-#define STRING_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)                                   \
-    const struct mr_kernel symbol = {                                                                                  \
-        .name = text,                                                                                                  \
-        .version = 1,                                                                                                  \
-        .flags = MR_KERNEL_ELEMENTWISE | (more_flags),                                                                 \
-        .min_inputs = (inputs),                                                                                        \
-        .max_inputs = (inputs),                                                                                        \
-        .infer = infer_fn,                                                                                             \
-        .eval = mr_elementwise_eval,                                                                                   \
-        .loop = loop_fn,                                                                                               \
-        .attr_table = attrs_of,                                                                                        \
-    }
-
-STRING_KERNEL(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop, length_attrs);
-STRING_KERNEL(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL, infer_number, number_loop,
-              number_attrs);
-STRING_KERNEL(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr, substr_loop, NULL);
-STRING_KERNEL(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop, NULL);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop, length_attrs);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL, infer_number,
+                         number_loop, number_attrs);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr, substr_loop, NULL);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop, NULL);
 MR_ROWS_KERNEL(mr_kernel_decode_raw, "decode_raw", MR_KERNEL_MAY_FAIL, 1, 1, infer_raw, raw_attrs, dims_raw, fill_raw);
