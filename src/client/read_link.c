@@ -301,6 +301,7 @@ static int heartbeat(mr_reader *r, mr_error *err)
     Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
     uint64_t number = 0;
     char *list[UNREACHABLE_MAX]; /* lent: tasks stay until the reader's end */
+    char *refusing[UNREACHABLE_MAX];
 
     if (r->opts.num_consumers > 0) {
         number = mr_coordinated_report(r, &report);
@@ -310,6 +311,8 @@ static int heartbeat(mr_reader *r, mr_error *err)
     req.iteration_id = r->iteration_id;
     req.n_unreachable = mr_read_unreachable(r, list, UNREACHABLE_MAX);
     req.unreachable = list;
+    req.n_refusing = mr_read_refusing(r, refusing, UNREACHABLE_MAX);
+    req.refusing = refusing;
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
     mr_rounds_report_clear(&report);

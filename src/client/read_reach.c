@@ -17,6 +17,8 @@
 /* A worker counts as unreachable after this. */
 #define UNREACHABLE_MS 3000
 #define STANDING_MS 1000
+/* Attempts after which a refused connection is no accident. */
+#define REFUSED_TIMES 2u
 #define TRIED_BYTES 120
 
 bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms)
@@ -45,6 +47,29 @@ size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
         }
     }
     return n;
+}
+
+size_t mr_read_refusing(mr_reader *r, char **list, size_t max)
+{
+    struct mr_read_task *t;
+    size_t n = 0;
+
+    MR_LOCK(&r->lock);
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (!t->settled && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
+            list[n++] = t->incarnation;
+        }
+    }
+    return n;
+}
+
+void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err)
+{
+    /* gRPC has no code for it, only the text of ECONNREFUSED. */
+    bool refused = !t->connected && err != NULL && strstr(err->message, "Connection refused") != NULL;
+
+    t->refused = refused ? t->refused + 1 : 0;
 }
 
 /* The addresses that were tried, as many as fit. */

@@ -483,6 +483,7 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
         t->failures = 0;
         t->complained = false;
     }
+    mr_read_note_failure_locked(t, rc < 0 ? err : NULL);
     t->stream = NULL;
     t->connected = false;
     t->sending = false;

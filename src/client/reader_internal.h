@@ -50,6 +50,7 @@ struct mr_read_task {
     int64_t retry_ms;     /* not connected: when to try */
     unsigned failures;    /* since the last message */
     int64_t connected_ms; /* since when this stream is */
+    unsigned refused;     /* attempts in a row whose connection was refused: nobody listens there */
     int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
     char why[160];        /* failing: what was seen last */
     bool complained;      /* ... and people were told */
@@ -120,6 +121,10 @@ void mr_read_task_free(struct mr_read_task *t);
 bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms);
 /* Incarnations of workers that cannot be reached, lent as long as the reader lives. */
 size_t mr_read_unreachable(mr_reader *r, char **list, size_t max);
+/* ... whose host refuses connections, again and again. */
+size_t mr_read_refusing(mr_reader *r, char **list, size_t max);
+/* An attempt to connect to @t has failed with @err. */
+void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err);
 /* None of the workers was ever reached, for the connect timeout; @err names them. */
 bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err);
 

@@ -322,6 +322,7 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
         mr_iteration_look_again(core, client->iteration);
     }
     note_unreachable(core, client, in->unreachable, in->n_unreachable);
+    mr_iteration_close_refusing(core, client->iteration, in->refusing, in->n_refusing);
     if (in->rounds != NULL) {
         mr_consumer_report(core, client, in->rounds);
     }

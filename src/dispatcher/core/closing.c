@@ -109,6 +109,40 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
+static struct mr_task *find_refusing(const mr_core *core, struct mr_iteration *it, const char *incarnation)
+{
+    int64_t silence = core->config.heartbeat_ms + core->config.heartbeat_ms / 2;
+    struct mr_task *task;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN && strcmp(task->worker->rec->incarnation, incarnation) == 0 &&
+            mr_time_add(task->worker->seen, silence) <= core->now && others_are_left(core, it, task->worker)) {
+            break;
+        }
+    }
+    return task;
+}
+
+void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n)
+{
+    /* A wrong guess costs a coordinated job one worker's elements; waiting costs all of its consumers their time. At
+     * least once, a crash has to be told from a worker that is out of reach. */
+    if (!mr_job_is_coordinated(it->job) || mr_iteration_repeats(it) || core->full) {
+        return;
+    }
+    n = n < MR_UNREACHABLE_MAX ? n : MR_UNREACHABLE_MAX;
+    for (size_t i = 0; i < n && mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)); i++) {
+        struct mr_task *task = find_refusing(core, it, incarnations[i]);
+
+        if (task != NULL) {
+            mr_core_trace(core, "task %s: %s refuses connections and is silent, closed", task->id,
+                          task->worker->rec->address);
+            mr_task_close_unreachable(core, task);
+        }
+    }
+}
+
 /* ---------------------------------------------------------------- those that hang */
 
 static struct mr_task *find_stuck(const mr_core *core, const struct mr_iteration *it)
