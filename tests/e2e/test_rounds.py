@@ -1,0 +1,310 @@
+"""Coordinated reads: consumers in step, whatever happens to workers, dispatchers and to themselves."""
+
+import json
+import threading
+
+import pytest
+
+import millrace as mr
+from millrace import Dataset
+
+from conftest import wait_until
+
+ENDLESS = 1 << 60
+
+
+class Consumer(threading.Thread):
+    """Reads as one consumer of a job until it is told to stop, or to its end."""
+
+    def __init__(self, cluster, index, of, ds=None, job="rounds", mode="parallel_epochs", **options):
+        super().__init__(daemon=True)
+        self.index, self.of, self.seen, self.error = index, of, [], None
+        self.enough = threading.Event()
+        self.limit = None
+        ds = Dataset.range(ENDLESS) if ds is None else ds
+        self.iterator = iter(ds.apply(mr.service.distribute(
+            mode, cluster.service, job_name=job, num_consumers=of, consumer_index=index, **options)))
+
+    def run(self):
+        try:
+            for element in self.iterator:
+                self.seen.append(int(element))
+                if self.limit is not None and len(self.seen) >= self.limit:
+                    break
+        except Exception as e:  # looked at by the test
+            self.error = e
+        finally:
+            self.iterator.close()
+
+    def read(self, n):
+        """Wait until that many more rounds were returned."""
+        goal = len(self.seen) + n
+        wait_until(lambda: len(self.seen) >= goal or self.error or not self.is_alive(), f"consumer {self.index} has {goal}", 60)
+        if self.error:
+            raise self.error
+        assert len(self.seen) >= goal
+
+
+class Consumers(list):
+    def __init__(self, cluster, of, **options):
+        super().__init__(Consumer(cluster, i, of, **options) for i in range(of))
+        for consumer in self:
+            consumer.start()
+
+    def read(self, n):
+        for consumer in self:
+            consumer.read(n)
+
+    def stop(self):
+        """All at the same round: the furthest one's and a few more."""
+        limit = max(len(c.seen) for c in self) + 100
+        for consumer in self:
+            consumer.limit = limit
+        self.join()
+
+    def join(self):
+        for consumer in self:
+            consumer.join(60)
+            assert not consumer.is_alive(), f"consumer {consumer.index} still reads"
+            if consumer.error:
+                raise consumer.error
+
+    def rounds(self):
+        assert len({len(c.seen) for c in self}) == 1, [len(c.seen) for c in self]
+        return list(zip(*(c.seen for c in self)))
+
+
+def check_groups(rounds):
+    for group in rounds:
+        assert list(group) == list(range(group[0], group[0] + len(group)))
+
+
+def once_each(rounds, workers):
+    """No group comes more often than there were workers to make it."""
+    counts = {}
+    for group in rounds:
+        counts[group] = counts.get(group, 0) + 1
+    assert max(counts.values()) <= workers
+
+
+def status_of(cluster, job="rounds"):
+    status = json.loads(mr.service.status(cluster.service))
+    return next(j for j in status["jobs"] if j["name"] == job)["iterations"][-1]["rounds"]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("consumers", [1, 2, 5])
+def test_each_round_is_of_one_worker(make_cluster, workers, consumers):  # COORD-01
+    cluster = make_cluster(workers=workers)
+    readers = Consumers(cluster, consumers)
+    readers.read(100)
+    readers.stop()
+    rounds = readers.rounds()
+    check_groups(rounds)
+    once_each(rounds, workers)
+
+
+def test_workers_that_join_take_turns(make_cluster):  # COORD-05
+    cluster = make_cluster(workers=2)
+    readers = Consumers(cluster, 3)
+    readers.read(25)
+    for _ in range(2):
+        cluster.start_worker()
+    for consumer in readers:  # the first element of each worker is its index
+        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "each worker was seen", 90)
+    readers.read(25)
+    readers.stop()
+    check_groups(readers.rounds())
+
+
+def test_reading_goes_on_while_a_worker_is_away(make_cluster):  # COORD-06
+    cluster = make_cluster(workers=3)
+    readers = Consumers(cluster, 5)
+    readers.read(25)
+    cluster.workers[0].stop()
+    readers.read(20)
+    cluster.restart_worker(0)
+    for consumer in readers:
+        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "the new worker was seen", 90)
+    readers.read(20)
+    readers.stop()
+    check_groups(readers.rounds())
+
+
+def test_cardinality_of_an_endless_source(cluster):  # COORD-09
+    ds = Dataset.range(5).repeat().apply(
+        mr.service.distribute("parallel_epochs", cluster.service, job_name="j", num_consumers=2, consumer_index=0))
+    assert ds.cardinality() == mr.INFINITE_CARDINALITY
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_that_is_killed_holds_nobody_up(make_cluster, times):
+    cluster = make_cluster(workers=3)
+    readers = Consumers(cluster, 4)
+    for i in range(times):
+        readers.read(200)
+        cluster.workers[i].kill()
+    readers.read(500)
+    readers.stop()
+    rounds = readers.rounds()
+    check_groups(rounds)
+    once_each(rounds, 3)
+
+
+def test_the_leading_dispatcher_is_killed_while_consumers_read(make_cluster):
+    cluster = make_cluster(workers=2, dispatchers=2)
+    readers = Consumers(cluster, 3)
+    readers.read(100)
+    leader = cluster.status()["leader"]
+    next(d for d in cluster.dispatchers if d.address == leader).kill()
+    cluster.workers[0].kill()  # decided by the next one
+    readers.read(1000)
+    readers.stop()
+    rounds = readers.rounds()
+    check_groups(rounds)
+    once_each(rounds, 2)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("last_round", ["drop", "pad"])
+def test_a_finite_dataset_ends_for_all_at_the_same_round(make_cluster, workers, last_round):  # COORD-02 works here
+    cluster = make_cluster(workers=workers)
+    readers = Consumers(cluster, 3, ds=Dataset.range(100), last_round=last_round)
+    readers.join()
+    rounds = readers.rounds()
+    assert len(rounds) == workers * (33 if last_round == "drop" else 34)
+    last = [g for g in rounds if 99 in g]
+    assert last == ([] if last_round == "drop" else [(99, 99, 99)] * workers)
+    check_groups(g for g in rounds if 99 not in g)
+    assert sorted(g[0] for g in rounds if 99 not in g) == sorted(list(range(0, 99, 3)) * workers)
+
+
+def test_splits_go_to_whoever_has_the_turn(make_cluster):
+    cluster = make_cluster(workers=2)
+    readers = Consumers(cluster, 2, ds=Dataset.range(1000), mode="distributed_epoch", last_round="pad")
+    readers.join()
+    seen = {x for group in readers.rounds() for x in group}
+    assert seen == set(range(1000))
+
+
+def test_an_epoch_after_the_other(cluster):
+    readers = Consumers(cluster, 2, ds=Dataset.range(10))
+    readers.join()
+    again = Consumers(cluster, 2, ds=Dataset.range(10), job="another")
+    again.join()
+    assert readers.rounds() == again.rounds() == [(i, i + 1) for i in range(0, 10, 2)]
+
+
+def test_a_consumer_that_restarts_takes_its_place_again(cluster):
+    readers = Consumers(cluster, 3)
+    readers.read(50)
+    old = readers[1]
+    old.limit = len(old.seen) + 10
+    old.join(60)
+    new = Consumer(cluster, 1, 3)
+    new.start()
+    readers[1] = new
+    readers.read(100)
+    first = (new.seen[0] - 1) // 3  # of one worker a round has the elements 3 r, 3 r + 1, 3 r + 2
+    assert first >= len(old.seen)  # where the others were: they may have been ahead by what was complete
+    goal = max(len(readers[0].seen), len(readers[2].seen)) + 100
+    for consumer, limit in ((readers[0], goal), (readers[2], goal), (new, goal - first)):
+        consumer.limit = limit
+    readers.join()
+    assert new.seen == [3 * r + 1 for r in range(first, goal)]
+    for i in (0, 2):
+        assert readers[i].seen == [3 * r + i for r in range(goal)]
+
+
+def test_a_second_set_of_consumers_is_told_that_the_rounds_are_past(cluster):  # COORD-04
+    first = Consumers(cluster, 3)
+    first.read(20)
+    first.stop()
+    second = Consumers(cluster, 3)
+    for consumer in second:
+        consumer.join(60)
+        assert not consumer.is_alive() and not consumer.seen
+        assert isinstance(consumer.error, mr.errors.FailedPreconditionError), consumer.error
+        assert "resume_round" in str(consumer.error)
+
+
+def test_consumers_that_all_restart_say_where_they_begin(cluster):
+    first = Consumers(cluster, 2)
+    first.read(20)
+    first.stop()
+    done = len(first[0].seen)
+    second = Consumers(cluster, 2, resume_round=done)
+    second.read(10)
+    second.stop()
+    rounds = second.rounds()
+    check_groups(rounds)
+    assert rounds[0] == (2 * done, 2 * done + 1)
+
+
+def test_consumers_agree_on_their_number(cluster):
+    readers = Consumers(cluster, 2)
+    readers.read(1)
+    other = Consumer(cluster, 2, 3)
+    other.start()
+    other.join(60)
+    assert isinstance(other.error, mr.errors.InvalidArgumentError)
+    plain = Dataset.range(ENDLESS).apply(mr.service.distribute("parallel_epochs", cluster.service, job_name="rounds"))
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        next(iter(plain))
+    readers.stop()
+
+
+def test_an_error_of_the_pipeline_reaches_everybody(cluster):
+    ds = Dataset.range(100).map(lambda x: x // (x - 50))
+    readers = Consumers(cluster, 2, ds=ds)
+    for consumer in readers:
+        consumer.join(60)
+        assert isinstance(consumer.error, mr.errors.MillraceError)
+        assert not consumer.is_alive()
+
+
+def test_who_keeps_the_others_waiting_is_named(cluster):
+    slow = Consumer(cluster, 1, 2)
+    fast = Consumer(cluster, 0, 2)
+    slow.limit = 3
+    fast.start()
+    slow.start()
+    slow.join(60)
+
+    def waited_for():
+        return [c.get("index", 0) for c in status_of(cluster)["consumers"] if int(c.get("missedMs", 0)) > 0 or not c.get("client")]
+
+    wait_until(lambda: waited_for() == [1], "the place without a process is named")
+    fast.iterator.close()
+
+
+def _consume(service, index, pipe):
+    ds = Dataset.range(ENDLESS).apply(mr.service.distribute(
+        "parallel_epochs", service, job_name="rounds", num_consumers=4, consumer_index=index))
+    with iter(ds) as it:
+        pipe.send([int(next(it)) for _ in range(300)])
+        pipe.recv()  # the others may still want what is kept for this one
+
+
+def test_four_consumers_in_four_processes(make_cluster):
+    import multiprocessing
+
+    cluster = make_cluster(workers=2)
+    spawn = multiprocessing.get_context("spawn")
+    pipes, processes = [], []
+    for i in range(4):
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_consume, args=(cluster.service, i, theirs), daemon=True)
+        process.start()
+        pipes.append(ours)
+        processes.append(process)
+    seen = []
+    for pipe in pipes:
+        assert pipe.poll(60), "a consumer says nothing"
+        seen.append(pipe.recv())
+    for pipe in pipes:
+        pipe.send("done")
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    check_groups(zip(*seen))
