@@ -45,8 +45,8 @@ int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err)
 /* All rows below were returned (arrived, without `until_returned`), as far as they were fed. */
 uint64_t mr_book_needed(const mr_book *book);
 /*
- * Nobody is here, so nothing is held for anybody: drop what is ready if it can be fed again from *@at on without
- * doubling anything. false: nothing was dropped.
+ * Nobody is here, so nothing need be held: drop what is ready, as far back as it can be fed again from *@at on without
+ * doubling anything, and without a gap. false: nothing was dropped.
  */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
 /* Nobody is here, and something is ready. */

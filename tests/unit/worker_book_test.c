@@ -42,7 +42,7 @@ static mr_book *new_keeping_book(void)
 }
 
 /* Rows with the values @first, @first + 1, ... */
-static void add_rows(mr_book *book, int64_t first, uint32_t rows)
+static mr_block *make_rows(int64_t first, uint32_t rows)
 {
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
     mr_block *block;
@@ -51,7 +51,37 @@ static void add_rows(mr_book *book, int64_t first, uint32_t rows)
     for (uint32_t i = 0; i < rows; i++) {
         ((int64_t *)mr_block_data(block, 0))[i] = first + i;
     }
-    assert_int_equal(mr_book_add(book, block, NULL), MR_OK);
+    return block;
+}
+
+static void add_rows(mr_book *book, int64_t first, uint32_t rows)
+{
+    assert_int_equal(mr_book_add(book, make_rows(first, rows), NULL), MR_OK);
+}
+
+static void unhold_buffer(void *hold)
+{
+    mr_buffer_unref(hold);
+}
+
+/* The same as bytes, as a reader of a window is handed them; numbered by their values. */
+static void feed_packed(mr_book *book, int64_t first, uint32_t rows)
+{
+    mr_block *block = make_rows(first, rows);
+    mr_buffer *bytes;
+    mr_packed *packed;
+
+    assert_int_equal(mr_block_encode_buffer(block, 1, false, &bytes, NULL), MR_OK);
+    mr_block_unref(block);
+    struct iovec iov = {mr_buffer_data(bytes), mr_buffer_size(bytes)};
+    assert_int_equal(mr_packed_new(&iov, 1, bytes, unhold_buffer, &packed, NULL), MR_OK);
+    assert_int_equal(mr_book_feed(book, (struct mr_part){.packed = packed}, (uint64_t)first, NULL), MR_OK);
+}
+
+static const int64_t *values_of(struct mr_part *part)
+{
+    assert_int_equal(mr_part_unpack(part, NULL), MR_OK);
+    return mr_block_column(part->block, 0)->data;
 }
 
 static mr_book_session *open_session(mr_book *book, const char *client, uint64_t number, uint64_t resume_from,
@@ -78,7 +108,7 @@ static void expect(mr_book *book, const mr_book_session *s, uint64_t index, int6
     assert_int_equal(m.first, index);
     assert_int_equal(m.elements, count);
     for (size_t i = 0; i < m.n; i++) {
-        const int64_t *data = mr_block_column(m.parts[i].block, 0)->data;
+        const int64_t *data = values_of(&m.parts[i]);
 
         for (uint32_t r = 0; r < mr_block_rows(m.parts[i].block); r++) {
             assert_int_equal(data[r], value++);
@@ -514,7 +544,7 @@ static void arrive(struct walk *w, struct client *c)
 
     assert_int_equal(index, c->next_index);
     for (size_t i = 0; i < m->n; i++) {
-        const int64_t *data = mr_block_column(m->parts[i].block, 0)->data;
+        const int64_t *data = values_of(&m->parts[i]);
 
         for (uint32_t r = 0; r < mr_block_rows(m->parts[i].block); r++) {
             assert_int_equal(w->seen[data[r]], 0); /* never twice */
@@ -584,7 +614,7 @@ static void produce(struct walk *w)
         n = (uint32_t)(ELEMENTS - w->produced);
     }
     if (n > 0) {
-        add_rows(w->book, w->produced, n);
+        (mr_rng_below(&w->rng, 2) == 0 ? add_rows : feed_packed)(w->book, w->produced, n);
         w->produced += n;
     } else {
         mr_book_finish(w->book, MR_OK, NULL);
@@ -706,10 +736,10 @@ static void taker_loses_flight(struct taker *t)
     t->nflight = 0;
 }
 
-static void note_values(const struct mr_book_message *m, int64_t *to)
+static void note_values(struct mr_book_message *m, int64_t *to)
 {
     for (size_t i = 0; i < m->n; i++) {
-        const int64_t *data = mr_block_column(m->parts[i].block, 0)->data;
+        const int64_t *data = values_of(&m->parts[i]);
 
         memcpy(to, data, mr_block_rows(m->parts[i].block) * sizeof *to);
         to += mr_block_rows(m->parts[i].block);
@@ -717,7 +747,7 @@ static void note_values(const struct mr_book_message *m, int64_t *to)
 }
 
 /* Told of the end, a client may leave: then nobody else may ever need what comes back. */
-static void check_end(const struct returning *w, const struct taker *to, const struct mr_book_message *m)
+static void check_end(const struct returning *w, struct taker *to, struct mr_book_message *m)
 {
     unsigned char with[ELEMENTS];
     int64_t values[ELEMENTS];
@@ -727,7 +757,7 @@ static void check_end(const struct returning *w, const struct taker *to, const s
         with[to->values[i]] = 1;
     }
     for (size_t f = 0; f <= to->nflight; f++) {
-        const struct mr_book_message *in_flight = f < to->nflight ? &to->flight[f] : m;
+        struct mr_book_message *in_flight = f < to->nflight ? &to->flight[f] : m;
 
         note_values(in_flight, values);
         for (uint32_t i = 0; i < in_flight->elements; i++) {
@@ -812,6 +842,20 @@ static void taker_send(struct returning *w)
     }
 }
 
+/* Nobody is there: what is ready may be taken back, and made again. */
+static void go_back(struct returning *w)
+{
+    uint64_t at;
+
+    if (mr_book_take_back(w->book, &at)) {
+        assert_true((int64_t)at < w->produced);
+        for (int i = 0; i < CLIENTS; i++) {
+            assert_null(w->takers[i].s);
+        }
+        w->produced = (int64_t)at;
+    }
+}
+
 static unsigned walk_returning(uint64_t seed)
 {
     struct returning *w = calloc(1, sizeof *w);
@@ -837,9 +881,10 @@ static unsigned walk_returning(uint64_t seed)
                 mr_book_finish(w->book, MR_OK, NULL);
                 w->finished = true;
             } else if (n > 0) {
-                add_rows(w->book, w->produced, n);
+                (mr_rng_below(&w->rng, 2) == 0 ? add_rows : feed_packed)(w->book, w->produced, n);
                 w->produced += n;
             }
+            go_back(w);
         } else if (dice == 1) {
             taker_send(w);
             if (t->s != NULL && t->connected && t->nflight < 30) {
@@ -848,8 +893,12 @@ static unsigned walk_returning(uint64_t seed)
         } else {
             taker_step(w, t);
         }
+        for (uint64_t i = 0; i < mr_book_needed(w->book); i++) {
+            assert_int_equal(w->returned[i], 1); /* or a window would let go of it */
+        }
     }
     assert_true(mr_book_settled(w->book));
+    assert_int_equal(mr_book_needed(w->book), ELEMENTS);
     for (int i = 0; i < ELEMENTS; i++) {
         assert_int_equal(w->returned[i], 1);
     }
@@ -916,6 +965,84 @@ static void no_memory_leaves_the_book_whole(void **state)
     mr_book_free(book);
 }
 
+/* What is packed is sent as it is, also if it is more than a share, or than a message should have. */
+static void what_is_packed_is_cut_by_credits_only(void **state)
+{
+    mr_book *book = new_keeping_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    struct mr_book_message m;
+
+    feed_packed(book, 0, 300); /* three messages' worth of bytes */
+    assert_int_equal(mr_book_next(book, &m, NULL), MR_OK);
+    assert_ptr_equal(m.session, a);
+    assert_int_equal(m.elements, 300);
+    assert_int_equal(m.n, 1);
+    assert_non_null(m.parts[0].packed);
+    mr_book_message_free(&m);
+    assert_int_equal(mr_book_credit(book, b, 10, 1u << 30, 0, 0, NULL), MR_OK);
+    expect(book, b, 0, 0, 0, false); /* a lowered limit is answered */
+    mr_book_sent(b);
+    feed_packed(book, 300, 20);
+    expect(book, b, 0, 300, 10, false);
+    mr_book_sent(b);
+    /* So are bytes. */
+    assert_int_equal(mr_book_credit(book, b, 1000, 14 * ROW_BYTES, 10, 10, NULL), MR_OK);
+    mr_book_next(book, &m, NULL);
+    assert_ptr_equal(m.session, b);
+    assert_in_range(m.elements, 1, 5);
+    mr_book_message_free(&m);
+    mr_book_free(book);
+}
+
+static void what_is_needed_and_what_is_taken_back(void **state)
+{
+    mr_book *book = new_keeping_book();
+    uint64_t at;
+
+    assert_int_equal(mr_book_needed(book), 0);
+    feed_packed(book, 100, 50);
+    feed_packed(book, 200, 50); /* some were skipped */
+    assert_int_equal(mr_book_needed(book), 100);
+    mr_book_session *a = open_session(book, "a", 1, 0, 100);
+    assert_false(mr_book_take_back(book, &at)); /* somebody is there */
+    expect(book, a, 0, 100, 50, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 100, 1u << 30, 50, 30, NULL), MR_OK);
+    assert_int_equal(mr_book_needed(book), 130);
+    mr_book_close(book, a);
+    assert_true(mr_book_deserted(book));
+    /* What is before the gap has fallen out of the window: here alone it can be had. */
+    assert_true(mr_book_take_back(book, &at));
+    assert_int_equal(at, 200);
+    assert_false(mr_book_take_back(book, &at));
+    assert_int_equal(mr_book_needed(book), 130);
+    a = open_session(book, "b", 1, 0, 100);
+    expect(book, a, 0, 130, 20, false);
+    mr_book_free(book);
+}
+
+static void what_was_skipped_is_told_to_all(void **state)
+{
+    mr_book *book = new_book();
+    mr_book_session *a = open_session(book, "a", 1, 0, 0);
+    struct mr_book_message m;
+
+    expect_nothing(book);
+    mr_book_set_skipped(book, 7);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mr_book_next(book, &m, NULL), MR_OK);
+        assert_ptr_equal(m.session, a);
+        assert_int_equal(m.elements, 0);
+        assert_int_equal(m.skipped, 7);
+        mr_book_message_free(&m);
+        mr_book_sent(a);
+        expect_nothing(book);
+        a = open_session(book, i == 0 ? "b" : "c", 1, 0, 0); /* also who comes later */
+    }
+    mr_book_free(book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -937,6 +1064,9 @@ int main(void)
         cmocka_unit_test(a_keeping_session_resumes_where_it_was),
         cmocka_unit_test(the_end_waits_for_what_was_not_returned),
         cmocka_unit_test(what_is_kept_is_bounded),
+        cmocka_unit_test(what_is_packed_is_cut_by_credits_only),
+        cmocka_unit_test(what_is_needed_and_what_is_taken_back),
+        cmocka_unit_test(what_was_skipped_is_told_to_all),
         cmocka_unit_test(nothing_is_lost_or_doubled),
         cmocka_unit_test(everything_is_returned_by_somebody),
         cmocka_unit_test(no_memory_leaves_the_book_whole),
