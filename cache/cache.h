@@ -133,6 +133,7 @@ void mr_cache_log_cancel(mr_cache_log *log);
 struct mr_cache_log_stats {
     uint64_t head, end; /* elements [head, end) can be read */
     bool finished;
+    bool held;                  /* the producer waits for room, because of a reader that does not skip */
     int code;                   /* MR_OK, or why it failed */
     uint64_t bytes_max;         /* as it was opened */
     uint64_t file_bytes;        /* on disk */

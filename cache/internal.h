@@ -138,6 +138,7 @@ struct mr_cache_log {
     struct mr_cache_tail tail;
     uint64_t ready_bytes; /* charge of the tail's records that the storage has */
     bool cancelled;
+    bool waiting; /* the producer, for room */
     bool closed;
     bool finished;
     mr_error end; /* finished: code MR_OK, or why */

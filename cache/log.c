@@ -436,8 +436,10 @@ int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, m
         mr_mutex_lock(&log->lock);
         MR_ASSERT(!log->finished);
         while ((rc = stopped_locked(log, err)) == MR_OK && !mr_window_room(log->window, bytes)) {
+            log->waiting = true;
             mr_cond_wait(&log->producer, &log->lock);
         }
+        log->waiting = false;
         if (rc == MR_OK) {
             rc = add_locked(log, chunk, bytes, &release, sealed, err);
         }
@@ -486,6 +488,7 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
     *ret = (struct mr_cache_log_stats){.head = mr_window_head(log->window),
                                        .end = mr_window_end(log->window),
                                        .finished = log->finished,
+                                       .held = log->waiting && mr_window_held(log->window),
                                        .code = log->failed ? log->failure.code : MR_OK,
                                        .bytes_max = log->bytes_max,
                                        .file_bytes = mr_window_file_bytes(log->window),

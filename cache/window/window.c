@@ -192,10 +192,20 @@ static uint64_t hold(const mr_window *w)
     return min;
 }
 
+/* Without one file less there is no room for another. */
+static bool is_full(const mr_window *w)
+{
+    return w->nfiles > 0 && w->file_bytes + w->limits.unstored_bytes_max > w->limits.bytes_max;
+}
+
 bool mr_window_trim_due(const mr_window *w)
 {
-    return w->nfiles > 0 && w->file_bytes + w->limits.unstored_bytes_max > w->limits.bytes_max &&
-           hold(w) >= w->files[w->first_file].end;
+    return is_full(w) && hold(w) >= w->files[w->first_file].end;
+}
+
+bool mr_window_held(const mr_window *w)
+{
+    return is_full(w) && hold(w) < w->files[w->first_file].end;
 }
 
 /* Elements [r->next, head) are gone. */

@@ -51,6 +51,8 @@ bool mr_window_flush_due(const mr_window *w, uint64_t ready);
 int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err);
 /* The oldest file must go to make room for the next one, and may. */
 bool mr_window_trim_due(const mr_window *w);
+/* ... must, and may not: some reader holds it. */
+bool mr_window_held(const mr_window *w);
 /* It goes: head moves, readers that lag skip. */
 void mr_window_trim(mr_window *w);
 

@@ -453,6 +453,7 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
         mr_cache_log_stats(p->segments[i].log, &stats);
         ret->first = p->segments[i].base + stats.head;
         ret->end = p->segments[i].base + stats.end;
+        ret->held = stats.held;
         ret->bytes += stats.file_bytes + stats.memory_bytes;
         ret->disk_bytes += p->segments[i].memory == NULL ? stats.file_bytes : 0;
     }

@@ -51,6 +51,7 @@ struct mr_chain_stats {
     uint64_t bytes;      /* on disk and in memory */
     uint64_t disk_bytes;
     bool complete;
+    bool held;                            /* production waits for a reader that does not skip */
     char degraded[MR_ERROR_MESSAGE_SIZE]; /* why it is in memory; "": it is not */
 };
 void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret);

@@ -62,6 +62,7 @@ static void fill_window(struct entry *e)
     e->window.first = e->stats.first;
     e->window.end = e->stats.end;
     e->window.bytes = e->stats.bytes;
+    e->window.held = e->stats.held;
     e->window.complete = e->stats.complete;
     e->window.degraded = e->stats.degraded;
     e->base.produced = e->stats.end;

@@ -105,8 +105,10 @@ static void who_waits_holds_what_it_did_not_return(void **state)
     assert_false(mr_window_room(w, 1));
     assert_int_equal(mr_window_returned(w, r, 3, NULL), MR_OK);
     assert_false(mr_window_trim_due(w)); /* one element of the file is left */
+    assert_true(mr_window_held(w));
     assert_int_equal(mr_window_returned(w, r, 4, NULL), MR_OK);
     assert_true(mr_window_trim_due(w));
+    assert_false(mr_window_held(w));
     mr_window_trim(w);
     assert_int_equal(mr_window_head(w), 4);
     assert_true(mr_window_flush_due(w, 8 * KIB));

@@ -302,6 +302,7 @@ static void take_progress_locked(struct fake_task *t, const Millrace__TaskProgre
         to->first = p->window->first;
         to->end = p->window->end;
         to->complete = p->window->complete;
+        to->held = p->window->held;
         (void)snprintf(to->degraded, sizeof to->degraded, "%s", p->window->degraded);
     }
     if (cache != NULL) {

@@ -47,6 +47,7 @@ struct fake_progress {
     uint64_t skipped;
     uint64_t first, end; /* of the window, of a producing task */
     bool complete;
+    bool held;
     char degraded[256];
     uint64_t cache_failures;
     char cache_degraded[256];

@@ -388,6 +388,16 @@ static void who_lags_skips_and_is_told(void **state)
     fake_client_free(slow);
 }
 
+static bool is_held(const struct fake_progress *p)
+{
+    return p->held;
+}
+
+static bool is_not_held(const struct fake_progress *p)
+{
+    return !p->held;
+}
+
 /* A job that asks to be waited for holds the others up, until nobody reads for it. */
 static void who_waits_is_waited_for_while_somebody_reads(void **state)
 {
@@ -408,14 +418,13 @@ static void who_waits_is_waited_for_while_somebody_reads(void **state)
     /* It goes as far as the window, and no further. */
     uint64_t got = 10;
     struct mr_frame_content m;
-    do {
+    while (got < 20) {
         assert_true(fake_client_next(fast, &m));
         got += m.header->elements;
         mr_frame_content_free(&m);
         fake_client_credit(fast, 200, got);
-        fake_progress(f->d, "m1", &p);
-    } while (got < 20);
-    fake_wait_heartbeats(f->d, 10);
+    }
+    fake_wait_progress(f->d, "m1", is_held);
     fake_progress(f->d, "m1", &p);
     assert_int_equal(p.first, 0);
     assert_in_range(p.end, 20, 60);
@@ -429,6 +438,7 @@ static void who_waits_is_waited_for_while_somebody_reads(void **state)
     }
     assert_true(before < 200);
     fake_wait_progress(f->d, "slow", has_skipped);
+    fake_wait_progress(f->d, "m1", is_not_held);
     fake_client_free(fast);
     fake_client_free(slow);
 }
