@@ -8,6 +8,7 @@
 #ifndef MR_DISPATCHER_CORE_ROUNDS_H
 #define MR_DISPATCHER_CORE_ROUNDS_H
 
+#include "dispatcher/core/internal.h"
 #include "rounds/schedule.h"
 
 /* The horizon lies so much reading ahead of the furthest consumer, and is moved when less than the second is left. */

@@ -8,6 +8,8 @@
 #ifndef MR_DISPATCHER_CORE_SHARING_H
 #define MR_DISPATCHER_CORE_SHARING_H
 
+#include "dispatcher/core/internal.h"
+
 /* Of one production: its record lists them. More of the same kind make another one. */
 #define MR_PRODUCTION_USERS_MAX 256
 /* Of one job name: they are deleted in one transaction. */
