@@ -9,7 +9,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing install asan tsan sim torture lint models bench bench-dispatcher bench-sharing clean
+.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ demo: build ## two trainers, three dispatchers, two workers, one of them killed 
 demo-sharing: build ## four trainers share one costly production, a table and a plot (about two minutes)
 	@PLOT=1 scripts/deps.sh
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/sharing/demo.py --plot $(RELEASE)/demo-sharing.png
+
+demo-rounds: build ## four replicas read text in step, a worker and a dispatcher are killed, a table and a plot (half a minute)
+	@PLOT=1 scripts/deps.sh
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) examples/rounds/demo.py --plot $(RELEASE)/demo-rounds.png
 
 install: build ## program, library, headers below PREFIX
 	cmake --install $(RELEASE) --prefix $(PREFIX)
