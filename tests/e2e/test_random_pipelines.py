@@ -1,6 +1,6 @@
 """
 Random pipelines of scalars, each beside a list that goes through the same steps in Python: the values, the cardinality, the
-definition through a pickle, a position saved anywhere, and (a few of them) what a worker makes of it.
+definition through a pickle, a position saved anywhere, and (a few of them) what one worker or several make of it.
 
 MR_SEED=n tries that pipeline alone; a failure says its number and its steps.
 """
@@ -55,6 +55,16 @@ def pipeline(r, depth=0, steps_max=8):
     for _ in range(r.randrange(steps_max + 1) if depth <= 2 else 0):
         ds, numbers, name = r.choice(STEPS)(r, depth, ds, numbers)
         ds, numbers = ds.take(ELEMENTS_MAX), numbers[:ELEMENTS_MAX]
+        text += "." + name
+    return ds, numbers, text
+
+
+def divisible_pipeline(r):
+    """One that makes the same elements whoever makes them."""
+    ds, numbers, text = source(r)
+    for _ in range(r.randrange(7)):
+        ds, numbers, name = r.choice([map_, map_of_structures, filter_, ignore_errors, prefetch, cache, shuffle, flat_map,
+                                      interleave, bucket_by_sequence_length, whole_windows])(r, 0, ds, numbers)
         text += "." + name
     return ds, numbers, text
 
@@ -240,6 +250,11 @@ def window(r, depth, ds, numbers):
     return ds.window(n, shift, stride, drop).flat_map(lambda w: w), want, f"window({n}, {shift}, {stride}, {drop})"
 
 
+def whole_windows(r, depth, ds, numbers):
+    n = r.randrange(1, 6)
+    return ds.window(n).flat_map(lambda w: w.batch(2)).unbatch(), numbers, f"window({n})"
+
+
 def groups(numbers, key, size):
     """(key, group) as they become full, then what is left in the order of the keys."""
     waiting, full = {}, []
@@ -289,6 +304,15 @@ def test_they_are_what_lists_are():
             other.set_state(it.get_state())
             assert head + values(it) == want, f"{seed}, saved after {cut}: {text}"
             assert values(other) == want[cut:], f"{seed}, restored after {cut}: {text}"
+
+
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once"])
+def test_several_workers_make_each_element_once(make_cluster, guarantee):
+    cluster = make_cluster(workers=3)
+    for seed in SEEDS[:30]:
+        ds, want, text = divisible_pipeline(random.Random(seed))
+        got = values(ds.apply(cluster.distribute("distributed_epoch", guarantee=guarantee)))
+        assert sorted(got) == sorted(want), f"{seed}: {text}"
 
 
 @pytest.mark.parametrize("mode", ["parallel_epochs", "distributed_epoch"])
