@@ -51,7 +51,10 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
         for (size_t i = 0; i < reply->n_ranges; i++) {
             ranges[i] = (struct mr_range){.first = reply->ranges[i]->first, .count = reply->ranges[i]->count};
         }
-        rc = mr_split_feed_answer(t->feed, ask, ranges, reply->n_ranges, reply->end, err);
+        struct mr_split_answer answer = {
+            .ranges = ranges, .n = reply->n_ranges, .ahead = reply->ahead, .end = reply->end};
+
+        rc = mr_split_feed_answer(t->feed, ask, &answer, err);
     }
     mr_free(ranges);
     millrace__get_splits_reply__free_unpacked(reply, NULL);

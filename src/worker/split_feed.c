@@ -21,7 +21,8 @@
 /* Splits that the engine has not taken yet. */
 struct stretch {
     struct mr_range range;
-    mr_origin *origin; /* a reference; NULL: the feed does not track */
+    uint64_t repetition; /* that it was handed out of; any, when others had it before */
+    mr_origin *origin;   /* a reference; NULL: the feed does not track */
 };
 
 /* Grants that are finished together: the answers with these numbers. */
@@ -37,6 +38,7 @@ struct provider {
     bool wanted;  /* the engine reads it */
     bool asked;   /* a request is out */
     bool ended;   /* this repetition */
+    bool kept;    /* draining: the engine has to take what is queued */
     struct stretch *queue;
     size_t n;
     size_t cap;
@@ -53,8 +55,11 @@ struct provider {
 struct mr_split_feed {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
-    bool over;   /* closed, cancelled or failed */
-    bool frozen; /* no grant becomes finished any more */
+    bool over;    /* closed, cancelled or failed */
+    bool frozen;  /* no grant becomes finished any more */
+    bool touched; /* by the engine */
+    bool draining;
+    bool cut; /* the engine was told of an end that was none */
     mr_error why;
     mr_marks *marks;     /* NULL: does not track */
     uint64_t marks_used; /* by an open grant, a bit each */
@@ -254,6 +259,7 @@ static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct m
     }
     note_finished(p);
     p->wanted = true;
+    feed->touched = true;
     for (;;) {
         if (feed->over) {
             return mr_error_set_traits(err, feed->why.code, feed->why.traits, "%s", feed->why.message);
@@ -261,10 +267,14 @@ static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct m
         if (repetition < p->repetition || (p->n == 0 && p->ended)) {
             return MR_END;
         }
-        if (p->n > 0) {
+        if (p->n > 0 && (!feed->draining || p->kept)) {
             take_piece(p, ret, origin);
             (void)pthread_cond_broadcast(&feed->changed);
             return MR_OK;
+        }
+        if (feed->draining && p->n == 0 && !p->asked) {
+            feed->cut = true;
+            return MR_END;
         }
         (void)pthread_cond_broadcast(&feed->changed);
         mr_cond_wait(&feed->changed, &feed->lock);
@@ -288,6 +298,32 @@ static bool needs_grant(const struct provider *p)
     return p->wanted && !p->asked && !p->ended && p->queued <= p->grant / 2;
 }
 
+static bool gives_back(const struct provider *p)
+{
+    return p->n > 0 && !p->asked && !p->kept;
+}
+
+static bool is_before(const struct mr_split_back *a, const struct mr_split_back *b)
+{
+    return a->repetition < b->repetition || (a->repetition == b->repetition && a->range.first < b->range.first);
+}
+
+/* The last ones of the queue, in order of place. */
+static void list_back(const struct provider *p, struct mr_split_request *req)
+{
+    req->n_back = p->n < MR_SPLITS_BACK_MAX ? (uint32_t)p->n : MR_SPLITS_BACK_MAX;
+    for (uint32_t i = 0; i < req->n_back; i++) {
+        const struct stretch *s = &p->queue[p->n - req->n_back + i];
+        struct mr_split_back one = {.repetition = s->repetition, .range = s->range};
+        uint32_t at = i;
+
+        for (; at > 0 && is_before(&one, &req->back[at - 1]); at--) {
+            req->back[at] = req->back[at - 1];
+        }
+        req->back[at] = one;
+    }
+}
+
 bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
 {
     MR_LOCK(&feed->lock);
@@ -298,11 +334,15 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
         for (uint32_t i = 0; i < feed->n; i++) {
             struct provider *p = &feed->providers[i];
 
-            if (needs_grant(p)) {
+            if (feed->draining ? gives_back(p) : needs_grant(p)) {
                 p->asked = true;
                 p->seq++;
-                *ret = (struct mr_split_request){
-                    .provider = i, .repetition = p->repetition, .seq = p->seq, .want = wanted_splits(p)};
+                *ret = (struct mr_split_request){.provider = i, .repetition = p->repetition, .seq = p->seq};
+                if (feed->draining) {
+                    list_back(p, ret);
+                } else {
+                    ret->want = wanted_splits(p);
+                }
                 return true;
             }
         }
@@ -324,19 +364,21 @@ static int reserve(struct provider *p, size_t n, mr_error *err)
     return MR_OK;
 }
 
-/* @n ranges, @count splits in all. */
-static int add_ranges(mr_split_feed *feed, struct provider *p, uint64_t seq, const struct mr_range *ranges, size_t n,
-                      uint64_t count, mr_error *err)
+/* @count splits in all. */
+static int add_ranges(mr_split_feed *feed, struct provider *p, const struct mr_split_request *req,
+                      const struct mr_split_answer *answer, uint64_t count, mr_error *err)
 {
     mr_origin *origin = NULL;
-    int rc = reserve(p, n, err);
+    int rc = reserve(p, answer->n, err);
 
     if (rc == MR_OK) {
-        rc = open_grant(feed, p, seq, &origin, err);
+        rc = open_grant(feed, p, req->seq, &origin, err);
     }
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        if (ranges[i].count > 0) {
-            p->queue[p->n++] = (struct stretch){.range = ranges[i], .origin = mr_origin_ref(origin)};
+    for (size_t i = 0; rc == MR_OK && i < answer->n; i++) {
+        if (answer->ranges[i].count > 0) {
+            p->queue[p->n++] = (struct stretch){.range = answer->ranges[i],
+                                                .repetition = req->repetition + (uint64_t)answer->ahead,
+                                                .origin = mr_origin_ref(origin)};
         }
     }
     if (rc == MR_OK) {
@@ -347,26 +389,42 @@ static int add_ranges(mr_split_feed *feed, struct provider *p, uint64_t seq, con
     return rc;
 }
 
-int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_range *ranges,
-                         size_t n, bool end, mr_error *err)
+/* They are others' now. Nothing was taken of them meanwhile. */
+static void drop_given(struct provider *p, uint32_t n)
 {
+    MR_ASSERT(n <= p->n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct stretch *s = &p->queue[--p->n];
+
+        p->queued -= s->range.count;
+        mr_origin_unref(s->origin);
+    }
+}
+
+int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_split_answer *answer,
+                         mr_error *err)
+{
+    bool given = req->n_back > 0 && answer->end;
     uint64_t count = 0;
     struct provider *p;
     int rc = MR_OK;
 
     MR_ASSERT(req->provider < feed->n);
-    for (size_t i = 0; i < n; i++) {
-        count += ranges[i].count;
+    for (size_t i = 0; i < answer->n; i++) {
+        count += answer->ranges[i].count;
     }
     MR_LOCK(&feed->lock);
     p = &feed->providers[req->provider];
     MR_ASSERT(p->asked);
     p->asked = false;
     /* An answer for a repetition that the engine has left behind is of no use to it. */
-    if (req->repetition == p->repetition) {
+    if (req->repetition == p->repetition && given) {
+        drop_given(p, req->n_back);
+    } else if (req->repetition == p->repetition) {
         /* After an empty answer what is left is taken in pieces as before. */
-        rc = count > 0 ? add_ranges(feed, p, req->seq, ranges, n, count, err) : MR_OK;
-        p->ended = end;
+        rc = count > 0 ? add_ranges(feed, p, req, answer, count, err) : MR_OK;
+        p->ended = answer->end;
+        p->kept = p->kept || req->n_back > 0; /* a dispatcher that does not know of giving back has given more */
     }
     if (rc == MR_OK) {
         p->answered = req->seq;
@@ -374,6 +432,52 @@ int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req
     (void)pthread_cond_broadcast(&feed->changed);
     return rc;
 }
+
+void mr_split_feed_keep(mr_split_feed *feed, const struct mr_split_request *req)
+{
+    MR_ASSERT(req->n_back > 0);
+    MR_LOCK(&feed->lock);
+    feed->providers[req->provider].asked = false;
+    feed->providers[req->provider].kept = true;
+    (void)pthread_cond_broadcast(&feed->changed);
+}
+
+/* ---- draining ---- */
+
+void mr_split_feed_drain(mr_split_feed *feed)
+{
+    MR_LOCK(&feed->lock);
+    feed->draining = true;
+    (void)pthread_cond_broadcast(&feed->changed);
+}
+
+bool mr_split_feed_has_given_back(mr_split_feed *feed)
+{
+    MR_LOCK(&feed->lock);
+    if (feed->over) {
+        return true;
+    }
+    for (uint32_t i = 0; i < feed->n; i++) {
+        if (feed->providers[i].asked || gives_back(&feed->providers[i])) {
+            return false;
+        }
+    }
+    return feed->draining;
+}
+
+bool mr_split_feed_is_untouched(mr_split_feed *feed)
+{
+    MR_LOCK(&feed->lock);
+    return feed->draining && !feed->touched;
+}
+
+bool mr_split_feed_was_cut(mr_split_feed *feed)
+{
+    MR_LOCK(&feed->lock);
+    return feed->cut || (feed->draining && !feed->touched);
+}
+
+/* ---- the end ---- */
 
 static void end_locked(mr_split_feed *feed, const mr_error *why)
 {

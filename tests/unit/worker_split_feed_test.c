@@ -18,8 +18,9 @@
 static void answer(mr_split_feed *feed, const struct mr_split_request *req, uint64_t first, uint64_t count, bool end)
 {
     struct mr_range range = {.first = first, .count = count};
+    struct mr_split_answer all = {.ranges = &range, .n = count == 0 ? 0 : 1, .end = end};
 
-    assert_int_equal(mr_split_feed_answer(feed, req, &range, count == 0 ? 0 : 1, end, NULL), MR_OK);
+    assert_int_equal(mr_split_feed_answer(feed, req, &all, NULL), MR_OK);
 }
 
 /* Answers every request for one repetition of @total splits with grants of @grant. */
@@ -48,7 +49,9 @@ static void *ask(void *arg)
         struct mr_range range = {.first = a->next};
         range.count = a->total - a->next < a->grant ? a->total - a->next : a->grant;
         a->next += range.count;
-        if (mr_split_feed_answer(a->feed, &req, &range, 1, range.count == 0, NULL) < 0) {
+        struct mr_split_answer all = {.ranges = &range, .n = 1, .end = range.count == 0};
+
+        if (mr_split_feed_answer(a->feed, &req, &all, NULL) < 0) {
             return NULL;
         }
     }
@@ -350,6 +353,160 @@ static void many_open_grants_are_finished_together(void **state)
     mr_split_feed_free(feed);
 }
 
+/* ---- draining ---- */
+
+static void expect_end(const struct mr_split_source *source, uint64_t repetition)
+{
+    mr_origin *origin = NULL;
+    struct mr_range range;
+
+    assert_int_equal(source->next(source->ctx, 0, repetition, &range, &origin, NULL), MR_END);
+}
+
+static void what_was_not_taken_is_given_back(void **state)
+{
+    struct mr_split_source source;
+    struct mr_split_request req;
+    mr_split_feed *feed = begun_feed(&source);
+
+    grant(feed, 2, 4, 8, false);
+    mr_origin_unref(take(&source, 0, 4, 2));
+    assert_false(mr_split_feed_is_untouched(feed));
+    assert_false(mr_split_feed_has_given_back(feed));
+    mr_split_feed_drain(feed);
+    assert_false(mr_split_feed_has_given_back(feed));
+    assert_true(mr_split_feed_wait(feed, &req));
+    assert_int_equal(req.seq, 3);
+    assert_int_equal(req.n_back, 1);
+    assert_int_equal(req.back[0].repetition, 0);
+    assert_int_equal(req.back[0].range.first, 6);
+    assert_int_equal(req.back[0].range.count, 6);
+    assert_false(mr_split_feed_has_given_back(feed));
+    expect_finished(feed, "1-1"); /* they are still ours */
+    answer(feed, &req, 0, 0, true);
+    expect_finished(feed, "1-3"); /* all that is left of the grant was read */
+    assert_true(mr_split_feed_has_given_back(feed));
+    assert_false(mr_split_feed_was_cut(feed));
+    expect_end(&source, 0);
+    expect_end(&source, 1);
+    assert_true(mr_split_feed_was_cut(feed));
+    mr_split_feed_cancel(feed);
+    mr_split_feed_free(feed);
+}
+
+/* Splits that others had before keep their repetition, which need not be the one that is read. */
+static void it_is_given_back_in_order_and_under_its_own_repetition(void **state)
+{
+    struct mr_split_source source;
+    struct mr_split_request req;
+    mr_split_feed *feed = begun_feed(&source);
+    struct mr_range range = {.first = 7, .count = 2};
+    struct mr_split_answer older = {.ranges = &range, .n = 1, .ahead = 2};
+
+    grant(feed, 2, 9, 2, false);
+    mr_origin_unref(take(&source, 0, 9, 1));
+    assert_true(mr_split_feed_wait(feed, &req));
+    assert_int_equal(mr_split_feed_answer(feed, &req, &older, NULL), MR_OK);
+    mr_origin_unref(take(&source, 0, 10, 1));
+    mr_origin_unref(take(&source, 0, 7, 1));
+    grant(feed, 4, 3, 2, false);
+    mr_split_feed_drain(feed);
+    assert_true(mr_split_feed_wait(feed, &req));
+    assert_int_equal(req.n_back, 2);
+    assert_int_equal(req.back[0].repetition, 0);
+    assert_int_equal(req.back[0].range.first, 3);
+    assert_int_equal(req.back[1].repetition, 2);
+    assert_int_equal(req.back[1].range.first, 8);
+    mr_split_feed_cancel(feed);
+    mr_split_feed_free(feed);
+}
+
+/* A grant is on its way: the engine waits for it, so that it does not run past what is then given back. */
+static void an_answer_under_way_is_given_back_too(void **state)
+{
+    struct mr_split_request req;
+    struct reader r;
+    pthread_t thread;
+    mr_split_feed *feed;
+
+    assert_int_equal(mr_split_feed_new(1, true, &feed, NULL), MR_OK);
+    r.source = mr_split_feed_source(feed);
+    assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
+    assert_true(mr_split_feed_wait(feed, &req));
+    mr_split_feed_drain(feed);
+    answer(feed, &req, 0, 5, false);
+    assert_true(mr_split_feed_wait(feed, &req));
+    assert_int_equal(req.n_back, 1);
+    assert_int_equal(req.back[0].range.count, 5);
+    answer(feed, &req, 0, 0, true);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(r.rc, MR_END);
+    assert_true(mr_split_feed_was_cut(feed));
+    mr_split_feed_cancel(feed);
+    mr_split_feed_free(feed);
+}
+
+static void what_may_not_be_given_back_is_read(void **state)
+{
+    for (int old = 0; old < 2; old++) {
+        struct mr_split_source source;
+        struct mr_split_request req;
+        mr_split_feed *feed = begun_feed(&source);
+
+        grant(feed, 2, 4, 2, false);
+        mr_split_feed_drain(feed);
+        assert_true(mr_split_feed_wait(feed, &req));
+        if (old == 0) {
+            mr_split_feed_keep(feed, &req);
+        } else {
+            answer(feed, &req, 6, 1, false); /* it does not know of giving back */
+        }
+        assert_true(mr_split_feed_has_given_back(feed));
+        mr_origin_unref(take(&source, 0, 4, 1));
+        mr_origin_unref(take(&source, 0, 5, 1));
+        if (old == 1) {
+            mr_origin_unref(take(&source, 0, 6, 1));
+        }
+        expect_end(&source, 0);
+        assert_true(mr_split_feed_was_cut(feed));
+        mr_split_feed_cancel(feed);
+        mr_split_feed_free(feed);
+    }
+}
+
+/* What the dispatcher said was the end is one, drain or not. */
+static void a_true_end_is_no_cut(void **state)
+{
+    struct mr_split_source source;
+    mr_split_feed *feed = begun_feed(&source);
+
+    grant(feed, 2, 0, 0, true);
+    mr_split_feed_drain(feed);
+    expect_end(&source, 0);
+    assert_false(mr_split_feed_was_cut(feed));
+    mr_split_feed_close(feed);
+    assert_true(mr_split_feed_has_given_back(feed));
+    mr_split_feed_free(feed);
+}
+
+static void an_engine_that_never_asked_has_nothing(void **state)
+{
+    struct mr_split_source source;
+    mr_split_feed *feed;
+
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
+    source = mr_split_feed_source(feed);
+    assert_false(mr_split_feed_is_untouched(feed));
+    mr_split_feed_drain(feed);
+    assert_true(mr_split_feed_is_untouched(feed));
+    assert_true(mr_split_feed_was_cut(feed));
+    assert_true(mr_split_feed_has_given_back(feed));
+    expect_end(&source, 0);
+    assert_false(mr_split_feed_is_untouched(feed));
+    mr_split_feed_cancel(feed);
+    mr_split_feed_free(feed);
+}
+
 static void grants_of_too_many_providers_are_refused(void **state)
 {
     mr_split_feed *feed;
@@ -372,6 +529,12 @@ int main(void)
         cmocka_unit_test(what_is_dropped_by_breaking_off_is_not_finished),
         cmocka_unit_test(what_a_repetition_leaves_behind_is_finished),
         cmocka_unit_test(many_open_grants_are_finished_together),
+        cmocka_unit_test(what_was_not_taken_is_given_back),
+        cmocka_unit_test(it_is_given_back_in_order_and_under_its_own_repetition),
+        cmocka_unit_test(an_answer_under_way_is_given_back_too),
+        cmocka_unit_test(what_may_not_be_given_back_is_read),
+        cmocka_unit_test(a_true_end_is_no_cut),
+        cmocka_unit_test(an_engine_that_never_asked_has_nothing),
         cmocka_unit_test(grants_of_too_many_providers_are_refused),
     };
 
