@@ -100,10 +100,10 @@ void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const c
 }
 
 /* An answer to a request for splits. */
-static void answer_text(uint64_t repetition, bool end, Millrace__SplitRange *const *ranges, size_t n, char *out,
-                        size_t size)
+static void answer_text(uint64_t repetition, int64_t ahead, bool end, Millrace__SplitRange *const *ranges, size_t n,
+                        char *out, size_t size)
 {
-    int at = snprintf(out, size, "repetition %" PRIu64 " end %d", repetition, end);
+    int at = snprintf(out, size, "repetition %" PRIu64 "%+" PRIi64 " end %d", repetition, ahead, end);
 
     for (size_t i = 0; i < n && (size_t)at < size; i++) {
         at += snprintf(out + at, size - (size_t)at, " from %" PRIu64 " count %" PRIu64, ranges[i]->first,
@@ -125,7 +125,7 @@ static void commit_grant(struct sim *sim, const char *key, const char *value, in
         return;
     }
     snprintf(name, sizeof name, "%s seq %" PRIu64, key, grant->seq);
-    answer_text(grant->repetition, grant->end, grant->ranges, grant->n_ranges, text, sizeof text);
+    answer_text(grant->repetition, grant->ahead, grant->end, grant->ranges, grant->n_ranges, text, sizeof text);
     note_once(sim, &sim->committed, name, text, "one question, two answers");
     sim_view_granted(sim, iteration, task, strtoul(provider, NULL, 10), grant, memory);
     millrace__grant_record__free_unpacked(grant, NULL);
@@ -202,7 +202,8 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
     snprintf(name, sizeof name, "worker %s", worker->incarnation);
     note(sim, &sim->committed, name, "yes");
     if (worker->lost[0] != '\0') {
-        sim->workers_lost = true;
+        snprintf(name, sizeof name, "clean %s", worker->incarnation);
+        sim->workers_lost = sim->workers_lost || mr_map_get(&sim->committed, name) == NULL;
         snprintf(name, sizeof name, "lost %s.%" PRIu32, worker->incarnation, worker->life);
         note(sim, &sim->committed, name, "yes");
     }
@@ -217,6 +218,14 @@ static void commit_production(struct sim *sim, const char *key, const char *valu
         sim_view_production(sim, production);
         millrace__production_record__free_unpacked(production, NULL);
     }
+}
+
+void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "clean %s", worker->incarnation);
+    note(sim, &sim->committed, name, "yes");
 }
 
 static void commit_job(struct sim *sim, const char *key, const char *value)
@@ -469,7 +478,7 @@ void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
 
     sim->grants++;
     snprintf(key, sizeof key, "grants/%s/%zu/%s seq %" PRIu64, task->iteration, task->provider, ref, seq);
-    answer_text(task->repetition, reply->end, reply->ranges, reply->n_ranges, text, sizeof text);
+    answer_text(task->repetition, reply->ahead, reply->end, reply->ranges, reply->n_ranges, text, sizeof text);
     committed = mr_map_get(&sim->committed, key);
     if (!is_stored(sim, "iterations/", task->iteration) ||
         (committed == NULL && sim_view_given_and_taken(sim, task, reply))) {

@@ -39,6 +39,7 @@ struct handout {
     char task[128];
     uint64_t seq;
     int64_t finished_in; /* the memory that was told so; 0: none */
+    bool given_back;     /* and not opened */
     int next;            /* of the same cell; -1: none */
 };
 
@@ -274,7 +275,7 @@ static uint32_t allowed(const struct sim *sim, const struct sim_view *view, cons
     for (int i = cell->last; i >= 0; i = view->handouts[i].next) {
         const struct handout *h = &view->handouts[i];
 
-        n += is_closed(sim, h->task) && h->finished_in != memory ? 1 : 0;
+        n += !h->given_back && is_closed(sim, h->task) && h->finished_in != memory ? 1 : 0;
     }
     return n;
 }
@@ -286,6 +287,9 @@ static void hand_out(struct sim *sim, struct sim_view *view, struct cell *cell, 
         if (view->handouts[i].seq == seq && strcmp(view->handouts[i].task, task) == 0) {
             return; /* the same answer, again */
         }
+    }
+    if (!view->repeats && cell->last >= 0 && cell->handed == 0) {
+        sim_rare(sim, SIM_RARE_GIVEN_BACK_TAKEN);
     }
     if (!view->repeats && cell->handed > 0) {
         sim_violation(sim, "a split of iteration %s was handed out twice: in answer %" PRIu64 " to %s, too", view->id,
@@ -318,7 +322,8 @@ void sim_view_granted(struct sim *sim, const char *iteration, const char *task, 
 
     for (size_t i = 0; i < grant->n_ranges && view != NULL; i++) {
         for (uint64_t k = 0; k < grant->ranges[i]->count; k++) {
-            struct cell *cell = cell_of(view, provider, grant->repetition, grant->ranges[i]->first + k);
+            struct cell *cell =
+                cell_of(view, provider, grant->repetition + (uint64_t)grant->ahead, grant->ranges[i]->first + k);
 
             if (cell == NULL) {
                 sim_violation(sim, "%s was given split %" PRIu64 ", which there is none of", task,
@@ -328,6 +333,39 @@ void sim_view_granted(struct sim *sim, const char *iteration, const char *task, 
             hand_out(sim, view, cell, task, grant->seq, memory);
         }
     }
+}
+
+/* The newest hand-out of a split to @task that was (or was not) given back: older ones it has opened. */
+static struct handout *newest_handout(struct sim_view *view, const struct cell *cell, const char *task, bool given_back)
+{
+    for (int i = cell->last; i >= 0; i = view->handouts[i].next) {
+        if (view->handouts[i].given_back == given_back && strcmp(view->handouts[i].task, task) == 0) {
+            return &view->handouts[i];
+        }
+    }
+    return NULL;
+}
+
+static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split, bool to)
+{
+    struct sim_view *view = find(sim, task->iteration);
+    struct cell *cell = view != NULL ? cell_of(view, task->provider, repetition, split) : NULL;
+    struct handout *h = cell != NULL ? newest_handout(view, cell, task->id, !to) : NULL;
+
+    if (h != NULL) {
+        h->given_back = to;
+        cell->handed += to ? -1u : 1u;
+    }
+}
+
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split)
+{
+    set_given_back(sim, task, repetition, split, true);
+}
+
+void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split)
+{
+    set_given_back(sim, task, repetition, split, false);
 }
 
 bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, const Millrace__GetSplitsReply *reply)
@@ -340,7 +378,8 @@ bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, cons
     /* It will read them all the same, and they are given to somebody else. */
     for (size_t i = 0; i < reply->n_ranges; i++) {
         for (uint64_t k = 0; k < reply->ranges[i]->count; k++) {
-            struct cell *cell = cell_of(view, task->provider, task->repetition, reply->ranges[i]->first + k);
+            struct cell *cell =
+                cell_of(view, task->provider, task->repetition + (uint64_t)reply->ahead, reply->ranges[i]->first + k);
 
             if (cell != NULL) {
                 cell->redelivered += view->repeats ? 1 : 0;

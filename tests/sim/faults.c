@@ -182,7 +182,7 @@ static void one_fault(struct sim *sim)
     int client = (int)sim_draw(sim, (uint64_t)sim->nclients);
     int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim) : (int)sim_draw(sim, SIM_REPLICAS);
 
-    switch (sim_draw(sim, 12)) {
+    switch (sim_draw(sim, 13)) {
     case 0:
         if (may->kill_replicas) {
             sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
@@ -234,6 +234,11 @@ static void one_fault(struct sim *sim)
         if (may->kill_workers && may->kill_clients) { /* one machine had both */
             kill_worker(sim, &sim->workers[worker]);
             kill_client(sim, &sim->clients[client]);
+        }
+        break;
+    case 11:
+        if (may->drain_workers) {
+            sim_worker_drain(sim, &sim->workers[worker], 1000 + (int64_t)sim_draw(sim, 30000));
         }
         break;
     default:

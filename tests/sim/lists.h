@@ -21,7 +21,9 @@
     X(JOIN_DELIVERS, "a reader that is joining delivers before that is decided")                                       \
     X(SKIP_UNCOUNTED, "what falls out of the window is not counted")                                                   \
     X(LAG_IGNORED, "a reader that waits does not hold the window")                                                     \
-    X(CURSOR_IS_RECEIVED, "a reader's cursor is what clients have received")
+    X(CURSOR_IS_RECEIVED, "a reader's cursor is what clients have received")                                           \
+    X(OPENED_IS_GIVEN_BACK, "a worker that drains gives back what it has opened, too")                                 \
+    X(DRAINED_IS_ENDED, "a task that ends because its worker drains says that the pipeline has ended")
 
 /* Rare branches: over a run of the suite each must have been taken, or it proves less than it seems to. */
 #define SIM_RARES(X)                                                                                                   \
@@ -74,6 +76,12 @@
     X(SKIPPED, "an element fell out of the window before a job had it")                                                \
     X(HELD_UP, "a reader that waits held the window")                                                                  \
     X(UNREAD, "a reader that nobody was attached to any more held nobody up")                                          \
-    X(PRODUCTION_OVER, "a production went with its last user")
+    X(PRODUCTION_OVER, "a production went with its last user")                                                         \
+    X(GAVE_BACK, "a worker that drained gave splits back")                                                             \
+    X(KEPT, "a worker that drained was not let give splits back, and read them")                                       \
+    X(GIVEN_BACK_TAKEN, "what was given back, of a job that may lose some, went to somebody else")                     \
+    X(DRAINED, "a worker drained, and left with nothing open")                                                         \
+    X(DRAIN_TIMEOUT, "a worker that drained left before it was through")                                               \
+    X(RECOVERY_MOST, "a recovery task was opened for what was given back, of a job that may lose some")
 
 #endif

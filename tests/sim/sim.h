@@ -229,6 +229,7 @@ enum sim_work {
     SIM_WORK_NONE,
     SIM_WORK_SPLITS, /* waits for a grant */
     SIM_WORK_BUSY,   /* reads one */
+    SIM_WORK_GIVING, /* gives back what it has not opened of one */
     SIM_WORK_FULL,   /* nobody takes what it made */
     SIM_WORK_OUT,    /* has read everything; elements are on their way */
     SIM_WORK_ENDING, /* says so */
@@ -278,6 +279,9 @@ struct sim_task {
     size_t nelements, cap_elements;
     struct sim_range reading[16];
     size_t nreading;
+    int64_t ahead;    /* of the repetition that is read: the ranges' */
+    uint64_t opened;  /* of the ranges, when the rest is given back */
+    bool drained;     /* its sources were cut off */
     uint32_t *buffer; /* a shuffle buffer: elements that wait for others, or for the end */
     size_t nbuffer, cap_buffer, buffer_size;
     uint32_t *ready; /* for whoever asks */
@@ -312,6 +316,10 @@ struct sim_worker {
     uint64_t stream_epoch;
     uint64_t version;
     int64_t last_ok; /* sending time of the last call that was answered well */
+    bool draining;
+    int64_t drain_until; /* then it leaves */
+    bool said_draining;  /* in its last heartbeat */
+    bool leaving;        /* says so in the next */
     struct sim_call control;
     struct sim_task tasks[SIM_TASKS_MAX];
 };
@@ -402,6 +410,7 @@ struct sim_faults {
     int64_t pace_ms; /* from one fault to the next: at most */
     bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients, freeze_clients;
     bool store_away, store_full, cuts, wall_jumps;
+    bool drain_workers;
 };
 
 /* Who can send to whom: replicas, then workers, clients, the store. */
@@ -534,6 +543,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 void sim_worker_crash(struct sim *sim, struct sim_worker *worker);
+/* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is started again. */
+void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms);
 void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
                       const struct sim_message *message);
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message);
@@ -548,6 +559,8 @@ const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 /* task.c: one task of a worker */
 void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment);
 void sim_task_drop(struct sim_task *task);
+/* Its worker drains from now on. */
+void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
 void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
                     const struct sim_message *message);
 /* Before a call is sent again: it is to tell of what is finished by then. */
@@ -601,6 +614,8 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
 void sim_check_client_update(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update);
 void sim_check_client_gone(struct sim *sim, const struct sim_client *client);
 void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker);
+/* It leaves with nothing open: no loss may come of it. */
+void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker);
 void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, const Millrace__WorkerUpdate *update);
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply);
 /* A request for splits was decided, or its stored answer found. */
@@ -628,6 +643,10 @@ void sim_view_told(struct sim *sim, const char *iteration, const Millrace__Itera
 /* It is written that @task was given these; @memory: the load of the state on which that was decided. */
 void sim_view_granted(struct sim *sim, const char *iteration, const char *task, size_t provider,
                       const Millrace__GrantRecord *grant, int64_t memory);
+/* @task gives back, and will not read, a split that it was handed. */
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
+/* It wanted to, and may not. */
+void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
 /* A worker was told of splits of which nothing was written: were they taken back in the same transaction? */
 bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, const Millrace__GetSplitsReply *reply);
 /* A call that reported these grants finished was answered. */

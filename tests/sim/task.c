@@ -105,13 +105,18 @@ void sim_reports_free(Millrace__GrantReport **reports, size_t n)
 
 /* ---------------------------------------------------------------- calls */
 
-static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+static void finish_drained(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
+
+static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                        Millrace__GivenBackRange **back, size_t n_back)
 {
     Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__GrantReport **reports;
     size_t n = sim_task_reports(sim, task, &reports);
 
-    task->work = SIM_WORK_SPLITS;
+    task->work = n_back > 0 ? SIM_WORK_GIVING : SIM_WORK_SPLITS;
+    request.given_back = back;
+    request.n_given_back = n_back;
     request.incarnation = worker->incarnation;
     request.task_id = task->id;
     request.iteration_id = task->iteration;
@@ -124,13 +129,22 @@ static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct si
     sim_reports_free(reports, n);
 }
 
+static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    if (worker->draining) {
+        finish_drained(sim, worker, task);
+    } else {
+        call_splits(sim, worker, task, NULL, 0);
+    }
+}
+
 void sim_task_refresh(struct sim *sim, struct sim_task *task)
 {
     Millrace__GetSplitsRequest *request;
     Millrace__GrantReport **reports, *before;
     size_t n;
 
-    if (task->work != SIM_WORK_SPLITS || !task->repeats) {
+    if ((task->work != SIM_WORK_SPLITS && task->work != SIM_WORK_GIVING) || !task->repeats) {
         return;
     }
     request = millrace__get_splits_request__unpack(NULL, task->call.size, task->call.body);
@@ -150,6 +164,14 @@ void sim_task_refresh(struct sim *sim, struct sim_task *task)
     sim_reports_free(reports, n);
 }
 
+/* Its sources were, or those of what it reads. */
+static bool is_cut(struct sim_worker *worker, const struct sim_task *task)
+{
+    const struct sim_task *log = task->reads ? sim_share_producing(worker, task) : NULL;
+
+    return task->drained || (log != NULL && log->drained);
+}
+
 static void say_ended(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
     Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
@@ -157,6 +179,7 @@ static void say_ended(struct sim *sim, struct sim_worker *worker, struct sim_tas
     task->work = SIM_WORK_ENDING;
     request.incarnation = worker->incarnation;
     request.task_id = task->id;
+    request.drained = is_cut(worker, task) && sim->bug != SIM_BUG_DRAINED_IS_ENDED;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_TASK_ENDED, &request.base);
 }
 
@@ -174,7 +197,8 @@ static void make_element(struct sim *sim, struct sim_task *task, uint64_t split)
     struct sim_grant *grant = &task->grants[task->ngrants - 1];
 
     MORE(task->elements, task->cap_elements, task->nelements);
-    task->elements[task->nelements] = (struct sim_element){task->provider, task->repetition, split, task->ngrants - 1};
+    task->elements[task->nelements] =
+        (struct sim_element){task->provider, task->repetition + (uint64_t)task->ahead, split, task->ngrants - 1};
     grant->live++;
     grant->unsent++;
     MORE(task->buffer, task->cap_buffer, task->nbuffer);
@@ -228,6 +252,79 @@ void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task 
     }
 }
 
+/* ---------------------------------------------------------------- draining */
+
+/* Its sources are cut off: what is in it goes to readers, and that is its end. */
+static void finish_drained(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    task->drained = true;
+    flush(sim, task);
+    task->work = SIM_WORK_OUT;
+    if (task->producing) {
+        sim_share_complete(sim, worker, task);
+    }
+    sim_task_go_on(sim, worker, task);
+}
+
+/* Of what it reads, all but the first @opened splits. */
+static void give_back(struct sim *sim, struct sim_worker *worker, struct sim_task *task, uint64_t opened)
+{
+    Millrace__GivenBackRange ranges[sizeof task->reading / sizeof task->reading[0]],
+        *list[sizeof ranges / sizeof ranges[0]];
+    uint64_t repetition = task->repetition + (uint64_t)task->ahead;
+    size_t n = 0;
+
+    task->opened = opened;
+    for (size_t i = 0; i < task->nreading; i++) {
+        uint64_t kept = opened < task->reading[i].count ? opened : task->reading[i].count;
+
+        opened -= kept;
+        kept = sim->bug == SIM_BUG_OPENED_IS_GIVEN_BACK ? 0 : kept;
+        if (kept == task->reading[i].count) {
+            continue;
+        }
+        ranges[n] = (Millrace__GivenBackRange)MILLRACE__GIVEN_BACK_RANGE__INIT;
+        ranges[n].repetition = repetition;
+        ranges[n].first = task->reading[i].first + kept;
+        ranges[n].count = task->reading[i].count - kept;
+        for (uint64_t k = 0; k < ranges[n].count; k++) {
+            sim_view_gave_back(sim, task, repetition, ranges[n].first + k);
+        }
+        list[n] = &ranges[n];
+        n++;
+    }
+    MR_ASSERT(n > 0);
+    sim_rare(sim, SIM_RARE_GAVE_BACK);
+    call_splits(sim, worker, task, list, n);
+}
+
+/* It may not: nobody is left who would take it. */
+static void keep(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    uint64_t opened = task->opened;
+
+    sim_rare(sim, SIM_RARE_KEPT);
+    for (size_t i = 0; i < task->nreading; i++) {
+        struct sim_range *range = &task->reading[i];
+        uint64_t skip = opened < range->count ? opened : range->count;
+
+        opened -= skip;
+        for (uint64_t k = skip; k < range->count; k++) {
+            sim_view_kept(sim, task, task->repetition + (uint64_t)task->ahead, range->first + k);
+            make_element(sim, task, range->first + k);
+        }
+    }
+    task->grants[task->ngrants - 1].read = true;
+    finish_drained(sim, worker, task);
+}
+
+void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    if (task->dynamic && task->work == SIM_WORK_FULL) {
+        finish_drained(sim, worker, task);
+    }
+}
+
 /* ---------------------------------------------------------------- reading */
 
 struct work_done {
@@ -249,10 +346,37 @@ static bool is_poisoned(const struct sim *sim, const struct sim_task *task)
     return false;
 }
 
+static uint64_t splits_at_hand(const struct sim_task *task)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < task->nreading; i++) {
+        n += task->reading[i].count;
+    }
+    return n;
+}
+
+static void read_splits(struct sim *sim, struct sim_task *task, uint64_t n)
+{
+    for (size_t i = 0; i < task->nreading; i++) {
+        for (uint64_t k = 0; k < task->reading[i].count && n > 0; k++, n--) {
+            make_element(sim, task, task->reading[i].first + k);
+        }
+    }
+}
+
+/* How many of so many are opened before the word that it is to drain gets there. */
+static uint64_t draw_opened(struct sim *sim, uint64_t n)
+{
+    return sim->plain ? n / 2 : sim_draw(sim, n + 1);
+}
+
 static void work_done(struct sim *sim, void *arg)
 {
     struct work_done *done = arg;
     struct sim_task *task = done->task;
+    uint64_t total = splits_at_hand(task);
+    uint64_t opened = done->worker->draining && total > 0 ? draw_opened(sim, total) : total;
 
     if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
         return;
@@ -271,14 +395,18 @@ static void work_done(struct sim *sim, void *arg)
         sim_worker_crash(sim, done->worker);
         return;
     }
-    for (size_t i = 0; i < task->nreading; i++) {
-        for (uint64_t k = 0; k < task->reading[i].count; k++) {
-            make_element(sim, task, task->reading[i].first + k);
-        }
+    read_splits(sim, task, opened);
+    if (opened < total) {
+        give_back(sim, done->worker, task, opened);
+        return;
     }
     task->grants[task->ngrants - 1].read = true;
     task->work = SIM_WORK_FULL;
-    sim_task_go_on(sim, done->worker, task);
+    if (done->worker->draining) {
+        finish_drained(sim, done->worker, task);
+    } else {
+        sim_task_go_on(sim, done->worker, task);
+    }
 }
 
 static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
@@ -310,6 +438,9 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__
         if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
             task->dataset = i;
         }
+    }
+    if (task->dynamic && !task->repeats && sim_is_recovery(task->id)) {
+        sim_rare(sim, SIM_RARE_RECOVERY_MOST);
     }
     task->passes = sim->datasets[task->dataset].passes;
     if (assignment->production[0] != '\0') {
@@ -356,7 +487,10 @@ static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_ta
         count += reply->ranges[i]->count;
     }
     MR_ASSERT(task->nreading == reply->n_ranges);
-    if (!reply->end) {
+    task->ahead = reply->ahead;
+    if (!reply->end && worker->draining && !sim->plain && sim_chance(sim, 50)) {
+        give_back(sim, worker, task, 0);
+    } else if (!reply->end) {
         be_busy(sim, worker, task, (int64_t)(count * (1 + (sim->plain ? 99 : sim_draw(sim, 60)))));
     } else if (advance(task)) {
         ask_for_splits(sim, worker, task);
@@ -380,6 +514,10 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
         sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
         return;
     }
+    if (message->error.code == MR_EEXHAUSTED && task->work == SIM_WORK_GIVING) {
+        keep(sim, worker, task);
+        return;
+    }
     if (message->error.code < 0) {
         task->work = SIM_WORK_DONE; /* it is gone: the next update says so */
         return;
@@ -391,7 +529,12 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     }
     sim_check_grant(sim, task, task->seq[task->provider], reply);
     worker->last_ok = call->began;
-    take_grant(sim, worker, task, reply);
+    if (task->work == SIM_WORK_GIVING) {
+        task->grants[task->ngrants - 1].read = true; /* what is left of it */
+        finish_drained(sim, worker, task);
+    } else {
+        take_grant(sim, worker, task, reply);
+    }
     millrace__get_splits_request__free_unpacked(request, NULL);
     millrace__get_splits_reply__free_unpacked(reply, NULL);
 }

@@ -71,6 +71,7 @@ static void draw_faults(struct sim *sim)
         .store_full = sim_chance(sim, 20),
         .cuts = sim_chance(sim, 50),
         .wall_jumps = sim_chance(sim, 20),
+        .drain_workers = sim_chance(sim, 50),
     };
 }
 

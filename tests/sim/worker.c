@@ -34,6 +34,9 @@ static void heartbeat(struct sim *sim, void *arg)
     if (worker->control.id != 0 || !worker->registered) {
         return;
     }
+    request.draining = worker->draining;
+    request.leaving = worker->leaving;
+    worker->said_draining = worker->draining;
     Millrace__TaskProgress tasks[SIM_TASKS_MAX], *list[SIM_TASKS_MAX];
     Millrace__JoinAnswer joins[SIM_TASKS_MAX];
     size_t n = 0;
@@ -168,6 +171,55 @@ static void restart(struct sim *sim, void *arg)
     sim_worker_start(sim, worker);
 }
 
+/* ---------------------------------------------------------------- draining */
+
+void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms)
+{
+    if (!worker->process.alive || worker->draining) {
+        return;
+    }
+    sim_say(sim, "worker %d: drains", worker->number);
+    worker->draining = true;
+    worker->drain_until = sim->now + ms;
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        sim_task_drain(sim, worker, &worker->tasks[i]);
+    }
+}
+
+static bool has_open_tasks(const struct sim_worker *worker)
+{
+    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        const struct sim_task *task = &worker->tasks[i];
+
+        /* Producing ones have no end of their own. */
+        if (task->work != SIM_WORK_NONE && task->work != SIM_WORK_DONE && !task->producing) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The dispatcher knows that it drains, and it knows all tasks that it was given. */
+static void leave_if_through(struct sim *sim, struct sim_worker *worker)
+{
+    bool through = !has_open_tasks(worker);
+
+    if (!through && sim->now < worker->drain_until) {
+        return;
+    }
+    worker->leaving = true;
+    sim_rare(sim, through ? SIM_RARE_DRAINED : SIM_RARE_DRAIN_TIMEOUT);
+    if (through) {
+        sim_check_leaves_clean(sim, worker);
+    }
+}
+
+static void left(struct sim *sim, struct sim_worker *worker)
+{
+    sim_worker_stop(sim, worker);
+    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker, false);
+}
+
 /* What it reads kills it; something starts it again. */
 void sim_worker_crash(struct sim *sim, struct sim_worker *worker)
 {
@@ -178,6 +230,10 @@ void sim_worker_crash(struct sim *sim, struct sim_worker *worker)
 
 static void control_failed(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
 {
+    if (worker->leaving) { /* that it left was known, the answer was lost */
+        left(sim, worker);
+        return;
+    }
     if (message->error.code == MR_EPRECOND) { /* superseded */
         sim_after(sim, 1000, &worker->process, restart, worker, false);
         return;
@@ -203,7 +259,9 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
         return;
     }
     worker->last_ok = call->began;
-    if (message->kind == MR_COMMAND_REGISTER_WORKER) {
+    if (message->kind == MR_COMMAND_WORKER_HEARTBEAT && worker->leaving) {
+        left(sim, worker);
+    } else if (message->kind == MR_COMMAND_REGISTER_WORKER) {
         worker->registered = true;
         sim_check_registered(sim, worker);
         do_watch(sim, worker);
@@ -222,6 +280,9 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
         if (worker->stream == 0 || message->epoch != worker->stream_epoch || reply->version != worker->version) {
             do_watch(sim, worker); /* the stream broke, or a push was lost */
         } else {
+            if (worker->said_draining) {
+                leave_if_through(sim, worker);
+            }
             heartbeat_later(sim, worker);
         }
         millrace__worker_heartbeat_reply__free_unpacked(reply, NULL);
@@ -248,6 +309,7 @@ void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char 
     worker->process.frozen_until = 0;
     worker->epoch = 0;
     worker->stream = 0;
+    worker->draining = worker->said_draining = worker->leaving = false;
     sim_hex_id(sim, worker->incarnation);
     snprintf(worker->address, sizeof worker->address, "%s", address);
     worker->leader = sim->plain ? 0 : (int)sim_draw(sim, SIM_REPLICAS);
