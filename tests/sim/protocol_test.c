@@ -225,6 +225,57 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     assert_non_null(strstr(sim->transcript, "w1.1/1: opened, a recovery task"));
 }
 
+/* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
+static void it_drains(struct sim *sim)
+{
+    begin(sim, 2, 1, NUMBERS, false);
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, sim->now + 500);
+    sim_worker_drain(sim, &sim->workers[0], 30000);
+    while (strstr(sim->transcript, " splits of provider 0 back") == NULL) {
+        assert_true(sim_step(sim));
+    }
+    sim_kill_replica(sim, sim_leader(sim), 1000);
+    sim_run_until(sim, 100000);
+}
+
+static void a_worker_that_drains_loses_nothing(void **state)
+{
+    struct sim *sim = *state;
+
+    it_drains(sim);
+    story_ends_well(sim, sim->now); /* at most once, and the judge has counted: each element came, and came once */
+    assert_false(sim->workers_lost);
+    assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
+    assert_int_equal(sim->rares[SIM_RARE_GAVE_BACK], 1);
+    assert_true(sim->rares[SIM_RARE_GIVEN_BACK_TAKEN] > 0);
+}
+
+static void if_it_gave_back_what_it_has_opened_it_would_come_twice(void **state)
+{
+    struct sim *sim = *state;
+
+    sim->bug = SIM_BUG_OPENED_IS_GIVEN_BACK;
+    it_drains(sim);
+    assert_non_null(strstr(sim->violation, "an element was returned"));
+}
+
+/* The other one had nothing to do any more, and was told so. */
+static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
+{
+    struct sim *sim = *state;
+
+    begin(sim, 2, 1, FEW, false);
+    story_until_stored(sim, "grants/");
+    while (strstr(sim->transcript, "w1.1: end of provider 0") == NULL) {
+        assert_true(sim_step(sim));
+    }
+    sim_worker_drain(sim, &sim->workers[0], 30000);
+    story_ends_well(sim, 60000);
+    assert_non_null(strstr(sim->transcript, "w1.1/1: opened, a recovery task"));
+    assert_false(sim->workers_lost);
+}
+
 /* Nobody is there to recover on; whoever comes next does. */
 static void with_nobody_left_the_next_worker_recovers(void **state)
 {
@@ -405,6 +456,9 @@ int main(void)
         T(what_a_dead_worker_had_in_its_hands_is_read_again),
         T(if_read_were_finished_it_would_be_missing),
         T(what_comes_back_after_the_end_gets_a_recovery_task),
+        T(a_worker_that_drains_loses_nothing),
+        T(if_it_gave_back_what_it_has_opened_it_would_come_twice),
+        T(what_is_given_back_after_the_end_gets_a_recovery_task),
         T(with_nobody_left_the_next_worker_recovers),
         T(a_split_that_kills_is_given_up),
         T(with_ignore_errors_the_rest_is_read),
