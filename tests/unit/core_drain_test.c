@@ -340,6 +340,17 @@ static void saying_it_again_writes_nothing(void **state)
     assert_int_equal(f->t.out.nchanges, 0);
 }
 
+/* A copy of its registration comes late: a life that nobody lives would be lost in its time. */
+static void who_has_left_does_not_come_back(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(leave(&f->t, "w1"), MR_OK);
+    assert_int_equal(add_worker(&f->t, "w1", "a:1"), MR_EPRECOND);
+    assert_int_equal(beat_worker(&f->t, "w1"), MR_ENOTFOUND);
+    assert_int_equal(add_worker(&f->t, "w3", "a:1"), MR_OK);
+}
+
 /* Half of what is left, for one; a quarter, for two. */
 static void it_is_no_sharer_of_what_is_left(void **state)
 {
@@ -663,6 +674,7 @@ int main(void)
         BOTH(a_recovery_task_gives_back_too),
         MOST(later_iterations_have_no_task_on_it),
         MOST(saying_it_again_writes_nothing),
+        MOST(who_has_left_does_not_come_back),
         BOTH(it_is_no_sharer_of_what_is_left),
         MOST(the_status_shows_who_drains),
         MOST(only_what_it_kept_is_lost_with_it),

@@ -187,6 +187,9 @@ static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerReq
         (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
         return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
     }
+    if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */
+        return mr_error_set(err, MR_EPRECOND, "worker %.8s has left", in->incarnation);
+    }
     if (core->lives >= MR_CORE_WORKERS_MAX || core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served", core->lives,
                             core->tasks);
