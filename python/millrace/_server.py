@@ -84,13 +84,13 @@ class Child:
         if os.getpid() == self._owner and self._process.poll() is None:
             self._process.send_signal(number)
 
-    def stop(self):
-        """SIGTERM, then wait; SIGKILL if it has not ended after half a minute."""
+    def stop(self, grace_s=_STOP_GRACE_S):
+        """SIGTERM, then wait; SIGKILL if it has not ended after @grace_s."""
         if os.getpid() != self._owner:
             return
         self._signal(signal.SIGTERM)
         try:
-            self._process.wait(_STOP_GRACE_S)
+            self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.kill()
 
@@ -123,6 +123,9 @@ class Server:
     def _flags(self):
         raise NotImplementedError
 
+    def _stop_grace_s(self):
+        return _STOP_GRACE_S
+
     def start(self):
         """Start the server and wait until it serves. Again after stop() or kill(): a restart with the same config."""
         if self._child is not None and self._child.running:
@@ -137,7 +140,7 @@ class Server:
     def stop(self):
         """End it gracefully: it finishes what it is doing and hands over."""
         if self._child is not None:
-            self._child.stop()
+            self._child.stop(self._stop_grace_s())
 
     def kill(self):
         """End it at once (SIGKILL), as a crash would."""

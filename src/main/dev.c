@@ -175,7 +175,7 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
                                                "--log-format", dev->v->run.log_format,
                                                "--cluster",    dev->v->cluster};
     const char *dispatcher_args[5 + 2 * ETCD_OPTIONS] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl};
-    const char *const worker_args[] = {"--dispatcher", dev->service, NULL};
+    const char *const worker_args[] = {"--dispatcher", dev->service, "--drain-timeout", "0s", NULL};
     const char *const *more = s->is_worker ? worker_args : dispatcher_args;
 
     (void)etcd_arguments(&dev->v->etcd, dispatcher_args + 4);

@@ -2,6 +2,7 @@
 #include "worker/worker.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "main/commands.h"
@@ -13,7 +14,8 @@
 
 #define TAGS_MAX 64
 #define STOP_GRACE_MS 2000
-#define REGISTER_SLICE_MS 100 /* between looks at the signals */
+#define SLICE_MS 100      /* between looks at the signals */
+#define GIVE_BACK_MS 2000 /* for the dispatcher to take back what was not opened, without time for more */
 
 struct worker_values {
     const char *dispatchers;
@@ -24,6 +26,7 @@ struct worker_values {
     int64_t dispatcher_timeout;
     int64_t memory_budget;
     int64_t threads;
+    int64_t drain_timeout;
     const char *cache_dir;
     int64_t cache_bytes;
     int64_t cache_memory;
@@ -48,6 +51,11 @@ static const struct opt own_options[] = {
     {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
      "for pipelines and their buffers; without it half of what\nthis process may use", 0},
     {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
+    {"drain-timeout", OPT_DURATION, AT(drain_timeout), "DURATION", "30s", 0, 86400000, NULL,
+     "after SIGTERM: how long clients may take to read what was\nbegun. What was not begun goes to other workers at "
+     "once.\n"
+     "0s: then leave. A second signal ends the wait",
+     0},
     {"cache-dir", OPT_STRING, AT(cache_dir), "DIR", NULL, 0, 0, NULL,
      "where elements are kept that several jobs share, on local disk;\n"
      "several workers may have the same. Without it millrace-cache-UID\nin TMPDIR or /tmp",
@@ -104,7 +112,7 @@ static int serve(struct run_options *opts, struct run *run, mr_worker *w, mr_err
 {
     int rc;
 
-    while ((rc = mr_worker_wait_registered(w, REGISTER_SLICE_MS, err)) == MR_TIMEOUT) {
+    while ((rc = mr_worker_wait_registered(w, SLICE_MS, err)) == MR_TIMEOUT) {
         if (run_wait(run, 0) == RUN_STOP) {
             return MR_OK;
         }
@@ -115,6 +123,21 @@ static int serve(struct run_options *opts, struct run *run, mr_worker *w, mr_err
     while (rc == MR_OK && run_wait(run, -1 /* for ever */) != RUN_STOP) {
     }
     return rc;
+}
+
+/* Until nothing is left that would be lost, the time is over, or somebody says it again. */
+static void drain(struct run *run, mr_worker *w, int64_t timeout_ms)
+{
+    enum mr_drain_stage stage = timeout_ms > 0 ? MR_DRAIN_ENDED : MR_DRAIN_GIVEN_BACK;
+    int64_t until = mr_now_ms() + (timeout_ms > 0 ? timeout_ms : GIVE_BACK_MS);
+    bool through = false, again = false;
+
+    mr_worker_drain(w);
+    while (!through && !again && mr_now_ms() < until) {
+        through = mr_worker_wait_drained(w, stage, SLICE_MS);
+        again = !through && run_wait(run, 0) == RUN_STOP;
+    }
+    mr_log(MR_LOG_INFO, through ? "drained, leaving" : "leaving with tasks that are not through", NULL);
 }
 
 static int run_worker(struct worker_values *v, mr_error *err)
@@ -153,6 +176,9 @@ static int run_worker(struct worker_values *v, mr_error *err)
     }
     mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
     rc = serve(&v->run, &run, w, err);
+    if (rc == MR_OK) {
+        drain(&run, w, v->drain_timeout);
+    }
     run_stopping(&run);
     mr_worker_stop(w, STOP_GRACE_MS);
 

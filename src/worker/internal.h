@@ -58,7 +58,7 @@ struct mr_worker {
     struct mr_link *link;
 
     pthread_mutex_t lock;   /* guards everything below */
-    pthread_cond_t changed; /* ntasks */
+    pthread_cond_t changed; /* ntasks; while it drains, how far it is */
     TAILQ_HEAD(, mr_task) tasks;
     unsigned ntasks;               /* alive, dropped ones included */
     TAILQ_HEAD(, mr_conn) waiting; /* opened for a task that the dispatcher has not told us of yet */
@@ -66,6 +66,9 @@ struct mr_worker {
     char *cluster_incarnation;
     uint64_t epoch; /* highest heard of: a hint for clients */
     bool stopping;
+    bool draining;
+    uint64_t list_version; /* of the task list that was applied last */
+    bool list_is_final;    /* the dispatcher knows that we drain, and we know all tasks it gave us before */
 };
 
 /* Begin another life, with an incarnation of its own. false: no memory. */
@@ -103,6 +106,8 @@ struct mr_task {
     uint32_t providers;
     int64_t *splits;      /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;  /* DYNAMIC */
+    bool ends_by_itself;  /* and is waited for when the worker drains */
+    atomic_bool ended;    /* the dispatcher was told so */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
     mr_chain *made;       /* producing, worker->lock: NULL before it was opened, and when the task is over */
     bool window_closed;   /* producing, worker->lock: to make room */
@@ -150,11 +155,22 @@ void mr_task_release_client(struct mr_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
 bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
 
+/* ---- going on purpose (drain.c) ---- */
+
+/* Its worker drains from now on. worker->lock may be held, no other. */
+void mr_task_drain(struct mr_task *t);
+/* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may be held. */
+bool mr_task_has_nothing(struct mr_task *t);
+/* It ended because it drained, or what it read did. No lock is held. */
+bool mr_task_was_cut(struct mr_task *t);
+/* A task has come on, or gone: whoever waits for the drain looks again. No lock is held. */
+void mr_worker_note_progress(struct mr_worker *w);
+
 /* ---- engines (pipeline.c) ---- */
 
 /* Where the rows of a pipeline go. */
 struct mr_sink {
-    /* Wait until some are wanted: MR_OK with how many, or an error. */
+    /* Wait until some are wanted: MR_OK with how many, MR_END if there is no need to ask, or an error. */
     int (*wait)(struct mr_task *t, uint32_t *rows, mr_error *err);
     int (*put)(struct mr_task *t, mr_block *block, mr_error *err); /* takes @block in any case */
 };

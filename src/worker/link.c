@@ -358,6 +358,9 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         return;
     }
     take_assignments(link, update);
+    mr_mutex_lock(&w->lock);
+    w->list_version = update->version;
+    mr_mutex_unlock(&w->lock);
     for (size_t i = 0; i < update->n_rounds; i++) {
         change_rounds(w, update->rounds[i]);
     }
@@ -392,6 +395,7 @@ static int learn_cluster(struct mr_link *link, bool *other, mr_error *err)
 
     MR_LOCK(&w->lock);
     w->epoch = epoch;
+    w->list_is_final = false; /* it may be another life, with tasks of its own */
     *other = w->cluster_incarnation != NULL && strcmp(w->cluster_incarnation, incarnation) != 0;
     int rc = set_string(&w->cluster, cluster, err);
     return rc < 0 ? rc : set_string(&w->cluster_incarnation, incarnation, err);
@@ -486,6 +490,22 @@ static bool join(struct mr_link *link)
 
 /* ---- heartbeats ---- */
 
+static bool is_draining(struct mr_worker *w)
+{
+    MR_LOCK(&w->lock);
+    return w->draining;
+}
+
+/* The dispatcher has heard that we drain: tasks that it has for us are all in the list of this version. */
+static void note_final(struct mr_worker *w, uint64_t version)
+{
+    MR_LOCK(&w->lock);
+    if (version == w->list_version && !w->list_is_final) {
+        w->list_is_final = true;
+        (void)pthread_cond_broadcast(&w->changed);
+    }
+}
+
 /* With @leaving the last one: it does not wait for long, since silence says the same later. */
 static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
 {
@@ -506,9 +526,13 @@ static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
     mr_progress_fill(progress, &req);
     req.incarnation = w->incarnation;
     req.leaving = leaving;
+    req.draining = is_draining(w);
     rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
                          leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply, err);
     if (reply != NULL) {
+        if (req.draining) {
+            note_final(w, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
+        }
         protobuf_c_message_free_unpacked(reply, NULL);
     }
     mr_progress_free(progress);

@@ -21,11 +21,32 @@
 
 /* ---- splits ---- */
 
+/* What a request gives back, as a message lends it. */
+struct given_back {
+    Millrace__GivenBackRange ranges[MR_SPLITS_BACK_MAX];
+    Millrace__GivenBackRange *pointers[MR_SPLITS_BACK_MAX];
+};
+
+static void fill_given_back(const struct mr_split_request *ask, struct given_back *back,
+                            Millrace__GetSplitsRequest *req)
+{
+    for (uint32_t i = 0; i < ask->n_back; i++) {
+        millrace__given_back_range__init(&back->ranges[i]);
+        back->ranges[i].repetition = ask->back[i].repetition;
+        back->ranges[i].first = ask->back[i].range.first;
+        back->ranges[i].count = ask->back[i].range.count;
+        back->pointers[i] = &back->ranges[i];
+    }
+    req->given_back = back->pointers;
+    req->n_given_back = ask->n_back;
+}
+
 static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_error *err)
 {
     Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__GetSplitsReply *reply;
     struct mr_grant_report report;
+    struct given_back back;
     struct mr_range *ranges;
     int rc;
 
@@ -36,11 +57,16 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
     req.repetition = ask->repetition;
     req.seq = ask->seq;
     req.want = ask->want;
+    fill_given_back(ask, &back, &req);
     if (t->at_least_once) {
         mr_grant_report_fill(&report, t->feed, ask->provider);
         req.report = &report.base;
     }
     rc = mr_link_splits(t->worker->link, &req, &t->stop, &reply, err);
+    if (rc == MR_EEXHAUSTED && ask->n_back > 0) {
+        mr_split_feed_keep(t->feed, ask);
+        return MR_OK;
+    }
     if (rc < 0) {
         return rc;
     }
@@ -76,6 +102,9 @@ static void *asker_main(void *arg)
             /* The task is over for the dispatcher, or we are: not an error of the pipeline, and nobody's to be told. */
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
             mr_split_feed_fail(t->feed, &err);
+        }
+        if (ask.n_back > 0) {
+            mr_worker_note_progress(t->worker);
         }
     }
     return NULL;

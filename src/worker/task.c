@@ -177,12 +177,15 @@ static int wait_demand(struct mr_task *t, uint32_t *rows, mr_error *err)
 {
     MR_LOCK(&t->lock);
     if (mr_book_demand(t->book) == 0) {
-        while (!t->cancelled && !mr_book_low(t->book)) {
+        while (!t->cancelled && !mr_book_low(t->book) && !mr_task_has_nothing(t)) {
             mr_cond_wait(&t->changed, &t->lock);
         }
     }
     if (t->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
+    }
+    if (mr_task_has_nothing(t)) {
+        return MR_END;
     }
     *rows = mr_book_demand(t->book);
     return MR_OK;
@@ -220,11 +223,14 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     req.task_id = t->id;
     req.code = code;
     req.message = (char *)(uintptr_t)message;
+    req.drained = code == MR_OK && mr_task_was_cut(t);
     req.end_round = end_round;
     if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);
     }
+    atomic_store(&t->ended, true);
+    mr_worker_note_progress(t->worker);
 }
 
 static void say_failed(const struct mr_task *t, const mr_error *err)
@@ -337,6 +343,8 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     t->dataset = mr_strdup(a->dataset_id);
     t->fingerprint = mr_strdup(a->fingerprint);
     t->dynamic = t->kind != MR_TASK_READING && a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    t->ends_by_itself = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
+                        (t->kind == MR_TASK_OWN || t->kind == MR_TASK_READING);
     t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     t->seed = a->seed;
     t->repetition = a->repetition;
@@ -384,6 +392,9 @@ int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct 
     mr_mutex_lock(&w->lock);
     TAILQ_INSERT_TAIL(&w->tasks, t, link);
     t->listed = true;
+    if (w->draining) {
+        mr_task_drain(t);
+    }
     mr_mutex_unlock(&w->lock);
     *ret = t;
     return MR_OK;
@@ -429,6 +440,7 @@ void mr_task_drop(struct mr_task *t)
     mr_mutex_lock(&w->lock);
     TAILQ_REMOVE(&w->tasks, t, link);
     t->listed = false;
+    (void)pthread_cond_broadcast(&w->changed);
     mr_mutex_unlock(&w->lock);
     atomic_store(&t->stop, true);
     if (t->feed != NULL) {

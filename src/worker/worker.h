@@ -48,6 +48,18 @@ int mr_worker_port(const mr_worker *w);
 int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err);
 
 /*
+ * Drain: take on nothing new, give back what was not opened, go on with what was begun. Does not block. For good: what
+ * follows is mr_worker_stop().
+ */
+void mr_worker_drain(mr_worker *w);
+enum mr_drain_stage {
+    MR_DRAIN_GIVEN_BACK, /* what was not opened is others' */
+    MR_DRAIN_ENDED,      /* and clients have read all there was of DYNAMIC tasks: nothing is lost with this worker */
+};
+/* Wait until it has come to @stage; false: not within @timeout_ms. Between drain and stop. */
+bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t timeout_ms);
+
+/*
  * Stop: no new session is accepted, tasks are cancelled, open streams get up to @grace_ms to send what is ready. Blocks
  * until all threads have ended. Later calls do nothing.
  */

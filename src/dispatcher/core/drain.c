@@ -33,7 +33,7 @@ bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iterat
     return was_there && !went_before;
 }
 
-void mr_worker_drain(mr_core *core, struct mr_worker *worker)
+void mr_worker_note_draining(mr_core *core, struct mr_worker *worker)
 {
     struct mr_task *task;
     char stamp[MR_STAMP_SIZE];
@@ -238,7 +238,7 @@ void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     struct giving g = {core, task, in->provider};
     uint64_t sum = 0;
 
-    mr_worker_drain(core, task->worker);
+    mr_worker_note_draining(core, task->worker);
     for (size_t i = 0; i < in->n_given_back; i++) {
         const Millrace__GivenBackRange *range = in->given_back[i];
         uint64_t first = mr_position(it, in->provider, range->repetition, range->first);

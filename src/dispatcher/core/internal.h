@@ -565,7 +565,7 @@ bool mr_worker_is_draining(const struct mr_worker *worker);
 /* Does @it, open, have a derived task on @worker? */
 bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iteration *it);
 /* It gets no more tasks. At most two changes. */
-void mr_worker_drain(mr_core *core, struct mr_worker *worker);
+void mr_worker_note_draining(mr_core *core, struct mr_worker *worker);
 /* What workers that drained gave back, of a provider that has a cursor. */
 struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);

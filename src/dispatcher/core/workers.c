@@ -375,7 +375,7 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         }
     }
     if (in->draining && !core->full) { /* the next one says it again */
-        mr_worker_drain(core, worker);
+        mr_worker_note_draining(core, worker);
     }
     if (in->leaving) {
         mr_worker_lose(core, worker, MR_LOSS_LEFT);

@@ -1,0 +1,111 @@
+/*
+ * Going on purpose. What a worker that drains has begun it finishes, as far as time allows; what it has not opened it
+ * gives back, so that it is neither lost nor read twice.
+ *
+ * Happy path: the dispatcher is told and gives us no more; the feed of each DYNAMIC task gives back what the engine has
+ * not taken (split_feed.h) and then tells it that the sources are over; the pipeline flushes, clients read the rest,
+ * and the task says that it has ended, because it drained. When all have, nothing is left that could be lost.
+ *
+ * Not waited for: OFF tasks, whose readers hear that a copy went; coordinated ones, whose rounds go by the schedule;
+ * and producing tasks, which end with those that read them.
+ *
+ * Threads: a task's feed and lock are taken under the worker's lock.
+ */
+#include "worker/internal.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+/* Its sources are cut off: those of rounds are not, since a round is everybody's. */
+static bool is_cut_off(const struct mr_task *t)
+{
+    return t->feed != NULL && t->kind != MR_TASK_TURNS;
+}
+
+void mr_task_drain(struct mr_task *t)
+{
+    if (!is_cut_off(t)) {
+        return;
+    }
+    mr_split_feed_drain(t->feed);
+    MR_LOCK(&t->lock);
+    (void)pthread_cond_broadcast(&t->changed);
+}
+
+bool mr_task_has_nothing(struct mr_task *t)
+{
+    return is_cut_off(t) && mr_split_feed_is_untouched(t->feed);
+}
+
+bool mr_task_was_cut(struct mr_task *t)
+{
+    const struct mr_task *other;
+
+    if (t->kind != MR_TASK_READING) {
+        return is_cut_off(t) && mr_split_feed_was_cut(t->feed);
+    }
+    MR_LOCK(&t->worker->lock);
+    TAILQ_FOREACH(other, &t->worker->tasks, link)
+    {
+        if (other->kind == MR_TASK_PRODUCING && strcmp(other->production, t->production) == 0 && is_cut_off(other)) {
+            return mr_split_feed_was_cut(other->feed);
+        }
+    }
+    return false;
+}
+
+void mr_worker_note_progress(struct mr_worker *w)
+{
+    MR_LOCK(&w->lock);
+    (void)pthread_cond_broadcast(&w->changed);
+}
+
+void mr_worker_drain(mr_worker *w)
+{
+    struct mr_task *t;
+
+    mr_mutex_lock(&w->lock);
+    w->draining = true;
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        mr_task_drain(t);
+    }
+    mr_mutex_unlock(&w->lock);
+    mr_link_beat(w->link);
+}
+
+static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
+{
+    struct mr_task *t;
+
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (is_cut_off(t) && !mr_split_feed_has_given_back(t->feed)) {
+            return false;
+        }
+        if (stage == MR_DRAIN_ENDED && t->ends_by_itself && !atomic_load(&t->ended)) {
+            return false;
+        }
+    }
+    return stage == MR_DRAIN_GIVEN_BACK || w->list_is_final;
+}
+
+bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t timeout_ms)
+{
+    int64_t until = mr_now_ms() + timeout_ms;
+
+    if (mr_link_wait_registered(w->link, 0, NULL) == MR_TIMEOUT) {
+        return true; /* nobody has given us anything */
+    }
+    MR_LOCK(&w->lock);
+    while (!is_through_locked(w, stage)) {
+        int64_t left = until - mr_now_ms();
+
+        if (left <= 0) {
+            return false;
+        }
+        (void)mr_cond_wait_ms(&w->changed, &w->lock, left);
+    }
+    return true;
+}
