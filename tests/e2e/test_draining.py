@@ -1,0 +1,139 @@
+"""Workers that are stopped gracefully: what they have not opened goes to others, what they have begun is read first."""
+
+import collections
+import itertools
+import threading
+import warnings
+
+import pytest
+
+import millrace as mr
+from conftest import wait_until
+
+FILES, RECORDS, RECORD_BYTES = 80, 40, 30_000
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Files of a megabyte: an open one is more than is on its way to a reader."""
+    directory = tmp_path_factory.mktemp("files")
+    paths = []
+    for i in range(FILES):
+        path = str(directory / f"{i:03}.tfrecord")
+        with mr.io.TFRecordWriter(path) as writer:
+            for k in range(RECORDS):
+                writer.write((b"%d-%d-" % (i, k)).ljust(RECORD_BYTES, b"."))
+        paths.append(path)
+    return paths
+
+
+def name(record):
+    return record.rstrip(b".")
+
+
+ALL = collections.Counter(b"%d-%d-" % (i, k) for i in range(FILES) for k in range(RECORDS))
+
+
+def read(cluster, files, **arguments):
+    ds = mr.TFRecordDataset(files).apply(
+        cluster.distribute("distributed_epoch", max_outstanding_requests=4, **arguments))
+    return iter(ds)
+
+
+def stop_in_background(server):
+    thread = threading.Thread(target=server.stop)
+    thread.start()
+    return thread
+
+
+def worker_of(cluster, i):
+    return next(w for w in cluster.status()["workers"] if w["address"] == cluster.workers[i].address)
+
+
+def splits_of(cluster, i):
+    """Handed out to it and not given back."""
+    return sum(int(t.get("splits", 0)) for t in cluster.tasks() if t["workerAddress"] == cluster.workers[i].address)
+
+
+def both_read(cluster, it):
+    """The first elements; both workers have been given splits then."""
+    got = [name(next(it))]
+    while not (splits_of(cluster, 0) and splits_of(cluster, 1)):
+        got.append(name(next(it)))
+    return got
+
+
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once"])
+def test_a_worker_that_drains_loses_nothing_and_nothing_comes_twice(make_cluster, files, guarantee):
+    cluster = make_cluster()
+    cluster.start_worker(shutdown_quiet_period_ms=60_000)
+    it = read(cluster, files, guarantee=guarantee)
+    got = both_read(cluster, it)
+    granted = splits_of(cluster, 1)
+    stopping = stop_in_background(cluster.workers[1])
+    wait_until(lambda: worker_of(cluster, 1).get("draining"), "the dispatcher knows that it drains")
+    wait_until(lambda: splits_of(cluster, 1) < granted, "it has given back what it had not opened")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mr.DataLossWarning)
+        got += [name(record) for record in it]
+    assert collections.Counter(got) == ALL
+    assert it.losses.lost_workers == it.losses.lost_splits == it.losses.repeated_splits == 0
+    stopping.join()
+    assert worker_of(cluster, 1).get("lost")
+
+
+def test_without_time_only_what_it_has_opened_is_lost(make_cluster, files):
+    cluster = make_cluster(workers=2)
+    it = read(cluster, files)
+    got = both_read(cluster, it)
+    granted = splits_of(cluster, 1)
+    cluster.workers[1].stop()
+    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
+        got += [name(record) for record in it]
+    missing = ALL - collections.Counter(got)
+    assert not collections.Counter(got) - ALL
+    opened = {record.split(b"-")[0] for record in missing}
+    assert len(opened) <= it.losses.lost_splits < granted
+    assert it.losses.lost_workers == 1
+
+
+def test_nobody_waits_for_a_worker_that_has_not_begun(make_cluster, files):
+    """Nobody reads from it: it goes at once, whatever time it has."""
+    cluster = make_cluster()
+    it = read(cluster, files)
+    got = [name(record) for record in itertools.islice(it, 10)]
+    idle = cluster.start_worker(shutdown_quiet_period_ms=3_600_000, worker_tags=["idle"])
+    idle.stop()
+    got += [name(record) for record in it]
+    assert collections.Counter(got) == ALL
+    assert it.losses.lost_workers == 0
+
+
+def test_a_worker_that_drains_hands_its_place_to_the_next(make_cluster, files):
+    """A rolling restart of the only worker: what is left waits for the new one."""
+    cluster = make_cluster(workers=0)
+    cluster.start_worker(shutdown_quiet_period_ms=60_000)
+    it = read(cluster, files)
+    got = [name(record) for record in itertools.islice(it, 10)]
+    stopping = stop_in_background(cluster.workers[0])
+    wait_until(lambda: worker_of(cluster, 0).get("draining"), "the dispatcher knows that it drains")
+    cluster.start_worker()
+    got += [name(record) for record in it]
+    stopping.join()
+    assert collections.Counter(got) == ALL
+    assert it.losses.lost_workers == it.losses.lost_splits == 0
+
+
+def test_iterations_that_begin_later_do_without_it(make_cluster, files):
+    cluster = make_cluster()
+    cluster.start_worker(shutdown_quiet_period_ms=60_000)
+    first = read(cluster, files)
+    got = both_read(cluster, first)
+    stopping = stop_in_background(cluster.workers[1])
+    wait_until(lambda: worker_of(cluster, 1).get("draining"), "the dispatcher knows that it drains")
+    second = read(cluster, files)
+    assert collections.Counter(name(record) for record in second) == ALL
+    got += [name(record) for record in first]
+    assert collections.Counter(got) == ALL
+    assert first.losses.lost_workers == second.losses.lost_workers == 0
+    stopping.join()
