@@ -3,8 +3,7 @@
  *
  * Happy path: the first member that is asked leads, or names who does. Failures: a member that cannot be reached or
  * does not answer in time is passed over for this round; after a round there is a pause. The configured members stay
- * for ever (they are names: each connection resolves them anew); those a leader named go an hour after it named them
- * last.
+ * for ever (they are names: see discover.c); those a leader named go an hour after it named them last.
  *
  * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known one is a deposed
  * leader's; another incarnation, from a leader, replaces what was known (the store was restored or made anew).
@@ -23,6 +22,8 @@
 #define PAUSE_MS_FIRST 10
 #define PAUSE_MS_MAX 1000
 #define PAUSE_MS_MAX_ALONE 250
+/* Standbys name a leader that has just died; only after that is its address taken for one that cannot be reached. */
+#define ASTRAY_ROUNDS 5
 
 /* ---- members ---- */
 
@@ -66,7 +67,7 @@ static int member_new(mr_control *c, const char *address, bool configured, struc
 }
 
 /* Callers for whom it is only a help may ignore the failure. @ret may be NULL. */
-static int member_learn(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
 {
     struct mr_member *m = find_member(c, address);
     int rc = m != NULL ? MR_OK : member_new(c, address, configured, &m, err);
@@ -121,6 +122,8 @@ struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s)
 {
     struct mr_member *m = s->redirect;
 
+    s->astray = s->astray || s->followed;
+    s->followed = m != NULL;
     /* A redirect may have been forgotten in a pause; members live as long as they are listed. */
     s->redirect = NULL;
     if (m == NULL && !s->tried_leader && c->leader != NULL) {
@@ -150,6 +153,9 @@ int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s)
     s->tried_leader = false;
     s->heard = false;
     forget_old_locked(c);
+    mr_control_discover_locked(c, (s->astray || s->followed) && s->rounds >= ASTRAY_ROUNDS);
+    s->astray = false;
+    s->followed = false;
     return mr_backoff_ms(s->rounds++, PAUSE_MS_FIRST, pause_ms_max, mr_rng_next(&c->rng));
 }
 
@@ -216,7 +222,7 @@ static void learn_locked(mr_control *c, struct mr_member *m, const Millrace__Rep
     c->epoch = h->epoch;
     c->leader = m;
     for (size_t i = 0; i < h->n_dispatchers; i++) {
-        (void)member_learn(c, h->dispatchers[i], false, NULL, NULL);
+        (void)mr_member_learn_locked(c, h->dispatchers[i], false, NULL, NULL);
     }
     if (newer) {
         mr_control_watches_wake_locked(c);
@@ -232,7 +238,7 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
     if (h->leader[0] != '\0' && s->redirects < REDIRECTS_MAX) {
         struct mr_member *leader = NULL;
 
-        if (member_learn(c, h->leader, false, &leader, NULL) == MR_OK && leader != m && leader != s->silent) {
+        if (mr_member_learn_locked(c, h->leader, false, &leader, NULL) == MR_OK && leader != m && leader != s->silent) {
             s->redirects++;
             s->redirect = leader;
         }
@@ -244,6 +250,8 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
                                         const Millrace__ReplyHeader *h, mr_error *err)
 {
     s->heard = true;
+    s->followed = false;
+    m->stands_by = h != NULL && h->not_leader;
     if (h == NULL) {
         (void)mr_error_set(err, MR_EUNAVAIL, "%s is no dispatcher", m->address);
         mr_member_failed_locked(c, m);
@@ -315,7 +323,7 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
         rc = mr_error_nomem(err);
     }
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = member_learn(c, list[i], true, NULL, err);
+        rc = mr_member_learn_locked(c, list[i], true, NULL, err);
     }
     mr_addresses_free(list, n);
     if (rc < 0) {

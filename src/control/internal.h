@@ -21,6 +21,7 @@ struct mr_member {
     char *address;
     mr_rpc_channel *channel;
     bool configured;
+    bool stands_by;   /* it answered last that it does not lead */
     int64_t heard_ms; /* learned: when a leader last named it */
     unsigned users;   /* calls and streams that use the channel */
 };
@@ -43,6 +44,7 @@ struct mr_control {
     uint64_t epoch;
     bool answered; /* some dispatcher has, ever */
     bool announced;
+    int64_t discover_ms; /* not before: the next discovery */
     LIST_HEAD(, mr_control_watch) watches;
 };
 
@@ -53,6 +55,8 @@ struct mr_search {
     unsigned redirects;
     unsigned rounds;
     bool tried_leader;
+    bool followed;                  /* the member handed out last was a redirect, and has not answered */
+    bool astray;                    /* this round a redirect led to nobody */
     bool heard;                     /* this round somebody was there: answered, or took the call and was silent */
     struct mr_member *redirect;     /* next, if set */
     const struct mr_member *silent; /* it took the call and did not answer: the others first, whatever they say of it */
@@ -67,7 +71,7 @@ enum mr_verdict {
 void mr_search_init_locked(mr_control *c, struct mr_search *s);
 /* The member to try next, its `users` counted up; drop it with mr_member_put_locked(). */
 struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
-/* After a failure: milliseconds to wait before the next attempt (0: at once). */
+/* After a failure: milliseconds to wait before the next attempt (0: at once). Gives the lock up, perhaps. */
 int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
 void mr_member_put_locked(mr_control *c, struct mr_member *m);
 /* The transport failed at @m, or it does not lead. */
@@ -79,6 +83,12 @@ void mr_member_failed_locked(mr_control *c, struct mr_member *m);
  */
 enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
                                         const Millrace__ReplyHeader *h, mr_error *err);
+
+/* discover.c: a round was in vain. Gives the lock up for as long as names take to be resolved. @reconnect: see there.
+ */
+void mr_control_discover_locked(mr_control *c, bool reconnect);
+/* In control.c: @ret may be NULL. */
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err);
 
 /* Pack @request with the header as it is to be now. *@ret is freed with mr_free(). */
 int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err);

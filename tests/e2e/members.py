@@ -3,6 +3,7 @@ An etcd of several members, with TLS, a user and a quota on demand, whose member
 programs of a cluster on it, with what they log.
 """
 
+import collections
 import contextlib
 import json
 import os
@@ -196,11 +197,14 @@ class Door:
         while True:
             try:
                 inside, _ = listening.accept()
-                outside = socket.create_connection(("127.0.0.1", self.target))
+                outside = self._connect()
             except OSError:
                 return
             for a, b in ((inside, outside), (outside, inside)):
                 threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+
+    def _connect(self):
+        return socket.create_connection(("127.0.0.1", self.target))
 
     def _copy(self, source, sink):
         self._open.add(source)
@@ -212,6 +216,21 @@ class Door:
                 s.shutdown(socket.SHUT_RDWR)
         self._open.discard(source)
         source.close()
+
+
+class Balancer(Door):
+    """One port in front of several: each connection goes to the next of them that takes it."""
+
+    def __init__(self, targets):
+        self.targets = collections.deque(targets)
+        super().__init__()
+
+    def _connect(self):
+        for _ in range(len(self.targets)):
+            self.targets.rotate(-1)
+            with contextlib.suppress(ConnectionRefusedError):
+                return socket.create_connection(("127.0.0.1", self.targets[0]))
+        raise ConnectionRefusedError("nobody is there")
 
 
 class Program:
@@ -266,14 +285,18 @@ class Installation:
         for _ in range(dispatchers):
             self.start_dispatcher()
         for _ in range(workers):
-            self.workers.append(Program(directory, "worker", "worker", f"--dispatcher={self.addresses}",
-                                        "--listen=127.0.0.1:0"))
+            self.start_worker(self.addresses)
 
     def start_dispatcher(self, *arguments, port=0):
         d = Program(self.directory, "dispatcher", "dispatcher", f"--listen=127.0.0.1:{port}", f"--cluster={self.name}",
                     *self._options, *(arguments or self.etcd.arguments))
         self.dispatchers.append(d)
         return d
+
+    def start_worker(self, dispatchers):
+        w = Program(self.directory, "worker", "worker", f"--dispatcher={dispatchers}", "--listen=127.0.0.1:0")
+        self.workers.append(w)
+        return w
 
     @property
     def addresses(self):

@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -17,7 +18,7 @@ import pytest
 
 import millrace as mr
 from conftest import free_port, wait_until
-from members import PROGRAM, Door, Installation, Members
+from members import PROGRAM, Balancer, Door, Installation, Members
 from millrace import Dataset
 
 pytestmark = pytest.mark.skipif(shutil.which("etcd") is None, reason="SKIPPED ALOUD: there is no etcd here")
@@ -42,6 +43,14 @@ def make(tmp_path):
             return etcd, there
 
         yield make
+
+
+# What a fresh process reads of a dataset of that name.
+ASK = """
+import sys
+import millrace as mr
+print(*[int(x) for x in mr.service.from_dataset_id("parallel_epochs", *sys.argv[1:])])
+"""
 
 
 class Reader(threading.Thread):
@@ -80,6 +89,10 @@ class Reader(threading.Thread):
 def read(there, n=100, **arguments):
     return sorted(int(x) for x in Dataset.range(n).apply(
         mr.service.distribute("distributed_epoch", there.service, **arguments)))
+
+
+def keys_below(etcd, prefix):
+    return [k for k in etcd.ctl("get", "--prefix", "--keys-only", prefix).stdout.split() if k]
 
 
 def values_below(there, prefix):
@@ -329,6 +342,22 @@ def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(ma
     assert sorted(d.get("deposedAlive", 0) for d in said) == [0, 1]
 
 
+def test_one_address_in_front_of_dispatchers_that_cannot_be_reached_otherwise(make):
+    """A load balancer: what standbys say of the leader's address is of no use to anybody behind it."""
+    etcd, there = make(n=1, installation={"dispatchers": 0, "workers": 0})
+    balancer = Balancer([free_port() for _ in range(3)])
+    for port in list(balancer.targets):
+        there.start_dispatcher(*etcd.arguments, f"--advertise-address=127.0.0.1:{free_port()}", port=port)
+    service = f"127.0.0.1:{balancer.port}"
+    there.start_worker(service)
+    wait_until(lambda: any(d.lines("leading") for d in there.dispatchers), "somebody leads")
+    there.workers[0].wait_for("registered")
+    ds = Dataset.range(100).apply(mr.service.distribute("distributed_epoch", "grpc://" + service))
+    assert sorted(int(x) for x in ds) == list(range(100))
+    next(d for d in there.dispatchers if d.lines("leading")).kill()
+    assert sorted(int(x) for x in ds) == list(range(100))
+
+
 def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     etcd, there = make(n=1, installation={"dispatchers": 2, "lease": "60s"})
     leader, standby = roles(there)
@@ -343,6 +372,28 @@ def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     leader.process.send_signal(signal.SIGCONT)
     leader.wait_for("no longer leader")
     assert read(there) == list(range(100))
+
+
+def test_a_leader_that_slept_beyond_its_lease(make):
+    """It wakes up as the leader it was, for a moment: what it does not know it does not deny, and nobody is lost."""
+    etcd, there = make(n=1, installation={"dispatchers": 2, "lease": "3s"})
+    leader, standby = roles(there)
+    standby.wait_for("following")
+    reader = Reader(there, 1_000_000, rest=1000)
+    reader.wait_for(1000)
+    leader.process.send_signal(signal.SIGSTOP)
+    standby.wait_for("leading")
+    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/dispatchers/")) == 1, "the lease of the sleeper ran out")
+    mr.service.register_dataset("grpc://" + standby.address, Dataset.range(7), dataset_id="meanwhile")
+    leader.process.send_signal(signal.SIGCONT)
+    # Of a process that knows of nobody but the sleeper.
+    done = subprocess.run([sys.executable, "-c", ASK, "grpc://" + leader.address, "meanwhile"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.stdout.split() == [str(i) for i in range(7)], done.stderr
+    leader.wait_for("no longer leader")
+    reader.go.set()
+    reader.finish()
+    assert not any("lost" in worker for worker in values_below(there, "workers/"))
 
 
 def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
@@ -366,10 +417,6 @@ def fill(etcd):
         if done.returncode != 0:
             assert "space exceeded" in done.stderr
             return
-
-
-def keys_below(etcd, prefix):
-    return [k for k in etcd.ctl("get", "--prefix", "--keys-only", prefix).stdout.split() if k]
 
 
 def test_a_full_database_stops_handing_out_and_is_recovered_from(make):

@@ -3,6 +3,7 @@ if(TARGET mr_client)
   mr_test(read_options_test LABEL unit SOURCES ${MR_TEST_DIR}/read_options_test.c LIBRARIES mr_client)
   mr_test(control_test LABEL unit SOURCES ${MR_TEST_DIR}/control_test.c ${MR_TEST_DIR}/fake_service.c
     LIBRARIES mr_control mr_element)
+  target_link_options(control_test PRIVATE -Wl,--wrap=getaddrinfo)
   mr_test(reader_test LABEL unit SOURCES ${MR_TEST_DIR}/reader_test.c ${MR_TEST_DIR}/fake_service.c
     LIBRARIES mr_client)
 endif()

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +247,32 @@ static void a_deposed_leader_is_not_believed(void **state)
     assert_int_equal(mr_control_learned(f->c, NULL, NULL), 3);
 }
 
+/* The resolver of this test knows a name with two addresses, of which the first has nobody. */
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
+
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+{
+    int rc;
+
+    if (strcmp(node, "dispatchers.test") != 0) {
+        return __real_getaddrinfo(node, service, hints, res);
+    }
+    rc = __real_getaddrinfo("127.0.0.2", service, hints, res);
+    return rc != 0 ? rc : __real_getaddrinfo("127.0.0.1", service, hints, &(*res)->ai_next);
+}
+
+static void all_addresses_of_a_name_are_asked(void **state)
+{
+    struct fixture *f = *state;
+    char service[64];
+
+    (void)snprintf(service, sizeof service, "dispatchers.test%s", strrchr(f->a.address, ':'));
+    connect_to(f, service, NULL);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    assert_int_equal(mr_control_learned(f->c, NULL, NULL), 7);
+}
+
 static void redirects_in_a_circle_end(void **state)
 {
     struct fixture *f = *state;
@@ -470,6 +497,7 @@ int main(int argc, char **argv)
         TEST(nobody_answers),
         TEST(a_leader_that_hangs_is_passed_over),
         TEST(a_deposed_leader_is_not_believed),
+        TEST(all_addresses_of_a_name_are_asked),
         TEST(redirects_in_a_circle_end),
         TEST(another_cluster_is_an_error_that_names_both),
         TEST(two_clusters_behind_one_list_are_an_error_that_names_both),
