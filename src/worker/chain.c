@@ -34,6 +34,7 @@ struct mr_chain {
     pthread_mutex_t
         lock; /* guards everything below; a log's own lock comes after it. Not held while a log calls back */
     struct segment segments[LOGS_MAX];
+    uint32_t retired; /* logs before this are closed: nobody will read there again */
     uint32_t n;
     bool cancelled;
     bool closed;
@@ -54,7 +55,9 @@ struct mr_chain_reader {
     mr_cache_reader *in[LOGS_MAX]; /* NULL: of those before it joined */
     uint64_t lost[LOGS_MAX];       /* elements at the end of a log that could not be read */
     uint32_t at;                   /* the log that it reads in; the reader's thread moves it */
-    uint32_t joined;               /* the log that it began in */
+    uint32_t joined;               /* the first log that it may go back to */
+    uint64_t returned;
+    uint64_t past_skipped; /* in logs that are closed */
     bool started;
 };
 
@@ -171,7 +174,7 @@ void mr_chain_close(mr_chain *p)
     p->closed_end = stats.end;
     mr_mutex_unlock(&p->lock);
     /* There will be no other log. */
-    for (uint32_t i = 0; i < p->n; i++) {
+    for (uint32_t i = p->retired; i < p->n; i++) {
         close_segment(&p->segments[i]);
     }
     if (p->degraded[0] != '\0') {
@@ -193,7 +196,7 @@ void mr_chain_cancel(mr_chain *p)
 {
     MR_LOCK(&p->lock);
     p->cancelled = true;
-    for (uint32_t i = 0; i < p->n && !p->closed; i++) {
+    for (uint32_t i = p->retired; i < p->n && !p->closed; i++) {
         mr_cache_log_cancel(p->segments[i].log);
     }
 }
@@ -302,6 +305,72 @@ static int fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
     return i + 1 < p->n || p->ended ? MR_OK : extend_locked(p, 0, &why, err);
 }
 
+/* Has everybody left log @i for good? */
+static bool is_left_locked(const mr_chain *p, uint32_t i)
+{
+    const mr_chain_reader *r;
+
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        if (r->joined <= i && (r->at <= i || r->returned < p->segments[i + 1].base)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Take the readers out of log @i, into @ret; how many. */
+static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
+{
+    mr_chain_reader *r;
+    size_t n = 0;
+
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        struct mr_cache_reader_stats stats;
+
+        if (r->in[i] != NULL) {
+            mr_cache_reader_stats(r->in[i], &stats);
+            r->past_skipped += stats.skipped + r->lost[i];
+            r->joined = i + 1;
+            ret[n++] = r->in[i];
+            r->in[i] = NULL;
+        }
+    }
+    return n;
+}
+
+/*
+ * The first log, if it has a successor and nobody needs it: a failed one keeps the whole cache from beginning anew. By
+ * the producer, which is in no log then.
+ */
+static void retire_first(mr_chain *p)
+{
+    const mr_chain_reader *r;
+    mr_cache_reader **out;
+    struct segment old;
+    size_t n = 0;
+
+    mr_mutex_lock(&p->lock);
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        n++;
+    }
+    out = p->retired + 1 < p->n && is_left_locked(p, p->retired) ? mr_calloc(n, sizeof(mr_cache_reader *)) : NULL;
+    if (out == NULL) {
+        mr_mutex_unlock(&p->lock);
+        return; /* without memory: the next time */
+    }
+    n = take_out_locked(p, p->retired, out);
+    old = p->segments[p->retired++];
+    mr_mutex_unlock(&p->lock);
+    for (size_t i = 0; i < n; i++) {
+        mr_cache_reader_close(out[i]);
+    }
+    close_segment(&old);
+    mr_free(out);
+}
+
 /* ---- producing ---- */
 
 static mr_cache_log *last_log(mr_chain *p, uint32_t *i)
@@ -316,6 +385,7 @@ int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
     uint32_t i;
     int rc;
 
+    retire_first(p);
     do {
         rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
         if (rc == MR_OK) {
@@ -449,7 +519,7 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
 
     *ret = (struct mr_chain_stats){0};
     MR_LOCK(&p->lock);
-    for (uint32_t i = 0; i < p->n && !p->closed; i++) {
+    for (uint32_t i = p->retired; i < p->n && !p->closed; i++) {
         mr_cache_log_stats(p->segments[i].log, &stats);
         ret->first = p->segments[i].base + stats.head;
         ret->end = p->segments[i].base + stats.end;
@@ -670,6 +740,7 @@ static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
 void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
 {
     MR_LOCK(&r->chain->lock);
+    r->returned = upto > r->returned ? upto : r->returned;
     for (uint32_t i = r->joined; i <= r->at; i++) {
         /* It was handed out: that is all that could be wrong with it. */
         (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
@@ -725,9 +796,10 @@ mr_chain *mr_chain_of(const mr_chain_reader *r)
 
 uint64_t mr_chain_skipped(mr_chain_reader *r)
 {
-    uint64_t skipped = 0;
+    uint64_t skipped;
 
     MR_LOCK(&r->chain->lock);
+    skipped = r->past_skipped;
     for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
         struct mr_cache_reader_stats stats;
 

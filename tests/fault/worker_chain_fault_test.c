@@ -317,6 +317,40 @@ static void a_full_disk(void **state)
     mr_windows_free(w);
 }
 
+/* The production that met the full disk goes on; when nobody reads there any more, others find an empty one. */
+static void a_disk_that_has_room_again(void **state)
+{
+    struct producer p;
+    struct reader r;
+
+    if (mount("none", dir, "tmpfs", 0, "size=12m") != 0) {
+        print_message("not allowed to mount a small tmpfs: skipped\n");
+        skip();
+    }
+    mr_windows *w = open_windows(64 * MIB);
+    mr_chain *chain = open_chain(w, "endless");
+    join(&r, chain, "r", MR_CACHE_LAG_WAIT);
+    start(&r);
+    start_producer(&p, chain, UINT32_MAX, 8 * KIB);
+    while (stats_of(chain).degraded[0] == '\0') {
+        assert_int_equal(read_some(&r, 8 * KIB, true), MR_OK);
+    }
+    assert_int_equal(mount("none", dir, "tmpfs", MS_REMOUNT, "size=100m"), 0);
+    while (stats_of(chain).disk_bytes > 0) {
+        assert_int_equal(read_some(&r, 8 * KIB, true), MR_OK);
+    }
+    mr_chain *other = open_chain(w, "other");
+    assert_string_equal(stats_of(other).degraded, "");
+    close_chain(other);
+    assert_int_equal(mr_chain_skipped(r.reader), 0);
+    mr_chain_cancel(chain);
+    assert_int_equal(pthread_join(p.thread, NULL), 0);
+    assert_int_equal(p.rc, MR_ECANCELED);
+    leave(&r);
+    close_chain(chain);
+    mr_windows_free(w);
+}
+
 /* Turn a byte each @stride of all tables. */
 static unsigned damage(off_t stride)
 {
@@ -573,6 +607,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(what_a_killed_worker_left_is_wiped), /* first: it forks */
         TEST(a_full_disk),
+        TEST(a_disk_that_has_room_again),
         TEST(damaged_files),
         TEST(damaged_files_after_the_end),
         TEST(no_directory),
