@@ -1,65 +1,16 @@
-#include "worker/chain.h"
+#include "worker/chain_internal.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "base/sync.h"
 
-#include <inttypes.h>
 #include <millrace/dataset.h> /* mr_free */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
 
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u
-/* The first is on disk; each further one is there for an element that the one before was too small for. */
-#define LOGS_MAX 16u
-
-struct segment {
-    mr_cache_log *log;
-    mr_cache *memory; /* in which the log is, if it is not on disk */
-    uint64_t base;    /* number of its first element */
-};
-
-struct mr_chain {
-    _Atomic unsigned refs;
-    mr_windows *windows;
-    char *id;
-    _Atomic uint64_t spec_hash;
-
-    pthread_mutex_t
-        lock; /* guards everything below; a log's own lock comes after it. Not held while a log calls back */
-    struct segment segments[LOGS_MAX];
-    uint32_t retired; /* logs before this are closed: nobody will read there again */
-    uint32_t n;
-    bool cancelled;
-    bool closed;
-    uint64_t closed_end; /* closed: the number after that of its last element */
-    bool given_up;       /* nobody joins any more */
-    bool ended;
-    mr_error end; /* ended: code MR_OK, or why */
-    char degraded[MR_ERROR_MESSAGE_SIZE];
-    LIST_HEAD(, mr_chain_reader) readers;
-};
-
-struct mr_chain_reader {
-    LIST_ENTRY(mr_chain_reader) link;
-    mr_chain *chain;
-    struct mr_cache_reader_options opts;
-    char *name;
-    /* chain->lock */
-    mr_cache_reader *in[LOGS_MAX]; /* NULL: of those before it joined */
-    uint64_t lost[LOGS_MAX];       /* elements at the end of a log that could not be read */
-    uint32_t at;                   /* the log that it reads in; the reader's thread moves it */
-    uint32_t joined;               /* the first log that it may go back to */
-    uint64_t returned;
-    uint64_t past_skipped; /* in logs that are closed */
-    bool started;
-};
 
 /* ---- life ---- */
 
@@ -84,17 +35,17 @@ void mr_chain_unref(mr_chain *p)
     }
 }
 
-static void close_segment(struct segment *s)
+static void close_segment(struct mr_chain_segment *s)
 {
     mr_cache_log_close(s->log);
     mr_cache_close(s->memory);
 }
 
 /* A log in memory whose largest chunk has at least @chunk bytes. */
-static int open_in_memory(mr_chain *p, uint64_t chunk, struct segment *ret, mr_error *err)
+static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *ret, mr_error *err)
 {
     uint64_t bytes = mr_windows_memory_bytes(p->windows);
-    struct segment s = {0};
+    struct mr_chain_segment s = {0};
 
     bytes = bytes / CHUNKS_PER_WINDOW < chunk ? (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW : bytes;
     int rc = mr_cache_open_memory(bytes, &s.memory, err);
@@ -214,7 +165,7 @@ uint64_t mr_chain_spec_hash(const mr_chain *p)
 /* ---- the chain of logs ---- */
 
 /* Has the log failed, and why? The lock is held, and it is not closed. */
-static bool has_failed_locked(const struct segment *s, mr_error *why)
+static bool has_failed_locked(const struct mr_chain_segment *s, mr_error *why)
 {
     struct mr_cache_log_stats stats;
 
@@ -260,12 +211,12 @@ static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_er
 {
     struct mr_cache_log_stats stats;
     mr_chain_reader *r;
-    struct segment next;
+    struct mr_chain_segment next;
 
     if (p->cancelled || p->closed) {
         return mr_error_set(err, MR_ECANCELED, "production %s is over", p->id);
     }
-    if (p->n == LOGS_MAX) {
+    if (p->n == MR_CHAIN_LOGS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
     }
     int rc = open_in_memory(p, chunk, &next, err);
@@ -287,11 +238,7 @@ static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_er
     return MR_OK;
 }
 
-/*
- * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there is one, unless the
- * pipeline was over; otherwise the error as it was.
- */
-static int fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
+int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
 {
     mr_error why;
 
@@ -348,7 +295,7 @@ static void retire_first(mr_chain *p)
 {
     const mr_chain_reader *r;
     mr_cache_reader **out;
-    struct segment old;
+    struct mr_chain_segment old;
     size_t n = 0;
 
     mr_mutex_lock(&p->lock);
@@ -391,7 +338,7 @@ int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
         if (rc == MR_OK) {
             return MR_OK;
         }
-        rc = fail_over(p, i, rc, err);
+        rc = mr_chain_fail_over(p, i, rc, err);
     } while (rc == MR_OK);
     return rc;
 }
@@ -471,7 +418,7 @@ static int append(mr_chain *p, const mr_block *block, mr_error *err)
         if (rc == MR_EINVAL && mr_block_rows(block) > 1) {
             return append_halves(p, block, err);
         }
-        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, err) : fail_over(p, i, rc, &why);
+        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, err) : mr_chain_fail_over(p, i, rc, &why);
         if (rc < 0) {
             if (err != NULL) {
                 *err = why;
@@ -532,279 +479,4 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
     }
     ret->complete = p->ended;
     memcpy(ret->degraded, p->degraded, sizeof ret->degraded);
-}
-
-/* ---- readers ---- */
-
-int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
-                  mr_error *err)
-{
-    mr_chain_reader *r = mr_calloc(1, sizeof *r);
-    int rc;
-
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
-    r->name = mr_strdup(opts->name);
-    if (r->name == NULL) {
-        mr_free(r);
-        return mr_error_nomem(err);
-    }
-    r->opts =
-        (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
-    MR_LOCK(&p->lock);
-    r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
-    rc = p->closed || p->given_up ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
-                                  : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
-    if (rc < 0) {
-        mr_free(r->name);
-        mr_free(r);
-        return rc;
-    }
-    *first += p->segments[r->at].base;
-    r->chain = mr_chain_ref(p);
-    LIST_INSERT_HEAD(&p->readers, r, link);
-    *ret = r;
-    return MR_OK;
-}
-
-void mr_chain_start(mr_chain_reader *r, uint64_t *first)
-{
-    mr_chain *p = r->chain;
-
-    MR_LOCK(&p->lock);
-    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
-        uint64_t from;
-
-        mr_cache_reader_start(r->in[i], &from);
-        if (i == r->joined) {
-            *first = p->segments[i].base + from;
-        }
-    }
-    r->started = true;
-}
-
-void mr_chain_leave(mr_chain_reader *r)
-{
-    if (r == NULL) {
-        return;
-    }
-    mr_chain *p = r->chain;
-
-    mr_mutex_lock(&p->lock);
-    LIST_REMOVE(r, link);
-    mr_mutex_unlock(&p->lock);
-    for (uint32_t i = 0; i < LOGS_MAX; i++) {
-        mr_cache_reader_close(r->in[i]);
-    }
-    mr_free(r->name);
-    mr_free(r);
-    mr_chain_unref(p);
-}
-
-/* Go on to the next log. What was not read of this one could not be. false: there is none. */
-static bool next_log(mr_chain_reader *r)
-{
-    mr_chain *p = r->chain;
-    struct mr_cache_log_stats log;
-    struct mr_cache_reader_stats stats;
-
-    MR_LOCK(&p->lock);
-    if (p->closed) {
-        return false;
-    }
-    mr_cache_log_stats(p->segments[r->at].log, &log);
-    mr_cache_reader_stats(r->in[r->at], &stats);
-    r->lost[r->at] = log.end - stats.next;
-    if (r->lost[r->at] > 0) {
-        mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped", "production", "%s",
-               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->lost[r->at], NULL);
-    }
-    if (r->at + 1 == p->n) {
-        return false;
-    }
-    r->at++;
-    return true;
-}
-
-static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
-{
-    for (;;) {
-        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, err);
-
-        if (rc == MR_OK || rc == MR_TIMEOUT) {
-            return rc;
-        }
-        if (rc != MR_END) {
-            rc = fail_over(r->chain, r->at, rc, err);
-            if (rc < 0) {
-                return rc;
-            }
-        }
-        if (!next_log(r)) {
-            return MR_END;
-        }
-    }
-}
-
-static void unref_view(void *view)
-{
-    mr_cache_view_unref(view);
-}
-
-/* The @skip first rows of @part were handed out before. */
-static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
-{
-    mr_block *rest;
-    int rc = mr_part_unpack(part, err);
-
-    if (rc == MR_OK) {
-        rc = mr_block_slice(part->block, skip, mr_block_rows(part->block) - skip, &rest, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_unref(part->block);
-        part->block = rest;
-    }
-    return rc;
-}
-
-static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *err)
-{
-    uint32_t skip = mr_cache_view_skip(view);
-    size_t pieces;
-    const struct iovec *iov = mr_cache_view_iov(view, &pieces);
-    size_t n;
-    const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
-    struct mr_chain_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
-    int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
-
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        rc =
-            mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view, &rows.parts[i].packed, err);
-        if (rc < 0) {
-            break;
-        }
-        (void)mr_cache_view_ref(view);
-        rows.n++;
-        if (mr_packed_rows(rows.parts[i].packed) != chunks[i].rows) {
-            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u", chunks[i].rows,
-                              mr_packed_rows(rows.parts[i].packed));
-        }
-    }
-    if (rc == MR_OK && skip > 0) {
-        rc = cut_front(&rows.parts[0], skip, err);
-    }
-    if (rc < 0) {
-        mr_chain_rows_free(&rows);
-        return rc;
-    }
-    *ret = rows;
-    return MR_OK;
-}
-
-int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_chain_rows *ret, mr_error *err)
-{
-    mr_cache_view *view;
-    int rc = read_view(r, rows_max, bytes_max, &view, err);
-
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = open_view(view, ret, err);
-    if (rc == MR_OK) {
-        ret->at = r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
-    }
-    mr_cache_view_unref(view);
-    return rc;
-}
-
-void mr_chain_rows_free(struct mr_chain_rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++) {
-        mr_part_unref(rows->parts[i]);
-    }
-    mr_free(rows->parts);
-    *rows = (struct mr_chain_rows){0};
-}
-
-/* The number of element @index in log @i, as far as @r was handed elements of it. */
-static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
-{
-    struct mr_cache_reader_stats stats;
-    uint64_t base = r->chain->segments[i].base;
-
-    mr_cache_reader_stats(r->in[i], &stats);
-    return index <= base ? 0 : index - base < stats.next ? index - base : stats.next;
-}
-
-void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
-{
-    MR_LOCK(&r->chain->lock);
-    r->returned = upto > r->returned ? upto : r->returned;
-    for (uint32_t i = r->joined; i <= r->at; i++) {
-        /* It was handed out: that is all that could be wrong with it. */
-        (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
-    }
-}
-
-void mr_chain_rewind(mr_chain_reader *r, uint64_t index)
-{
-    mr_chain *p = r->chain;
-
-    MR_LOCK(&p->lock);
-    for (;; r->at--) {
-        struct mr_cache_reader_stats stats;
-        uint64_t to = index_in(r, r->at, index);
-
-        mr_cache_reader_stats(r->in[r->at], &stats);
-        r->lost[r->at] = 0;
-        (void)mr_cache_reader_rewind(r->in[r->at], to < stats.returned ? stats.returned : to, NULL);
-        if (r->at == r->joined || index >= p->segments[r->at].base) {
-            return;
-        }
-    }
-}
-
-void mr_chain_set_lag(mr_chain_reader *r, enum mr_cache_lag lag)
-{
-    MR_LOCK(&r->chain->lock);
-    r->opts.lag = lag;
-    for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
-        mr_cache_reader_set_lag(r->in[i], lag);
-    }
-}
-
-bool mr_chain_caught_up(mr_chain_reader *r)
-{
-    mr_chain *p = r->chain;
-    struct mr_cache_reader_stats stats;
-    struct mr_cache_log_stats log;
-
-    MR_LOCK(&p->lock);
-    if (p->closed) {
-        return true; /* which reading tells */
-    }
-    mr_cache_reader_stats(r->in[r->at], &stats);
-    mr_cache_log_stats(p->segments[r->at].log, &log);
-    return r->at + 1 == p->n && stats.next == log.end;
-}
-
-mr_chain *mr_chain_of(const mr_chain_reader *r)
-{
-    return r->chain;
-}
-
-uint64_t mr_chain_skipped(mr_chain_reader *r)
-{
-    uint64_t skipped;
-
-    MR_LOCK(&r->chain->lock);
-    skipped = r->past_skipped;
-    for (uint32_t i = r->joined; i < LOGS_MAX && r->in[i] != NULL; i++) {
-        struct mr_cache_reader_stats stats;
-
-        mr_cache_reader_stats(r->in[i], &stats);
-        skipped += stats.skipped + r->lost[i];
-    }
-    return skipped;
 }

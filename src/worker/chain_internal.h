@@ -1,0 +1,64 @@
+/*
+ * What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes it.
+ */
+#ifndef MR_WORKER_CHAIN_INTERNAL_H
+#define MR_WORKER_CHAIN_INTERNAL_H
+
+#include "base/sync.h"
+#include "worker/chain.h"
+
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+/* The first is on disk; each further one is there because the one before failed, or was too small for an element. */
+#define MR_CHAIN_LOGS_MAX 16u
+
+struct mr_chain_segment {
+    mr_cache_log *log;
+    mr_cache *memory; /* in which the log is, if it is not on disk */
+    uint64_t base;    /* number of its first element */
+};
+
+struct mr_chain {
+    _Atomic unsigned refs;
+    mr_windows *windows;
+    char *id;
+    _Atomic uint64_t spec_hash;
+
+    /* Guards everything below; a log's own lock comes after it. Not held while a log calls back. */
+    pthread_mutex_t lock;
+    struct mr_chain_segment segments[MR_CHAIN_LOGS_MAX];
+    uint32_t retired; /* logs before this are closed: nobody will read there again */
+    uint32_t n;
+    bool cancelled;
+    bool closed;
+    uint64_t closed_end; /* closed: the number after that of its last element */
+    bool given_up;       /* nobody joins any more */
+    bool ended;
+    mr_error end; /* ended: code MR_OK, or why */
+    char degraded[MR_ERROR_MESSAGE_SIZE];
+    LIST_HEAD(, mr_chain_reader) readers;
+};
+
+struct mr_chain_reader {
+    LIST_ENTRY(mr_chain_reader) link;
+    mr_chain *chain;
+    struct mr_cache_reader_options opts;
+    char *name;
+    /* chain->lock */
+    mr_cache_reader *in[MR_CHAIN_LOGS_MAX]; /* NULL: of those before it joined */
+    uint64_t lost[MR_CHAIN_LOGS_MAX];       /* elements at the end of a log that could not be read */
+    uint32_t at;                            /* the log that it reads in; the reader's thread moves it */
+    uint32_t joined;                        /* the first log that it may go back to */
+    uint64_t returned;
+    uint64_t past_skipped; /* in logs that are closed */
+    bool started;
+};
+
+/*
+ * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there is one, unless the
+ * pipeline was over; otherwise the error as it was. No lock is held.
+ */
+int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err);
+
+#endif

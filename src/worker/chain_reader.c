@@ -1,0 +1,282 @@
+/* Readers of a chain: joining, reading from log to log, cursors. */
+#include "worker/chain_internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <millrace/dataset.h> /* mr_free */
+
+int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
+                  mr_error *err)
+{
+    mr_chain_reader *r = mr_calloc(1, sizeof *r);
+    int rc;
+
+    if (r == NULL) {
+        return mr_error_nomem(err);
+    }
+    r->name = mr_strdup(opts->name);
+    if (r->name == NULL) {
+        mr_free(r);
+        return mr_error_nomem(err);
+    }
+    r->opts =
+        (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
+    MR_LOCK(&p->lock);
+    r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
+    rc = p->closed || p->given_up ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
+                                  : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    if (rc < 0) {
+        mr_free(r->name);
+        mr_free(r);
+        return rc;
+    }
+    *first += p->segments[r->at].base;
+    r->chain = mr_chain_ref(p);
+    LIST_INSERT_HEAD(&p->readers, r, link);
+    *ret = r;
+    return MR_OK;
+}
+
+void mr_chain_start(mr_chain_reader *r, uint64_t *first)
+{
+    mr_chain *p = r->chain;
+
+    MR_LOCK(&p->lock);
+    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
+        uint64_t from;
+
+        mr_cache_reader_start(r->in[i], &from);
+        if (i == r->joined) {
+            *first = p->segments[i].base + from;
+        }
+    }
+    r->started = true;
+}
+
+void mr_chain_leave(mr_chain_reader *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    mr_chain *p = r->chain;
+
+    mr_mutex_lock(&p->lock);
+    LIST_REMOVE(r, link);
+    mr_mutex_unlock(&p->lock);
+    for (uint32_t i = 0; i < MR_CHAIN_LOGS_MAX; i++) {
+        mr_cache_reader_close(r->in[i]);
+    }
+    mr_free(r->name);
+    mr_free(r);
+    mr_chain_unref(p);
+}
+
+/* Go on to the next log. What was not read of this one could not be. false: there is none. */
+static bool next_log(mr_chain_reader *r)
+{
+    mr_chain *p = r->chain;
+    struct mr_cache_log_stats log;
+    struct mr_cache_reader_stats stats;
+
+    MR_LOCK(&p->lock);
+    if (p->closed) {
+        return false;
+    }
+    mr_cache_log_stats(p->segments[r->at].log, &log);
+    mr_cache_reader_stats(r->in[r->at], &stats);
+    r->lost[r->at] = log.end - stats.next;
+    if (r->lost[r->at] > 0) {
+        mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped", "production", "%s",
+               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->lost[r->at], NULL);
+    }
+    if (r->at + 1 == p->n) {
+        return false;
+    }
+    r->at++;
+    return true;
+}
+
+static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+{
+    for (;;) {
+        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, err);
+
+        if (rc == MR_OK || rc == MR_TIMEOUT) {
+            return rc;
+        }
+        if (rc != MR_END) {
+            rc = mr_chain_fail_over(r->chain, r->at, rc, err);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+        if (!next_log(r)) {
+            return MR_END;
+        }
+    }
+}
+
+static void unref_view(void *view)
+{
+    mr_cache_view_unref(view);
+}
+
+/* The @skip first rows of @part were handed out before. */
+static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
+{
+    mr_block *rest;
+    int rc = mr_part_unpack(part, err);
+
+    if (rc == MR_OK) {
+        rc = mr_block_slice(part->block, skip, mr_block_rows(part->block) - skip, &rest, err);
+    }
+    if (rc == MR_OK) {
+        mr_block_unref(part->block);
+        part->block = rest;
+    }
+    return rc;
+}
+
+static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *err)
+{
+    uint32_t skip = mr_cache_view_skip(view);
+    size_t pieces;
+    const struct iovec *iov = mr_cache_view_iov(view, &pieces);
+    size_t n;
+    const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
+    struct mr_chain_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
+    int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
+
+    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+        rc =
+            mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view, &rows.parts[i].packed, err);
+        if (rc < 0) {
+            break;
+        }
+        (void)mr_cache_view_ref(view);
+        rows.n++;
+        if (mr_packed_rows(rows.parts[i].packed) != chunks[i].rows) {
+            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u", chunks[i].rows,
+                              mr_packed_rows(rows.parts[i].packed));
+        }
+    }
+    if (rc == MR_OK && skip > 0) {
+        rc = cut_front(&rows.parts[0], skip, err);
+    }
+    if (rc < 0) {
+        mr_chain_rows_free(&rows);
+        return rc;
+    }
+    *ret = rows;
+    return MR_OK;
+}
+
+int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_chain_rows *ret, mr_error *err)
+{
+    mr_cache_view *view;
+    int rc = read_view(r, rows_max, bytes_max, &view, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = open_view(view, ret, err);
+    if (rc == MR_OK) {
+        ret->at = r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+    }
+    mr_cache_view_unref(view);
+    return rc;
+}
+
+void mr_chain_rows_free(struct mr_chain_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        mr_part_unref(rows->parts[i]);
+    }
+    mr_free(rows->parts);
+    *rows = (struct mr_chain_rows){0};
+}
+
+/* The number of element @index in log @i, as far as @r was handed elements of it. */
+static uint64_t index_in(const mr_chain_reader *r, uint32_t i, uint64_t index)
+{
+    struct mr_cache_reader_stats stats;
+    uint64_t base = r->chain->segments[i].base;
+
+    mr_cache_reader_stats(r->in[i], &stats);
+    return index <= base ? 0 : index - base < stats.next ? index - base : stats.next;
+}
+
+void mr_chain_returned(mr_chain_reader *r, uint64_t upto)
+{
+    MR_LOCK(&r->chain->lock);
+    r->returned = upto > r->returned ? upto : r->returned;
+    for (uint32_t i = r->joined; i <= r->at; i++) {
+        /* It was handed out: that is all that could be wrong with it. */
+        (void)mr_cache_reader_returned(r->in[i], index_in(r, i, upto), NULL);
+    }
+}
+
+void mr_chain_rewind(mr_chain_reader *r, uint64_t index)
+{
+    mr_chain *p = r->chain;
+
+    MR_LOCK(&p->lock);
+    for (;; r->at--) {
+        struct mr_cache_reader_stats stats;
+        uint64_t to = index_in(r, r->at, index);
+
+        mr_cache_reader_stats(r->in[r->at], &stats);
+        r->lost[r->at] = 0;
+        (void)mr_cache_reader_rewind(r->in[r->at], to < stats.returned ? stats.returned : to, NULL);
+        if (r->at == r->joined || index >= p->segments[r->at].base) {
+            return;
+        }
+    }
+}
+
+void mr_chain_set_lag(mr_chain_reader *r, enum mr_cache_lag lag)
+{
+    MR_LOCK(&r->chain->lock);
+    r->opts.lag = lag;
+    for (uint32_t i = r->joined; i < MR_CHAIN_LOGS_MAX && r->in[i] != NULL; i++) {
+        mr_cache_reader_set_lag(r->in[i], lag);
+    }
+}
+
+bool mr_chain_caught_up(mr_chain_reader *r)
+{
+    mr_chain *p = r->chain;
+    struct mr_cache_reader_stats stats;
+    struct mr_cache_log_stats log;
+
+    MR_LOCK(&p->lock);
+    if (p->closed) {
+        return true; /* which reading tells */
+    }
+    mr_cache_reader_stats(r->in[r->at], &stats);
+    mr_cache_log_stats(p->segments[r->at].log, &log);
+    return r->at + 1 == p->n && stats.next == log.end;
+}
+
+mr_chain *mr_chain_of(const mr_chain_reader *r)
+{
+    return r->chain;
+}
+
+uint64_t mr_chain_skipped(mr_chain_reader *r)
+{
+    uint64_t skipped;
+
+    MR_LOCK(&r->chain->lock);
+    skipped = r->past_skipped;
+    for (uint32_t i = r->joined; i < MR_CHAIN_LOGS_MAX && r->in[i] != NULL; i++) {
+        struct mr_cache_reader_stats stats;
+
+        mr_cache_reader_stats(r->in[i], &stats);
+        skipped += stats.skipped + r->lost[i];
+    }
+    return skipped;
+}
