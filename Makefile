@@ -13,7 +13,7 @@ export PYTHON
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture, SEEDS ($(SEEDS)), SEED and BUG of sim"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture, SEEDS ($(SEEDS)), SEED and BUG of sim, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -59,11 +59,11 @@ sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=
 torture: build ## a cluster under faults, every element counted, MINUTES=2
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/torture.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## clang-format and clang-tidy
+lint: ## clang-format, clang-tidy (minutes); of what has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh
 	cmake --preset dev
 	cmake --build --preset dev --target mr_generated -j $(JOBS)
-	@scripts/lint.sh $(DEV)
+	@scripts/lint.sh $(DEV) $(SINCE)
 
 models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)
 	@MODELS=1 scripts/deps.sh

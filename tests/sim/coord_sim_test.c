@@ -349,7 +349,7 @@ static void work(struct node *n, int64_t now)
     if (mr_member_full(n->member) && mr_rng_below(&n->sim->rng, 8) != 0) {
         return;
     }
-    (void)snprintf(value, sizeof value, "%lld", (long long)(n->next + 1));
+    (void)snprintf(value, sizeof value, "%lld", (long long)n->next + 1);
     (void)snprintf(key, sizeof key, "numbers/%lld", (long long)n->next);
     (void)snprintf(owner, sizeof owner, "%llu", (unsigned long long)n->incarnation);
     (void)snprintf(litter, sizeof litter, "litter/%lld", (long long)n->next);
@@ -1068,8 +1068,8 @@ static void random_walks(void **state)
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         printf("%s", seed != NULL ? "walking\n" : "");
-        fprintf(stderr, "\rseed %llu ",
-                (unsigned long long)(first + i)); /* The last one printed is the one that failed. */
+        /* The last one printed is the one that failed. */
+        fprintf(stderr, "\rseed %llu ", (unsigned long long)first + i);
         walk(first + i);
     }
     fprintf(stderr, "\n");

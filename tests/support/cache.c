@@ -44,7 +44,7 @@ uint64_t test_rows_bytes(uint64_t seed, uint32_t scale, uint64_t first, uint64_t
 static unsigned char *make_rows(uint64_t seed, uint32_t scale, uint64_t first, uint64_t rows, uint64_t *bytes)
 {
     uint64_t sum = test_rows_bytes(seed, scale, first, rows), word;
-    unsigned char *data = malloc(sum), *at = data;
+    unsigned char *data = malloc(sum > 0 ? sum : 1), *at = data;
 
     if (data == NULL) {
         test_die("out of memory");
@@ -151,7 +151,7 @@ void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name
     struct mr_cache_reader_options opts = {.name = name, .lag = lag, .ready = ready, .ctx = r};
     mr_error err;
 
-    *r = (struct test_reader){.lock = malloc(sizeof *r->lock), .cond = malloc(sizeof *r->cond)};
+    *r = (struct test_reader){.lock = malloc(sizeof(pthread_mutex_t)), .cond = malloc(sizeof(pthread_cond_t))};
     if (r->lock == NULL || r->cond == NULL) {
         test_die("out of memory");
     }

@@ -32,7 +32,7 @@ void test_cache_close(struct test_cache *t)
 
     mr_cache_close(t->cache);
     (void)snprintf(command, sizeof command, "rm -rf %s", t->dir);
-    if (system(command) != 0) { /* NOLINT(cert-env33-c) */
+    if (system(command) != 0) {
         test_die("%s: cannot be removed", t->dir);
     }
 }

@@ -78,7 +78,7 @@ static void check_spec(const struct mr_column *out, uint32_t rows)
         const struct mr_leaf_spec *spec = &now.t.out[o];
 
         CHECK(out[o].dtype == spec->dtype);
-        CHECK(spec->rank < 0 || out[o].rank == spec->rank);
+        CHECK(spec->rank < 0 || (int)out[o].rank == (int)spec->rank);
         for (uint32_t r = 0; r < rows; r++) {
             const int64_t *dims = out[o].kind == MR_COLUMN_FIXED ? out[o].dims : out[o].row_dims + r * out[o].rank;
 

@@ -8,6 +8,7 @@
 #include <pbjson_test.pb-c.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 /* cmocka wants the headers above first. */
 #include <cmocka.h>
@@ -250,10 +251,9 @@ static void nesting_is_bounded(void **state)
     assert_non_null(strstr(err.message, "nested deeper than 32"));
     free_kinds(deepest);
 
-    memmove(json + 9, json, strlen(json) + 1);
-    memcpy(json, "{\"inner\":", 9);
-    strcat(json, "}");
-    assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, json, strlen(json), &msg, &err), MR_EINVAL);
+    char deeper[sizeof json + 16];
+    (void)snprintf(deeper, sizeof deeper, "{\"inner\":%s}", json);
+    assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, deeper, strlen(deeper), &msg, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "nested deeper than 32"));
 }
 

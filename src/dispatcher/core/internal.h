@@ -656,8 +656,8 @@ void mr_core_do_timer(mr_core *core);
 /* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
  * @keep_ms and may go; <= 0: it may. */
 int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
-/* A client says that the hosts of these workers refuse connections. Those that are silent here, too, have their tasks of
- * a coordinated iteration closed at once. */
+/* A client says that the hosts of these workers refuse connections. Those that are silent here, too, have their tasks
+ * of a coordinated iteration closed at once. */
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n);
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
