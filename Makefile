@@ -9,7 +9,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing clean
+.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, the disp
 
 bench-sharing: build ## k jobs with one production or each with its own (some minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/sharing.py --build $(RELEASE)
+
+bench-rounds: build ## rounds a second beside uncoordinated reading, a worker killed, writes (minutes)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/rounds.py --build $(RELEASE)
 
 clean: ## remove the build trees
 	rm -rf build

@@ -4,15 +4,12 @@
  *
  *     read_bench tcp MESSAGE_BYTES COUNT            raw TCP: a second process writes, this one reads
  *     read_bench bulk SERVICE ELEMENT_BYTES COUNT   elements of one uint8 tensor each, mr_iterator_next_block()
- *     read_bench small SERVICE COUNT [MODE]         range(COUNT), mr_iterator_next() for each, sum checked
- *     read_bench latency SERVICE ROUNDS             range(1): open -> first element, element -> end (medians)
+ *     read_bench small SERVICE COUNT [MODE]         bench_range(COUNT), mr_iterator_next() for each, sum checked
+ *     read_bench latency SERVICE ROUNDS             bench_range(1): open -> first element, element -> end (medians)
  */
-#include <millrace/block.h>
-#include <millrace/dataset.h>
-#include <millrace/iterator.h>
+#include "support.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,24 +17,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define OFF "parallel_epochs"
-
-static _Noreturn void die(const char *what, const mr_error *err)
-{
-    (void)fprintf(stderr, "read_bench: %s: %s\n", what, err == NULL ? strerror(errno) : err->message);
-    exit(1);
-}
-
-static double now_s(void)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
-}
 
 static double cpu_s(int who)
 {
@@ -55,7 +37,7 @@ static void write_all(int fd, const unsigned char *p, size_t n)
         ssize_t done = write(fd, p, n);
 
         if (done <= 0) {
-            die("write", NULL);
+            bench_die("write", NULL);
         }
         p += done;
         n -= (size_t)done;
@@ -68,7 +50,7 @@ static _Noreturn void tcp_sender(struct sockaddr_in *to, size_t message_bytes, u
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     if (message == NULL || fd < 0 || connect(fd, (struct sockaddr *)to, sizeof *to) != 0) {
-        die("connect", NULL);
+        bench_die("connect", NULL);
     }
     memset(message, 1, message_bytes);
     for (uint64_t i = 0; i < count; i++) {
@@ -88,14 +70,14 @@ static void bench_tcp(size_t message_bytes, uint64_t count)
 
     if (message == NULL || listener < 0 || bind(listener, (struct sockaddr *)&addr, sizeof addr) != 0 ||
         listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&addr, &len) != 0) {
-        die("listen", NULL);
+        bench_die("listen", NULL);
     }
     pid_t child = fork();
     if (child == 0) {
         tcp_sender(&addr, message_bytes, count);
     }
     int fd = accept(listener, NULL, NULL);
-    double start = now_s();
+    double start = bench_now_s();
     for (;;) {
         size_t have = 0; /* One message at a time into the same memory, as a reader of elements would. */
         ssize_t n = 0;
@@ -108,7 +90,7 @@ static void bench_tcp(size_t message_bytes, uint64_t count)
             break;
         }
     }
-    double seconds = now_s() - start;
+    double seconds = bench_now_s() - start;
     int status = 0;
     (void)waitpid(child, &status, 0);
     if (received != message_bytes * count || status != 0) {
@@ -122,83 +104,19 @@ static void bench_tcp(size_t message_bytes, uint64_t count)
 
 /* ---- datasets ---- */
 
-static mr_dataset *apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n)
-{
-    mr_dataset *ds = NULL;
-    mr_error err = {0};
-
-    if (mr_dataset_apply(op, &input, input == NULL ? 0 : 1, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        die(op, &err);
-    }
-    mr_dataset_unref(input);
-    return ds;
-}
-
-static struct mr_attr int_attr(const char *name, int64_t i)
-{
-    return (struct mr_attr){.name = name, .kind = MR_ATTR_INT, .i = i};
-}
-
-static struct mr_attr text_attr(const char *name, const char *text)
-{
-    return (struct mr_attr){.name = name, .kind = MR_ATTR_BYTES, .bytes = text, .size = strlen(text)};
-}
-
-static mr_dataset *range(uint64_t n)
-{
-    struct mr_attr attrs[] = {int_attr("start", 0), int_attr("stop", (int64_t)n), int_attr("step", 1)};
-
-    return apply("range", NULL, attrs, 3);
-}
-
-static mr_dataset *tensors(size_t element_bytes, uint64_t count)
-{
-    struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_UINT8, .rank = 1};
-    mr_block *block = NULL;
-    mr_error err = {0};
-    void *data = malloc(element_bytes);
-
-    if (data == NULL) {
-        die("malloc", NULL);
-    }
-    memset(data, 1, element_bytes);
-    column.dims[0] = (int64_t)element_bytes;
-    column.data = data;
-    if (mr_block_new(1, &column, 1, &block, &err) != MR_OK) {
-        die("block", &err);
-    }
-    struct mr_attr tensor = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
-    struct mr_attr times = int_attr("count", (int64_t)count);
-    mr_dataset *ds = apply("repeat", apply("from_tensors", NULL, &tensor, 1), &times, 1);
-    mr_block_unref(block);
-    free(data);
-    return ds;
-}
-
 static mr_dataset *distribute(mr_dataset *ds, const char *service, const char *mode)
 {
-    struct mr_attr attrs[] = {text_attr("processing_mode", mode), text_attr("service", service)};
+    struct mr_attr attrs[] = {bench_text("processing_mode", mode), bench_text("service", service)};
 
-    return apply("distribute", ds, attrs, 2);
-}
-
-static mr_iterator *open_iterator(mr_dataset *ds)
-{
-    mr_iterator *it = NULL;
-    mr_error err = {0};
-
-    if (mr_iterator_open(ds, NULL, &it, &err) != MR_OK) {
-        die("open", &err);
-    }
-    return it;
+    return bench_apply("distribute", ds, attrs, 2);
 }
 
 /* ---- measurements: the clock starts at the first element, so that set-up does not count ---- */
 
 static void bench_bulk(const char *service, size_t element_bytes, uint64_t count)
 {
-    mr_dataset *ds = distribute(tensors(element_bytes, count), service, OFF);
-    mr_iterator *it = open_iterator(ds);
+    mr_dataset *ds = distribute(bench_tensors(element_bytes, count), service, OFF);
+    mr_iterator *it = bench_open(ds);
     mr_block *block = NULL;
     mr_error err = {0};
     uint64_t got = 0;
@@ -218,14 +136,14 @@ static void bench_bulk(const char *service, size_t element_bytes, uint64_t count
         got += rows;
         mr_block_unref(block);
         if (start == 0) {
-            start = now_s();
+            start = bench_now_s();
             cpu_start = cpu_s(RUSAGE_SELF);
             first = got;
         }
     }
-    double seconds = now_s() - start;
+    double seconds = bench_now_s() - start;
     if (rc != MR_END) {
-        die("next_block", &err);
+        bench_die("next_block", &err);
     }
     if (got != count || sum != count) {
         (void)fprintf(stderr, "read_bench: bulk: %llu elements came\n", (unsigned long long)got);
@@ -240,8 +158,8 @@ static void bench_bulk(const char *service, size_t element_bytes, uint64_t count
 
 static void bench_small(const char *service, uint64_t count, const char *mode)
 {
-    mr_dataset *ds = distribute(range(count), service, mode);
-    mr_iterator *it = open_iterator(ds);
+    mr_dataset *ds = distribute(bench_range(count), service, mode);
+    mr_iterator *it = bench_open(ds);
     struct mr_element element;
     mr_error err = {0};
     uint64_t got = 0;
@@ -252,12 +170,12 @@ static void bench_small(const char *service, uint64_t count, const char *mode)
     while ((rc = mr_iterator_next(it, &element, &err)) == MR_OK) {
         sum += (uint64_t)((const int64_t *)mr_block_column(element.block, 0)->data)[element.row];
         if (got++ == 0) {
-            start = now_s();
+            start = bench_now_s();
         }
     }
-    double seconds = now_s() - start;
+    double seconds = bench_now_s() - start;
     if (rc != MR_END) {
-        die("next", &err);
+        bench_die("next", &err);
     }
     if (got != count || sum != count * (count - 1) / 2) {
         (void)fprintf(stderr, "read_bench: small: %llu elements, sum %llu\n", (unsigned long long)got,
@@ -285,27 +203,27 @@ static void bench_latency(const char *service, size_t rounds)
     mr_error err = {0};
 
     if (first == NULL || end == NULL) {
-        die("calloc", NULL);
+        bench_die("calloc", NULL);
     }
     /* Something stays open for the whole time, as in a training process that has read before. */
-    mr_iterator *warm = open_iterator(distribute(range(2), service, OFF));
+    mr_iterator *warm = bench_open(distribute(bench_range(2), service, OFF));
     if (mr_iterator_next(warm, &element, &err) != MR_OK) {
-        die("warming up", &err);
+        bench_die("warming up", &err);
     }
     for (size_t i = 0; i < rounds; i++) {
-        mr_dataset *ds = distribute(range(1), service, OFF);
-        double t0 = now_s();
-        mr_iterator *it = open_iterator(ds);
+        mr_dataset *ds = distribute(bench_range(1), service, OFF);
+        double t0 = bench_now_s();
+        mr_iterator *it = bench_open(ds);
 
         if (mr_iterator_next(it, &element, &err) != MR_OK) {
-            die("first element", &err);
+            bench_die("first element", &err);
         }
-        double t1 = now_s();
+        double t1 = bench_now_s();
         if (mr_iterator_next(it, &element, &err) != MR_END) {
-            die("end", &err);
+            bench_die("end", &err);
         }
         first[i] = 1e3 * (t1 - t0);
-        end[i] = 1e3 * (now_s() - t1);
+        end[i] = 1e3 * (bench_now_s() - t1);
         mr_iterator_free(it);
         mr_dataset_unref(ds);
     }

@@ -1,4 +1,6 @@
 if(TARGET millrace_shared)
-  add_executable(read_bench ${CMAKE_CURRENT_LIST_DIR}/read_bench.c)
-  target_link_libraries(read_bench PRIVATE mr_options millrace_shared)
+  foreach(reader read rounds)
+    add_executable(${reader}_bench ${CMAKE_CURRENT_LIST_DIR}/${reader}_bench.c ${CMAKE_CURRENT_LIST_DIR}/support.c)
+    target_link_libraries(${reader}_bench PRIVATE mr_options millrace_shared Threads::Threads)
+  endforeach()
 endif()
