@@ -455,6 +455,18 @@ def test_a_database_that_fills_up_is_warned_of(make):
     there.dispatchers[0].wait_for("etcd's database fills up")
 
 
+def test_a_write_budget_that_is_used_up_makes_grants_longer(make):
+    etcd, there = make(n=1, installation={"etcd_write_budget": "1kB"})
+    while not there.dispatchers[0].lines("the write budget of etcd is used up"):
+        assert read(there) == list(range(100))  # each writes a job, a session, grants
+    line = json.loads(there.dispatchers[0].lines("the write budget of etcd is used up")[0])
+    assert line["budget"] == 1000
+    assert line["bytes_per_s"] > 0
+    assert line["grant_ms"] > 2000
+    assert int(json.loads(mr.service.status(there.service))["grantMs"]) > 2000
+    assert read(there) == list(range(100))
+
+
 # ---- a past that is lost ----
 
 
@@ -522,3 +534,17 @@ def test_a_state_that_is_too_new_is_refused(make, schema, said):
     assert said in d.log
     assert etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout == kept
     etcd.ctl("del", "/millrace/prod/schema")  # so that the end of the test can be judged
+
+
+def test_a_standby_does_not_take_over_what_it_does_not_understand(make):
+    """A leader of a newer version has used a feature; the next leader must know it."""
+    etcd, there = make(n=1, installation={"workers": 0, "dispatchers": 2})
+    leader, standby = roles(there)
+    standby.wait_for("following")
+    schema = etcd.ctl("get", "/millrace/prod/schema", "--print-value-only").stdout.strip()
+    etcd.ctl("put", "/millrace/prod/schema", json.dumps({**json.loads(schema), "features": ["lanes"]}))
+    leader.kill()
+    assert standby.process.wait(30) == 6
+    assert "uses 'lanes'" in standby.log
+    assert not standby.lines("leading")
+    etcd.ctl("put", "/millrace/prod/schema", schema)  # so that the end of the test can be judged
