@@ -168,6 +168,23 @@ static int64_t load_floor(const mr_member *m)
     return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
 }
 
+/* What is to be loaded after the page of @ev; false: it was the last one. */
+static bool go_on_behind(mr_member *m, const struct mr_member_event *ev)
+{
+    mr_free(m->load_from);
+    m->load_from = NULL;
+    if (ev->more && ev->count > 0) {
+        const struct mr_kv *last = &ev->kvs[ev->count - 1];
+
+        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings
+         * here. */
+        m->load_from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
+        MR_ASSERT(m->load_from != NULL);
+        return true;
+    }
+    return ++m->load_index < m->opts.nprefixes;
+}
+
 void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
 {
     mr_error err;
@@ -187,20 +204,13 @@ void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
         return;
     }
     m->load_revision = m->load_revision == 0 ? ev->revision : m->load_revision;
+    bool last_page = !go_on_behind(m, ev);
+    if (!last_page) {
+        mr_member_load_page(m); /* It comes while this one is taken in. */
+    }
     if (take_page(m, ev, &err) < 0) {
         bad_state(m, &err);
-        return;
-    }
-    mr_free(m->load_from);
-    m->load_from = NULL;
-    if (ev->more && ev->count > 0) {
-        const struct mr_kv *last = &ev->kvs[ev->count - 1];
-
-        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings
-         * here. */
-        m->load_from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
-        MR_ASSERT(m->load_from != NULL);
-    } else if (++m->load_index == m->opts.nprefixes) {
+    } else if (last_page) {
         mr_member_finish_load(m);
     }
 }
