@@ -225,6 +225,9 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     req.message = (char *)(uintptr_t)message;
     req.drained = code == MR_OK && mr_task_was_cut(t);
     req.end_round = end_round;
+    mr_mutex_lock(&t->lock);
+    req.skipped = t->skipped;
+    mr_mutex_unlock(&t->lock);
     if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);

@@ -436,6 +436,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
     struct fake_task *t = find_locked(d, req->task_id);
     if (!fails_locked(d, "TaskEnded", &h) && t != NULL && !t->ended) {
         t->ended = true;
+        t->progress.skipped = req->skipped;
         t->code = req->code;
         t->message = mr_strdup(req->message);
         (void)pthread_cond_broadcast(&d->changed);

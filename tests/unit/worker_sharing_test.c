@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #define N 1000
+#define LONG 300 /* elements of 256 KiB */
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -102,6 +103,7 @@ static int setup(void **state)
     add_dataset(f, "range", make_range(N));
     add_dataset(f, "endless", repeat(make_range(N)));
     /* Elements of 256 KiB: a window of 8 MiB holds some twenty. */
+    add_dataset(f, "long", batch(make_range(INT64_C(32) * 1024 * LONG), 32 * 1024));
     add_dataset(f, "large", batch(repeat(make_range(INT64_C(1) << 40)), 32 * 1024));
     start_worker(f, 32 << 20);
     *state = f;
@@ -388,6 +390,43 @@ static void who_lags_skips_and_is_told(void **state)
     fake_client_free(slow);
 }
 
+static void what_was_skipped_is_told_with_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    int64_t values[LONG];
+    uint64_t got = 1;
+    bool end = false;
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "long", "p1", -1, 0);
+    fake_assign_reading(f->d, "fast", "p1", false, false);
+    fake_assign_reading(f->d, "slow", "p1", false, false);
+    fake_tell(f->d);
+    struct fake_client *slow = open_client(f, "slow", "a", 1);
+    read_upto(slow, 0, 1, values);
+    struct fake_client *fast = open_client(f, "fast", "a", 4);
+    read_upto(fast, 0, LONG, values);
+    fake_wait_progress(f->d, "slow", has_skipped);
+    while (!end) {
+        struct mr_frame_content m;
+
+        fake_client_credit(slow, LONG, got);
+        assert_true(fake_client_next(slow, &m));
+        assert_int_equal(m.header->code, 0);
+        got += m.header->elements;
+        end = m.header->end;
+        mr_frame_content_free(&m);
+    }
+    fake_client_credit(slow, LONG, got); /* all of it was returned */
+    assert_int_equal(fake_wait_ended(f->d, "slow", NULL), MR_OK);
+    fake_progress(f->d, "slow", &p);
+    assert_true(got < LONG);
+    assert_int_equal(p.skipped, LONG - got);
+    fake_client_free(fast);
+    fake_client_free(slow);
+}
+
 static bool is_held(const struct fake_progress *p)
 {
     return p->held;
@@ -559,6 +598,7 @@ int main(void)
         TEST(who_joins_is_told_where_it_would_begin),
         TEST(who_may_not_join_reads_a_production_of_its_own),
         TEST(who_lags_skips_and_is_told),
+        TEST(what_was_skipped_is_told_with_the_end),
         TEST(who_waits_is_waited_for_while_somebody_reads),
         TEST(a_dropped_production_lets_go_of_everything),
         TEST(clients_come_and_go),
