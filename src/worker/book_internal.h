@@ -1,0 +1,75 @@
+/*
+ * What book.c (what is ready and what is kept, for whom) and book_send.c (what goes into a message) share. Nothing else
+ * includes it.
+ */
+#ifndef MR_WORKER_BOOK_INTERNAL_H
+#define MR_WORKER_BOOK_INTERNAL_H
+
+#include "worker/book.h"
+
+#include <sys/queue.h>
+
+/* Rows in a row: ready for whoever comes, or sent to a session. */
+struct mr_book_piece {
+    TAILQ_ENTRY(mr_book_piece) link;
+    TAILQ_ENTRY(mr_book_piece) order; /* of all pieces, as they came */
+    struct mr_part data;
+    uint64_t at;    /* of its first row, where it came from */
+    uint64_t first; /* index in the session, once sent */
+    uint32_t rows;
+    size_t bytes;
+};
+TAILQ_HEAD(mr_book_pieces, mr_book_piece);
+
+struct mr_book_session {
+    TAILQ_ENTRY(mr_book_session) link; /* who waits longest comes first */
+    char *client;
+    uint64_t number;
+    void *owner; /* NULL: not connected */
+    bool busy;
+    bool end_told;
+    bool answer_owed; /* the limit was lowered: say where we stand */
+    uint64_t told_skipped;
+    uint64_t next;   /* index of the next new element */
+    uint64_t cursor; /* index of the next element to put on the wire; below `next` while resending */
+    uint64_t received;
+    uint64_t returned;
+    uint64_t limit_elements;
+    uint64_t limit_bytes;
+    uint64_t bytes;             /* of all elements below `next` */
+    struct mr_book_pieces sent; /* what is kept: [received, next), or [returned, next) if it has to be returned */
+    size_t sent_bytes;
+};
+
+struct mr_book {
+    struct mr_book_limits limits;
+    struct mr_book_pieces ready;
+    TAILQ_HEAD(ordered, mr_book_piece) all; /* ready or kept, by `at` */
+    uint64_t end;                           /* `at` of the next row that comes */
+    uint64_t skipped;
+    uint64_t ready_rows;
+    size_t ready_bytes;
+    bool finished;
+    int code;
+    char *message;
+    TAILQ_HEAD(, mr_book_session) sessions;
+    uint32_t nsessions;
+    uint32_t keeping; /* sessions that elements are kept for */
+    uint64_t produced;
+    uint64_t received;
+    uint64_t returned;
+    uint64_t lost;
+    size_t sent_bytes;
+};
+
+/*
+ * Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is packed is a block
+ * then.
+ */
+int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest, mr_error *err);
+/* Cut @p, of what is kept for @s, so that a piece begins at index @at. */
+int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at, mr_error *err);
+/* What is kept for @s has changed; @before: there was something. */
+void mr_book_note_keeping(mr_book *book, bool before, const mr_book_session *s);
+
+#endif
