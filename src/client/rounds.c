@@ -181,7 +181,7 @@ static int begin_at(mr_rounds *rounds, uint64_t round, mr_error *err)
 {
     if (rounds->config.placed) {
         rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND,
-                                      "round %" PRIu64 " cannot be had any more: the next one that can is %" PRIu64,
+                                      "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64,
                                       rounds->first, round);
         return fail(rounds, err);
     }
@@ -599,9 +599,14 @@ static bool skip_voids(mr_rounds *rounds)
 {
     while (rounds->position < rounds->horizon) {
         size_t segment = mr_schedule_segment(rounds->schedule, rounds->position);
+        uint64_t begin = rounds->schedule->segments[segment]->from_round;
         uint64_t end = mr_schedule_segment_end(rounds->schedule, segment);
         uint32_t owner = mr_schedule_owner(rounds->schedule, rounds->position);
 
+        if (rounds->position < begin) {
+            rounds->position = begin < rounds->horizon ? begin : rounds->horizon;
+            continue; /* what was there is forgotten, and void for whoever may begin there */
+        }
         if (owner != MR_ROUND_NOBODY && !is_void(rounds->by_index[owner], rounds->position)) {
             return true;
         }

@@ -266,12 +266,12 @@ int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_jo
         return refuse_coming_back(seat, in->consumer_index, err);
     }
     if (in->resume != NULL) {
-        uint64_t first = it->rounds->rec->schedule->segments[0]->from_round;
+        uint64_t first = it->rounds->rec->forgotten_below;
 
         return resume >= first
                    ? MR_OK
                    : mr_error_set(err, MR_EPRECOND,
-                                  "round %" PRIu64 " is over for all: the first that may be had is %" PRIu64, resume,
+                                  "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64, resume,
                                   first);
     }
     if (is_untouched(it)) {
@@ -376,7 +376,7 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
         return;
     }
     mr_rounds_move_horizon(core, it);
-    if (report->n_closing > 0) {
+    if (report->n_closing > 0 || it->open_tasks == 0) {
         mr_iteration_unsettle(core, it);
     }
     mr_rounds_write(core, it);

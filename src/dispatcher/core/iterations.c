@@ -55,7 +55,7 @@ void mr_iteration_free(struct mr_iteration *it)
         mr_record_free(it->cursors[i].rec);
     }
     mr_free(it->cursors);
-    mr_rounds_free(it->rounds);
+    mr_coordination_free(it->rounds);
     mr_record_free(it->delta);
     mr_record_free(it->rec);
     mr_free(it);
@@ -116,7 +116,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
         return NULL;
     }
     if (mr_job_is_coordinated(job) && !rec->finished) {
-        it->rounds = mr_rounds_new(core, job);
+        it->rounds = mr_coordination_new(core, job);
         if (it->rounds == NULL) {
             mr_error_nomem(err);
             mr_iteration_free(it);
@@ -497,13 +497,13 @@ void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
 }
 
 /* Nobody reads, nothing has come back, and somebody saw that this is all. */
-static bool is_over(const struct mr_iteration *it)
+static bool is_over(const mr_core *core, const struct mr_iteration *it)
 {
     struct mr_pool_count pool;
 
     mr_pool_count(it, &pool);
     return it->makes == NULL && it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
-           pool.ordinary == 0 && pool.suspects == 0 && mr_rounds_are_settled(it);
+           pool.ordinary == 0 && pool.suspects == 0 && mr_rounds_are_settled(core, it);
 }
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
@@ -533,7 +533,7 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
         return;
     }
     mr_rounds_settle(core, it);
-    if (is_over(it)) {
+    if (is_over(core, it)) {
         finish(core, it, MR_OK, "");
         return;
     }

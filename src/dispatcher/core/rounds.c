@@ -21,7 +21,7 @@ static void rounds_key(const struct mr_iteration *it, char *out, size_t size)
     snprintf(out, size, "rounds/%s", it->rec->id);
 }
 
-struct mr_coordination *mr_rounds_new(mr_core *core, const struct mr_job *job)
+struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job)
 {
     struct mr_coordination *rounds = mr_calloc(1, sizeof *rounds);
 
@@ -40,7 +40,7 @@ struct mr_coordination *mr_rounds_new(mr_core *core, const struct mr_job *job)
     return rounds;
 }
 
-void mr_rounds_free(struct mr_coordination *rounds)
+void mr_coordination_free(struct mr_coordination *rounds)
 {
     if (rounds == NULL) {
         return;
@@ -85,7 +85,7 @@ void mr_rounds_drop(mr_core *core, struct mr_iteration *it)
     rounds_key(it, key, sizeof key);
     mr_core_leave_over(core, key);
     mr_consumers_drop(core, it);
-    mr_rounds_free(it->rounds);
+    mr_coordination_free(it->rounds);
     it->rounds = NULL;
 }
 
@@ -251,6 +251,22 @@ static Millrace__RoundSchedule *without_first(mr_core *core, const Millrace__Rou
     return rest;
 }
 
+/* Behind the last round before segment @segment that counts. */
+static uint64_t counts_below(const Millrace__RoundSchedule *schedule, size_t segment)
+{
+    uint64_t end = schedule->segments[segment]->from_round;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < schedule->n_tasks; i++) {
+        const Millrace__RoundOutcome *outcome = mr_schedule_outcome(schedule, i);
+        uint64_t below = outcome != NULL && outcome->delivered_below < end ? outcome->delivered_below : end;
+        uint64_t behind = mr_schedule_behind(schedule, i, below);
+
+        most = behind > most ? behind : most;
+    }
+    return most;
+}
+
 /* With a write that is to be made anyway. */
 static void prune(mr_core *core, struct mr_iteration *it)
 {
@@ -267,6 +283,11 @@ static void prune(mr_core *core, struct mr_iteration *it)
     }
     rest = without_first(core, schedule, drop);
     if (rest != NULL) {
+        uint64_t counts = counts_below(schedule, drop);
+
+        if (counts > it->rounds->rec->forgotten_below) {
+            it->rounds->rec->forgotten_below = counts;
+        }
         mr_record_free(schedule);
         it->rounds->rec->schedule = rest;
         mr_rounds_note(core, it, true);
@@ -366,9 +387,20 @@ bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_co
     return !is_open(core, schedule->tasks[i]) && mr_schedule_outcome(schedule, i) == NULL;
 }
 
-bool mr_rounds_are_settled(const struct mr_iteration *it)
+bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it)
 {
-    return it->rounds == NULL || schedule_of(it)->n_tasks == schedule_of(it)->n_outcomes;
+    if (it->rounds == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+        bool there = mr_seat_client(core, it, seat) != NULL;
+
+        if (there && (!seat->known || seat->position < mr_rounds_end(it))) {
+            return false;
+        }
+    }
+    return schedule_of(it)->n_tasks == schedule_of(it)->n_outcomes;
 }
 
 /* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. Returns how many. */
@@ -482,7 +514,8 @@ static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i
         }
         below = below > seat->from ? below : seat->from;
         held = below < held ? below : held;
-        if (seat->position > seat->from && seat->position > returned) {
+        /* Whoever has returned nothing may have passed over void rounds. */
+        if (seat->returned > 0 && seat->position > returned) {
             returned = seat->position;
         }
     }

@@ -74,8 +74,8 @@ static inline bool mr_job_is_coordinated(const struct mr_job *job)
 /* ---------------------------------------------------------------- rounds.c */
 
 /* For an iteration of a coordinated job that is not finished; without a record yet. NULL: no memory. */
-struct mr_coordination *mr_rounds_new(mr_core *core, const struct mr_job *job);
-void mr_rounds_free(struct mr_coordination *rounds);
+struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job);
+void mr_coordination_free(struct mr_coordination *rounds);
 /* The first schedule of a new iteration: its tasks take turns. One change. */
 void mr_rounds_begin(mr_core *core, struct mr_iteration *it);
 /* Its task ended by itself: @end_round and what would follow is void. Left unwritten. */
@@ -83,8 +83,9 @@ void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_
 /* Decide what is to be decided about lost workers, let tasks join and leave. Left unwritten. Up to MR_VACATE_MAX
  * changes beside that. Nothing to do for an ordinary iteration, as below. */
 void mr_rounds_settle(mr_core *core, struct mr_iteration *it);
-/* Nothing of a lost worker is in doubt. */
-bool mr_rounds_are_settled(const struct mr_iteration *it);
+/* Nothing of a lost worker is in doubt, and all consumers that are there have returned whatever counts: an end would
+ * hide from them what was decided. */
+bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it);
 /* Put the record if it changed. One change. */
 void mr_rounds_write(mr_core *core, struct mr_iteration *it);
 /* The iteration ends: behind its last round. */
