@@ -118,7 +118,7 @@ static void walks(bool finite)
 {
     const char *one = getenv("MR_SEED");
     const char *number = getenv("MR_WALKS");
-    uint64_t n = number != NULL ? strtoull(number, NULL, 10) : 80;
+    uint64_t n = number != NULL ? strtoull(number, NULL, 10) : 40;
 
     for (uint64_t i = 0; i < (one != NULL ? 1 : n); i++) {
         const char *why = walk(one != NULL ? strtoull(one, NULL, 10) : i + 1, finite, BUG_NONE);
