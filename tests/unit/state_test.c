@@ -234,6 +234,61 @@ static void at_least_once_has_more_to_be_checked(void **state)
     CHECK_FINDS("tasks/5.4/" WORKER ".1/1", "cannot have", SCHEMA_2, JOB_2, RECOVERY_2); /* the iteration has none */
 }
 
+/* Trainer a of job "shared" reads production 5.7. */
+#define SHARING                                                                                                        \
+    {                                                                                                                  \
+        "schema", "{\"version\":1,\"minReader\":1,\"features\":[\"sharing\"]}"                                         \
+    }
+#define TRAINER                                                                                                        \
+    {                                                                                                                  \
+        "jobs/shared+a", "{\"id\":\"5.5\",\"name\":\"shared\",\"trainer\":\"a\",\"lag\":\"LAG_WAIT\","                 \
+                         "\"datasetId\":\"digits\",\"mode\":\"PROCESSING_DYNAMIC\",\"targetWorkers\":\"AUTO\"}"        \
+    }
+#define READS                                                                                                          \
+    {                                                                                                                  \
+        "iterations/5.6", "{\"id\":\"5.6\",\"jobId\":\"5.5\",\"production\":\"5.7\",\"joining\":true}"                 \
+    }
+#define PRODUCTION_OF(users)                                                                                           \
+    {                                                                                                                  \
+        "productions/5.7",                                                                                             \
+            "{\"id\":\"5.7\",\"scope\":\"shared\",\"fingerprint\":\"8c0f9d6f4a2b13e75c1d0e9f8a7b6c5d\","               \
+            "\"datasetId\":\"digits\",\"mode\":\"PROCESSING_DYNAMIC\"" users "}"                                       \
+    }
+#define USER ",\"users\":[{\"jobId\":\"5.5\",\"iterationId\":\"5.6\"}]"
+#define HIDDEN                                                                                                         \
+    {                                                                                                                  \
+        "iterations/5.7", "{\"id\":\"5.7\",\"seed\":\"4711\",\"providers\":[{\"splits\":\"64\"}]}"                     \
+    }
+
+static void sharing_has_more_to_be_checked(void **state)
+{
+    CHECK_FINDS(NULL, "", SHARING, TRAINER, READS, PRODUCTION_OF(USER), HIDDEN);
+    CHECK_FINDS("jobs/shared+a", "features of the schema", TRAINER, READS);
+    CHECK_FINDS("iterations/5.6", "production 5.7, which it reads, is missing", SHARING, TRAINER, READS, HIDDEN);
+    CHECK_FINDS("productions/5.7", "hidden iteration is missing", SHARING, TRAINER, PRODUCTION_OF(""));
+    CHECK_FINDS("productions/5.7", "which does not exist or is another", SHARING, HIDDEN,
+                {"productions/5.7", "{\"id\":\"5.7\",\"datasetId\":\"letters\"}"});
+    CHECK_FINDS("iterations/5.4", "does not fit its job", SHARING, HIDDEN, PRODUCTION_OF(""),
+                {"iterations/5.4", "{\"id\":\"5.4\",\"jobId\":\"5.3\",\"production\":\"5.7\"}"});
+}
+
+static void productions_are_shown(void **state)
+{
+    static const struct entry changes[] = {SHARING, TRAINER, READS, PRODUCTION_OF(USER), HIDDEN};
+    struct state s = changed(changes, sizeof changes / sizeof changes[0]);
+    struct mr_buf out = MR_BUF_INIT;
+
+    state_print_tree(&s, &out);
+    const char *text = (const char *)out.data;
+
+    assert_non_null(strstr(text, "DYNAMIC, trainer a, shares and waits"));
+    assert_non_null(strstr(text, "repetition 0 of job 5.5, joining, production 5.7"));
+    assert_non_null(strstr(text, "hidden, of production 5.7, splits: 64"));
+    assert_non_null(strstr(text, "for trainers of job shared; used by 1 iteration: 5.6"));
+    mr_buf_free(&out);
+    state_free(&s);
+}
+
 static void a_lease_is_where_it_belongs(void **state)
 {
     struct state s = changed(NULL, 0);
@@ -467,6 +522,8 @@ int main(void)
         cmocka_unit_test(one_wrong_record_is_named),
         cmocka_unit_test(what_must_hold_between_records_is_checked),
         cmocka_unit_test(at_least_once_has_more_to_be_checked),
+        cmocka_unit_test(sharing_has_more_to_be_checked),
+        cmocka_unit_test(productions_are_shown),
         cmocka_unit_test(a_lease_is_where_it_belongs),
         cmocka_unit_test(left_overs_are_not_wrong),
         cmocka_unit_test(all_that_is_wrong_is_told),
