@@ -18,3 +18,5 @@ add_test(NAME rounds_purity_test
 set_tests_properties(core_purity_test rounds_purity_test PROPERTIES LABELS unit TIMEOUT 30)
 mr_test(core_sharing_test LABEL unit SOURCES ${MR_TEST_DIR}/core_sharing_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_rounds_test LABEL unit SOURCES ${MR_TEST_DIR}/core_rounds_test.c ${MR_TEST_DIR}/core_support.c
+  LIBRARIES mr_dispatcher_core)

@@ -1,0 +1,309 @@
+/*
+ * Coordinated reads, as the dispatcher decides about them: places and sessions, turns and the horizon, what becomes of
+ * a lost worker's rounds, the end. Another leader takes over between the steps.
+ */
+#include "core_support.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char FP[] = "00000000000000000000000000000001";
+
+struct fixture {
+    struct table t;
+    char it[64];
+};
+
+/* Consumer @index of two; @resume < 0: no resume_round. */
+static int open_as(struct fixture *f, const char *client, uint32_t index, int64_t resume, const char *iteration,
+                   uint32_t n)
+{
+    Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+    Millrace__ResumeRound round = MILLRACE__RESUME_ROUND__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &request};
+
+    spec.name = (char *)"train";
+    spec.num_consumers = n;
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.dataset_id = (char *)"d";
+    request.job = &spec;
+    request.consumer_index = index;
+    request.iteration_id = (char *)(uintptr_t)iteration;
+    round.round = resume < 0 ? 0 : (uint64_t)resume;
+    request.resume = resume < 0 ? NULL : &round;
+    table_step(&f->t, &command);
+    return the_reply(&f->t)->error.code;
+}
+
+static int open2(struct fixture *f, const char *client, uint32_t index)
+{
+    return open_as(f, client, index, -1, "", 2);
+}
+
+/* Its heartbeat: where it is, and what it has of the task that is closing (NULL: none is). */
+static void report(struct fixture *f, const char *client, uint64_t session, uint64_t position, const char *closing,
+                   uint64_t held)
+{
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    Millrace__ConsumerReport said = MILLRACE__CONSUMER_REPORT__INIT;
+    Millrace__ClosingReport doubt = MILLRACE__CLOSING_REPORT__INIT, *list = &doubt;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+    const Millrace__ClientUpdate *update = watch_client(&f->t, client, f->it);
+
+    said.ask = update->rounds->ask;
+    said.session = session;
+    said.position = position;
+    said.returned = position;
+    doubt.task_id = (char *)(uintptr_t)closing;
+    doubt.held_below = held;
+    said.closing = &list;
+    said.n_closing = closing != NULL ? 1 : 0;
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = f->it;
+    request.rounds = &said;
+    table_step(&f->t, &command);
+    assert_int_equal(the_reply(&f->t)->error.code, MR_OK);
+    table_wait(&f->t, 1);
+}
+
+static const Millrace__RoundsUpdate *rounds_of(struct fixture *f, const char *client)
+{
+    return watch_client(&f->t, client, f->it)->rounds;
+}
+
+static int setup(void **state)
+{
+    static const int64_t hundred[] = {100};
+    struct fixture *f = mr_calloc(1, sizeof *f);
+
+    table_open(&f->t, NULL);
+    *state = f;
+    assert_int_equal(put_dataset(&f->t, "d", FP, hundred, 1), MR_OK);
+    add_worker(&f->t, "w1", "a:1");
+    add_worker(&f->t, "w2", "b:1");
+    assert_int_equal(open2(f, "c0", 0), MR_OK);
+    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
+    assert_int_equal(opened(&f->t)->consumer_session, 1);
+    assert_int_equal(opened(&f->t)->from_round, 0);
+    assert_int_equal(open2(f, "c1", 1), MR_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    table_close(&f->t);
+    mr_free(f);
+    return 0;
+}
+
+static void workers_take_turns(void **state)
+{
+    struct fixture *f = *state;
+    const Millrace__RoundsUpdate *rounds = rounds_of(f, "c0");
+
+    assert_int_equal(rounds->schedule->n_segments, 1);
+    assert_int_equal(rounds->schedule->segments[0]->n_tasks, 2);
+    assert_int_equal(rounds->horizon, 16);
+    assert_int_equal(rounds->n_sessions, 2);
+    const Millrace__WorkerUpdate *update = watch_worker(&f->t, "w2");
+
+    assert_int_equal(update->tasks[0]->rounds->num_consumers, 2);
+    assert_int_equal(update->tasks[0]->rounds->spans[0]->first, 1);
+    assert_int_equal(update->tasks[0]->rounds->spans[0]->stride, 2);
+}
+
+static void whoever_comes_takes_turns_from_the_horizon_on(void **state)
+{
+    struct fixture *f = *state;
+
+    add_worker(&f->t, "w3", "c:1");
+    table_wait(&f->t, 1);
+    table_take_over(&f->t);
+    const Millrace__RoundsUpdate *rounds = rounds_of(f, "c0");
+
+    assert_int_equal(rounds->schedule->n_segments, 2);
+    assert_int_equal(rounds->schedule->segments[1]->from_round, 16);
+    assert_int_equal(rounds->schedule->segments[1]->n_tasks, 3);
+}
+
+static void the_horizon_moves_with_the_readers(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 7, NULL, 0);
+    assert_int_equal(rounds_of(f, "c0")->horizon, 16);
+    report(f, "c0", 1, 8, NULL, 0);
+    assert_int_equal(rounds_of(f, "c0")->horizon, 24);
+    table_take_over(&f->t);
+    assert_int_equal(rounds_of(f, "c0")->horizon, 24);
+}
+
+static void who_must_mean_the_same_job(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(open_as(f, "c2", 2, -1, "", 3), MR_EINVAL);
+    assert_int_equal(open_as(f, "c2", 2, -1, "", 2), MR_EINVAL);
+    assert_int_equal(open_as(f, "c2", 0, -1, "", 0), MR_EINVAL);
+    /* A repeated call finds its own place again. */
+    assert_int_equal(open2(f, "c1", 1), MR_OK);
+    assert_int_equal(opened(&f->t)->consumer_session, 1);
+}
+
+static void who_restarts_begins_where_the_others_are(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "c9", 1), MR_EUNAVAIL);
+    assert_true((the_reply(&f->t)->error.traits & MR_RETRYABLE) != 0);
+    report(f, "c0", 1, 6, NULL, 0);
+    assert_int_equal(open2(f, "c9", 1), MR_OK);
+    assert_int_equal(opened(&f->t)->consumer_session, 2);
+    assert_int_equal(opened(&f->t)->from_round, 6);
+    /* Whoever had it does not get it back by saying that it was here before. */
+    assert_int_equal(open_as(f, "c1", 1, -1, f->it, 2), MR_EPRECOND);
+    assert_int_equal(open2(f, "c1", 1), MR_EPRECOND);
+    table_take_over(&f->t);
+    assert_int_equal(rounds_of(f, "c9")->sessions[1], 2);
+}
+
+static void all_new_is_told_to_all(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
+    report(f, "c0", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_OK);
+    assert_int_equal(open2(f, "d0", 0), MR_EUNAVAIL);
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    Millrace__ConsumerReport said = MILLRACE__CONSUMER_REPORT__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+
+    said.ask = rounds_of(f, "d1")->ask;
+    said.session = 2;
+    said.from_round = said.position = 5;
+    request.client = (char *)(uintptr_t)id_of("d1");
+    request.iteration_id = f->it;
+    request.rounds = &said;
+    table_step(&f->t, &command);
+    assert_int_equal(open2(f, "d0", 0), MR_EPRECOND);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "are new"));
+    assert_string_not_equal(rounds_of(f, "d1")->refused, "");
+    /* With a word from whoever runs the job it goes on. */
+    assert_int_equal(open_as(f, "d0", 0, 5, "", 2), MR_OK);
+    assert_string_equal(rounds_of(f, "d1")->refused, "");
+}
+
+/* Round 1 is w2's: consumer 0 has returned it, consumer 1 has it; of round 3 only consumer 0 has anything. */
+static void a_lost_workers_rounds_are_decided_once(void **state)
+{
+    struct fixture *f = *state;
+    char task[200];
+
+    snprintf(task, sizeof task, "%s", task_of(f->it, "w2", 1));
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 1);
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
+    report(f, "c0", 1, 3, task, 4);
+    assert_int_equal(rounds_of(f, "c0")->schedule->n_outcomes, 0);
+    table_take_over(&f->t); /* and asks again */
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
+    report(f, "c1", 1, 1, task, 2);
+    assert_int_equal(rounds_of(f, "c0")->schedule->n_outcomes, 0);
+    report(f, "c0", 1, 3, task, 4);
+    const Millrace__RoundsUpdate *rounds = rounds_of(f, "c1");
+
+    assert_int_equal(rounds->n_closing, 0);
+    assert_int_equal(rounds->schedule->n_outcomes, 1);
+    assert_int_equal(rounds->schedule->outcomes[0]->delivered_below, 2);
+    assert_int_equal(rounds->schedule->outcomes[0]->void_below, 16);
+    assert_int_equal(rounds->schedule->segments[1]->n_tasks, 1);
+    table_take_over(&f->t);
+    assert_int_equal(rounds_of(f, "c1")->schedule->outcomes[0]->delivered_below, 2);
+}
+
+/* Nothing is decided against somebody who may come back with what it returned: its place is taken first. */
+static void who_is_gone_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    char task[200];
+
+    snprintf(task, sizeof task, "%s", task_of(f->it, "w2", 1));
+    assert_int_equal(release_client(&f->t, "c1", f->it), MR_OK);
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 1);
+    report(f, "c0", 1, 1, task, 4);
+    assert_int_equal(rounds_of(f, "c0")->schedule->n_outcomes, 1);
+    assert_int_equal(rounds_of(f, "c0")->schedule->outcomes[0]->delivered_below, 0);
+    assert_int_equal(rounds_of(f, "c0")->sessions[1], 2);
+    assert_int_equal(open_as(f, "c1", 1, -1, f->it, 2), MR_EPRECOND);
+}
+
+static int end_at(struct fixture *f, const char *worker, uint64_t round)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = (char *)(uintptr_t)task_of(f->it, worker, 1);
+    request.end_round = round;
+    table_step(&f->t, &command);
+    return the_reply(&f->t)->error.code;
+}
+
+static void the_end_is_the_same_for_all(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 7, NULL, 0);
+    report(f, "c1", 1, 7, NULL, 0);
+    assert_int_equal(end_at(f, "w1", 4), MR_OK);
+    assert_false(watch_client(&f->t, "c0", f->it)->finished);
+    table_take_over(&f->t);
+    report(f, "c0", 1, 8, NULL, 0);
+    report(f, "c1", 1, 6, NULL, 0);
+    assert_int_equal(end_at(f, "w2", 9), MR_OK);
+    assert_false(watch_client(&f->t, "c0", f->it)->finished); /* consumer 1 has not returned round 7 yet */
+    report(f, "c1", 1, 8, NULL, 0);
+    const Millrace__ClientUpdate *update = watch_client(&f->t, "c1", f->it);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->rounds, 8);
+    table_take_over(&f->t);
+    table_wait(&f->t, 1);
+    assert_null(table_get(&f->t, "rounds/nothing"));
+    assert_int_equal(table_count(&f->t, "rounds/"), 0);
+    assert_int_equal(table_count(&f->t, "consumers/"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        CASE(workers_take_turns),
+        CASE(whoever_comes_takes_turns_from_the_horizon_on),
+        CASE(the_horizon_moves_with_the_readers),
+        CASE(who_must_mean_the_same_job),
+        CASE(who_restarts_begins_where_the_others_are),
+        CASE(all_new_is_told_to_all),
+        CASE(a_lost_workers_rounds_are_decided_once),
+        CASE(who_is_gone_is_not_waited_for),
+        CASE(the_end_is_the_same_for_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
