@@ -6,15 +6,15 @@
  * has by now", at any time. Sets of rounds, and of workers, are masks.
  */
 #ifndef ROUNDS
-#define ROUNDS 5
+#define ROUNDS 4
 #endif
 #ifndef RESTARTS
 #define RESTARTS 1
 #endif
 #ifndef FAILOVERS
-#define FAILOVERS 1
+#define FAILOVERS 0
 #endif
-#define AHEAD 3 /* rounds beyond a consumer's position that a worker may send */
+#define AHEAD 2 /* rounds beyond a consumer's position that a worker may send */
 #define NOBODY 9
 #define BELOW(r) ((1 << (r)) - 1)
 #define ALL BELOW(ROUNDS)
@@ -305,7 +305,7 @@ inline fail_over()
     :: d_step { k_horizon[c] != horizon || k_joined[c] != joined || (gone != NOBODY && !promised[c]) || (TOLD && !k_outcome[c]) -> \
             learn(c) } \
     :: d_step { promised[c] && !decided && !reported[c] -> report(c) } \
-    :: d_step { restarts < RESTARTS && decided == committed && !DONE(c) && !DONE(o) -> restart(c, o) }
+    :: d_step { c == 0 && restarts < RESTARTS && decided == committed && !DONE(c) && !DONE(o) -> restart(c, o) }
 
 init
 {
