@@ -116,7 +116,9 @@ class Torture:
         epoch = None
         if calm and self.rng.random() < 0.6:
             try:
-                epoch = int(self.status(5)["epoch"])
+                said = self.status(5)
+                if said["leader"] == victim.address:  # and not of one that has taken over since
+                    epoch = int(said["epoch"])
             except mr.errors.MillraceError:
                 pass
         self.counts["killed"] += 1
