@@ -290,6 +290,29 @@ static void the_end_is_the_same_for_all(void **state)
     assert_int_equal(table_count(&f->t, "consumers/"), 0);
 }
 
+/* A worker says who keeps the others waiting; people see it while that is new. */
+static void who_keeps_others_waiting_is_named(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__RoundProgress rounds = MILLRACE__ROUND_PROGRESS__INIT;
+    struct mr_status_about about = {.cluster = "c", .incarnation = "i", .leader = "l", .version = "v"};
+    struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
+    uint32_t missing[] = {1};
+
+    rounds.missing = missing;
+    rounds.n_missing = 1;
+    rounds.waiting_ms = 700;
+    progress.task_id = (char *)(uintptr_t)task_of(f->it, "w1", 1);
+    progress.rounds = &rounds;
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+    table_step(&f->t, &command);
+    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "\"missedMs\":\"700\""));
+    table_wait(&f->t, 60000);
+    table_step(&f->t, &command);
+    assert_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +326,7 @@ int main(void)
         CASE(a_lost_workers_rounds_are_decided_once),
         CASE(who_is_gone_is_not_waited_for),
         CASE(the_end_is_the_same_for_all),
+        CASE(who_keeps_others_waiting_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

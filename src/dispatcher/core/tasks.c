@@ -105,6 +105,9 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     } else if (task->waited_for == MR_NEVER || task->produced != progress->produced) {
         task->waited_for = core->now;
     }
+    if (progress->rounds != NULL) {
+        mr_consumers_note_missing(core, task->iteration, progress->rounds);
+    }
     task->produced = progress->produced;
     task->delivered = progress->delivered;
     if (timeout_ms > 0 && task->waited_for != MR_NEVER) {
