@@ -30,7 +30,9 @@ struct fake_task {
     uint64_t seq;
     uint64_t answer_first;
     uint64_t answer_count;
+    uint64_t given_back;
     bool ended;
+    bool drained;
     int code;
     char *message;
     uint64_t delivered;
@@ -68,6 +70,8 @@ struct fake_dispatcher {
     bool held;         /* no update is sent */
     bool watch_sending;
     bool watch_stale;
+    bool draining;
+    bool keeps; /* takes nothing back */
     uint64_t version;
 };
 
@@ -327,6 +331,8 @@ static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, 
     out.header = &h;
     mr_mutex_lock(&d->lock);
     if (!fails_locked(d, "WorkerHeartbeat", &h)) {
+        out.version = d->version;
+        d->draining = d->draining || req->draining;
         for (size_t i = 0; i < req->n_tasks; i++) {
             struct fake_task *t = find_locked(d, req->tasks[i]->task_id);
 
@@ -397,6 +403,9 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
     } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) || req->repetition != 0) {
         h.code = MR_ERANGE;
         h.message = text("sequence");
+    } else if (req->n_given_back > 0 && d->keeps) {
+        h.code = MR_EEXHAUSTED;
+        h.message = text("no");
     } else {
         bool right = (req->report != NULL) == t->at_least_once;
         if (req->report != NULL) {
@@ -408,7 +417,10 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
 
             t->seq++;
             t->answer_first = t->cursor;
-            t->answer_count = t->grant < left ? t->grant : left;
+            t->answer_count = req->n_given_back > 0 ? 0 : t->grant < left ? t->grant : left;
+            for (size_t i = 0; i < req->n_given_back; i++) {
+                t->given_back += req->given_back[i]->count;
+            }
             t->cursor += t->answer_count;
             d->grants++;
         }
@@ -438,6 +450,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
         t->ended = true;
         t->progress.skipped = req->skipped;
         t->code = req->code;
+        t->drained = req->drained;
         t->message = mr_strdup(req->message);
         (void)pthread_cond_broadcast(&d->changed);
     }
@@ -666,6 +679,32 @@ bool fake_has_ended(struct fake_dispatcher *d, const char *task)
 {
     MR_LOCK(&d->lock);
     return find_locked(d, task)->ended;
+}
+
+bool fake_has_drained(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return find_locked(d, task)->drained;
+}
+
+void fake_wait_draining(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    while (!d->draining) {
+        mr_cond_wait(&d->changed, &d->lock);
+    }
+}
+
+uint64_t fake_given_back(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return find_locked(d, task)->given_back;
+}
+
+void fake_refuse_given_back(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    d->keeps = true;
 }
 
 void fake_wait_registrations(struct fake_dispatcher *d, unsigned n)

@@ -66,6 +66,13 @@ void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);
 /* Wait until the end of @task was reported; returns the code, *@message (freed with mr_free()) if not NULL. */
 int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message);
 bool fake_has_ended(struct fake_dispatcher *d, const char *task);
+/* Did it end because its worker drains? */
+bool fake_has_drained(struct fake_dispatcher *d, const char *task);
+/* Wait until a heartbeat says that the worker drains. */
+void fake_wait_draining(struct fake_dispatcher *d);
+/* Splits of @task that were given back. With fake_refuse_given_back() none is taken. */
+uint64_t fake_given_back(struct fake_dispatcher *d, const char *task);
+void fake_refuse_given_back(struct fake_dispatcher *d);
 void fake_wait_registrations(struct fake_dispatcher *d, unsigned n);
 void fake_wait_heartbeats(struct fake_dispatcher *d, unsigned n);
 /* The progress of @task in a heartbeat says that @delivered elements arrived. */
