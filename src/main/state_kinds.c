@@ -261,7 +261,10 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
 
         mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "splits " : ", ", first, first + count - (count > 0));
     }
-    mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far", r->end ? "the end" : "",
+    mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far",
+                  r->keep  ? "nothing is taken back, the end"
+                  : r->end ? "the end"
+                           : "",
                   r->repetition + (uint64_t)r->ahead, r->granted);
     for (size_t i = 0; i < r->n_open; i++) {
         mr_buf_puts(out, i == 0 ? ", open: " : "; ");

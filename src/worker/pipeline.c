@@ -63,10 +63,6 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
         req.report = &report.base;
     }
     rc = mr_link_splits(t->worker->link, &req, &t->stop, &reply, err);
-    if (rc == MR_EEXHAUSTED && ask->n_back > 0) {
-        mr_split_feed_keep(t->feed, ask);
-        return MR_OK;
-    }
     if (rc < 0) {
         return rc;
     }
@@ -78,7 +74,7 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
             ranges[i] = (struct mr_range){.first = reply->ranges[i]->first, .count = reply->ranges[i]->count};
         }
         struct mr_split_answer answer = {
-            .ranges = ranges, .n = reply->n_ranges, .ahead = reply->ahead, .end = reply->end};
+            .ranges = ranges, .n = reply->n_ranges, .ahead = reply->ahead, .end = reply->end, .keep = reply->keep};
 
         rc = mr_split_feed_answer(t->feed, ask, &answer, err);
     }

@@ -404,7 +404,7 @@ static void drop_given(struct provider *p, uint32_t n)
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_split_answer *answer,
                          mr_error *err)
 {
-    bool given = req->n_back > 0 && answer->end;
+    bool given = req->n_back > 0 && answer->end && !answer->keep;
     uint64_t count = 0;
     struct provider *p;
     int rc = MR_OK;
@@ -423,23 +423,14 @@ int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req
     } else if (req->repetition == p->repetition) {
         /* After an empty answer what is left is taken in pieces as before. */
         rc = count > 0 ? add_ranges(feed, p, req, answer, count, err) : MR_OK;
-        p->ended = answer->end;
-        p->kept = p->kept || req->n_back > 0; /* a dispatcher that does not know of giving back has given more */
+        p->ended = answer->end && req->n_back == 0;
+        p->kept = p->kept || req->n_back > 0; /* not taken; or a dispatcher that does not know of it has given more */
     }
     if (rc == MR_OK) {
         p->answered = req->seq;
     }
     (void)pthread_cond_broadcast(&feed->changed);
     return rc;
-}
-
-void mr_split_feed_keep(mr_split_feed *feed, const struct mr_split_request *req)
-{
-    MR_ASSERT(req->n_back > 0);
-    MR_LOCK(&feed->lock);
-    feed->providers[req->provider].asked = false;
-    feed->providers[req->provider].kept = true;
-    (void)pthread_cond_broadcast(&feed->changed);
 }
 
 /* ---- draining ---- */

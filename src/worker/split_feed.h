@@ -46,6 +46,7 @@ struct mr_split_answer {
     size_t n;
     int64_t ahead; /* of the repetition that was asked for: where the ranges are from */
     bool end;
+    bool keep; /* what was to be given back was not taken: the engine has to read it */
 };
 
 /* @track: know which grants are finished. MR_EUNIMPL with more providers than could be told apart. */
@@ -59,8 +60,6 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret);
 /* The answer; ranges are copied. A negative code fails the feed. */
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_split_answer *answer,
                          mr_error *err);
-/* @req wanted to give back, and may not: the engine has to read them. */
-void mr_split_feed_keep(mr_split_feed *feed, const struct mr_split_request *req);
 
 /* From here on it drains. */
 void mr_split_feed_drain(mr_split_feed *feed);

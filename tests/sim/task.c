@@ -514,10 +514,6 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
         sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
         return;
     }
-    if (message->error.code == MR_EEXHAUSTED && task->work == SIM_WORK_GIVING) {
-        keep(sim, worker, task);
-        return;
-    }
     if (message->error.code < 0) {
         task->work = SIM_WORK_DONE; /* it is gone: the next update says so */
         return;
@@ -529,7 +525,9 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     }
     sim_check_grant(sim, task, task->seq[task->provider], reply);
     worker->last_ok = call->began;
-    if (task->work == SIM_WORK_GIVING) {
+    if (task->work == SIM_WORK_GIVING && reply->keep) {
+        keep(sim, worker, task);
+    } else if (task->work == SIM_WORK_GIVING) {
         task->grants[task->ngrants - 1].read = true; /* what is left of it */
         finish_drained(sim, worker, task);
     } else {

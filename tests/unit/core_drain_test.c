@@ -542,11 +542,18 @@ static void the_list_is_bounded(void **state)
     assert_int_equal(put_dataset(&f->t, "many", FP2, many, 1), MR_OK);
     open_it(f, "many", 0, 0);
     expect_range(f, "w1", f->tasks[1], 1, 2000, 0, 2000);
-    refuse(f, MR_EEXHAUSTED, 2, odd, 600);
-    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, odd, 512), MR_OK);
-    refuse(f, MR_EEXHAUSTED, 3, odd + 513, 1);
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, odd, 600), MR_OK);
+    assert_true(splits(&f->t)->keep);
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, odd, 512), MR_OK);
+    assert_false(splits(&f->t)->keep);
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 4, odd + 513, 1), MR_OK);
+    assert_true(splits(&f->t)->keep);
     table_take_over(&f->t);
-    for (given = 0; given < 512; given++) {
+    expect_range(f, "w2", f->tasks[2], 1, 5, 0, 1);
+    /* There is room now. But it was told that it has to read them, and does: a copy that comes late changes nothing. */
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 4, odd + 513, 1), MR_OK);
+    assert_true(splits(&f->t)->keep);
+    for (given = 1; given < 512; given++) {
         expect_range(f, "w2", f->tasks[2], given + 1, 5, 2 * given, 1);
     }
     expect_range(f, "w2", f->tasks[2], given + 1, 5, 2000, 5);

@@ -403,9 +403,6 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
     } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) || req->repetition != 0) {
         h.code = MR_ERANGE;
         h.message = text("sequence");
-    } else if (req->n_given_back > 0 && d->keeps) {
-        h.code = MR_EEXHAUSTED;
-        h.message = text("no");
     } else {
         bool right = (req->report != NULL) == t->at_least_once;
         if (req->report != NULL) {
@@ -418,7 +415,7 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
             t->seq++;
             t->answer_first = t->cursor;
             t->answer_count = req->n_given_back > 0 ? 0 : t->grant < left ? t->grant : left;
-            for (size_t i = 0; i < req->n_given_back; i++) {
+            for (size_t i = 0; i < req->n_given_back && !d->keeps; i++) {
                 t->given_back += req->given_back[i]->count;
             }
             t->cursor += t->answer_count;
@@ -427,6 +424,7 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
         range.first = t->answer_first;
         range.count = t->answer_count;
         out.end = range.count == 0;
+        out.keep = req->n_given_back > 0 && d->keeps;
         out.ranges = &pointer;
         out.n_ranges = out.end ? 0 : 1;
     }

@@ -457,7 +457,9 @@ static void what_may_not_be_given_back_is_read(void **state)
         mr_split_feed_drain(feed);
         assert_true(mr_split_feed_wait(feed, &req));
         if (old == 0) {
-            mr_split_feed_keep(feed, &req);
+            struct mr_split_answer no = {.end = true, .keep = true};
+
+            assert_int_equal(mr_split_feed_answer(feed, &req, &no, NULL), MR_OK);
         } else {
             answer(feed, &req, 6, 1, false); /* it does not know of giving back */
         }

@@ -196,17 +196,16 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
         }
         sum += in->given_back[i]->count;
     }
-    /* A production has no recovery tasks. */
-    if (it->makes != NULL && !mr_iteration_will_ask(it, in->provider, task)) {
-        return mr_error_set(err, MR_EEXHAUSTED, "production %s: nobody is left who will ask for splits", it->rec->id);
-    }
-    /* Neighbours cannot be joined across what lies between: that was read. */
-    if (in->n_given_back + it->cursors[in->provider].rec->n_given_back > MR_OWED_RANGES_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED,
-                            "iteration %s: %zu ranges of splits were given back and wait for somebody: no more now",
-                            it->rec->id, it->cursors[in->provider].rec->n_given_back);
-    }
     return MR_OK;
+}
+
+/* A production has no recovery tasks. And neighbours cannot be joined across what lies between: that was read. */
+static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    const struct mr_iteration *it = task->iteration;
+
+    return in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX &&
+           (it->makes == NULL || mr_iteration_will_ask(it, in->provider, task));
 }
 
 struct giving {
@@ -231,7 +230,7 @@ static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t 
     cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
 }
 
-void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
+bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     struct mr_iteration *it = task->iteration;
     Millrace__GrantRecord *grant = task->grants[in->provider].rec;
@@ -239,6 +238,10 @@ void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     uint64_t sum = 0;
 
     mr_worker_note_draining(core, task->worker);
+    if (!is_taken_back(task, in)) {
+        mr_core_trace(core, "task %s: keeps what it was to give back of provider %u", task->id, in->provider);
+        return false;
+    }
     for (size_t i = 0; i < in->n_given_back; i++) {
         const Millrace__GivenBackRange *range = in->given_back[i];
         uint64_t first = mr_position(it, in->provider, range->repetition, range->first);
@@ -251,7 +254,7 @@ void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
         }
     }
     if (core->failed != 0) {
-        return;
+        return true;
     }
     if (mr_iteration_repeats(it)) {
         mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
@@ -260,4 +263,5 @@ void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     it->cursors[in->provider].unwritten = true;
     mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
     mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum, in->provider);
+    return true;
 }

@@ -577,10 +577,11 @@ void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider);
 /* @recovery came to its end without asking for what it was opened for: nor would another one. The cursors are left
  * unwritten. */
 void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const struct mr_task *recovery);
-/* May @task give back what the request says? MR_EINVAL: it does not have it; MR_EEXHAUSTED: not now. */
+/* Can @task have what the request gives back? MR_EINVAL: it cannot. */
 int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err);
-/* It does. At most two changes; the cursor is left unwritten, the grant is the caller's to put. */
-void mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+/* It does; false: they are not taken, it has to read them. At most two changes; the cursor is left unwritten, the grant
+ * is the caller's to put: the answer is stored either way, or a copy of the request could have another one later. */
+bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
 
 /* ---------------------------------------------------------------- recovery.c */
 

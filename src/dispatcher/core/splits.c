@@ -118,6 +118,7 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
 struct decision {
     struct mr_split_range range;
     int64_t ahead;              /* of the repetition that was asked for */
+    bool keep;                  /* what the request gives back was not taken */
     struct mr_owed_splits owed; /* the same, by position */
 };
 
@@ -295,13 +296,14 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
     Millrace__GrantRecord *grant = task->grants[in->provider].rec;
 
     if (in->n_given_back > 0) {
-        mr_give_back(core, task, in);
+        d.keep = !mr_give_back(core, task, in);
     } else {
         decide(core, task, in, &d);
     }
     grant->seq = in->seq;
     grant->repetition = in->repetition;
     grant->ahead = d.ahead;
+    grant->keep = d.keep;
     grant->end = d.range.count == 0;
     grant->granted += d.range.count;
     set_range(core, grant, &d.range);
@@ -335,6 +337,7 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
     }
     reply->end = grant->end;
     reply->ahead = grant->ahead;
+    reply->keep = grant->keep;
     set_range(core, &copy, &range);
     reply->ranges = copy.ranges;
     reply->n_ranges = copy.n_ranges;
