@@ -71,9 +71,15 @@
 #endif
 #ifdef JOIN
 #define MAY_JOIN (!joined)
+/* Which rounds a consumer took for the third worker's, by what it knows. */
+#define NOTE_WHOSE(c, o) \
+    thirds[c] = (thirds[c] & returned[c] & ~HERE(c)) | (k_joined[c] -> turn[2] & HERE(c) : 0); \
+    assert(((thirds[c] ^ thirds[o]) & (returned[c] & returned[o])) == 0)
+byte thirds[2];
 #define MAY_LOSE 0
 #else
 #define MAY_JOIN 0
+#define NOTE_WHOSE(c, o) skip
 #define MAY_LOSE (gone == NOBODY)
 #endif
 #ifdef JOIN
@@ -172,6 +178,7 @@ inline take(c, o)
 {
     returned[c] = returned[c] | HERE(c);
     started[c] = true;
+    NOTE_WHOSE(c, o);
     at[c]++;
     check(c, o)
 }
@@ -265,7 +272,7 @@ inline join()
 {
     joined = true;
     set = ALL & ~BELOW(JOINS_AT);
-    turn[2] = set & 36;             /* every third, wherever it begins: whose turn it is otherwise does not matter */
+    turn[2] = (LOWEST(set) | LOWEST(set) << 3) & ALL; /* every third; whose turn it is otherwise does not matter */
     turn[0] = turn[0] & ~turn[2];
     turn[1] = turn[1] & ~turn[2];
     set = 0
