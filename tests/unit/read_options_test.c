@@ -220,6 +220,99 @@ static void sharing(void **state)
     }
 }
 
+#define NUMBER(n, v)                                                                                                   \
+    {                                                                                                                  \
+        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                                     \
+    }
+
+/* @n attributes of a consumer, beside those that each reader has. */
+static int parse_consumer(const struct spec *spec, const struct mr_attr *given, size_t n, struct mr_read_options *o,
+                          mr_error *err)
+{
+    struct mr_attr attrs[12] = {
+        TEXT("service", "a:1"),
+        TEXT("dataset_id", "digits"),
+        {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
+        TEXT("processing_mode", "OFF"),
+    };
+
+    assert_in_range(n, 0, 8);
+    memcpy(attrs + 4, given, n * sizeof given[0]);
+    return mr_read_options_parse(attrs, 4 + n, NULL, 0, o, err);
+}
+
+static void a_reader_is_no_consumer_by_itself(void **state)
+{
+    struct mr_read_options o;
+
+    assert_int_equal(parse_consumer(*state, NULL, 0, &o, NULL), MR_OK);
+    assert_int_equal(o.num_consumers, 0);
+    assert_false(o.resumes);
+    mr_read_options_clear(&o);
+}
+
+static void consumers(void **state)
+{
+    static const struct mr_attr plain[] = {TEXT("job_name", "j"), NUMBER("num_consumers", 3),
+                                           NUMBER("consumer_index", 2)};
+    static const struct mr_attr all[] = {TEXT("job_name", "j"), NUMBER("num_consumers", 1024),
+                                         NUMBER("consumer_index", 1023), TEXT("last_round", "pad"),
+                                         NUMBER("resume_round", 0)};
+    struct mr_read_options o;
+
+    assert_int_equal(parse_consumer(*state, plain, 3, &o, NULL), MR_OK);
+    assert_int_equal(o.num_consumers, 3);
+    assert_int_equal(o.consumer_index, 2);
+    assert_int_equal(o.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_DROP);
+    assert_false(o.resumes);
+    mr_read_options_clear(&o);
+
+    assert_int_equal(parse_consumer(*state, all, 5, &o, NULL), MR_OK);
+    assert_int_equal(o.num_consumers, 1024);
+    assert_int_equal(o.consumer_index, 1023);
+    assert_int_equal(o.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_PAD);
+    assert_true(o.resumes); /* round 0 is another thing than none */
+    assert_int_equal(o.resume_round, 0);
+    mr_read_options_clear(&o);
+}
+
+static void consumers_that_cannot_be(void **state)
+{
+#define TOGETHER TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", 0)
+    static const struct {
+        struct mr_attr attrs[5];
+        size_t n;
+        const char *what; /* the error names */
+    } cases[] = {
+        {{NUMBER("consumer_index", 0)}, 1, "consumer_index"},
+        {{TEXT("last_round", "drop")}, 1, "last_round"},
+        {{NUMBER("resume_round", 0)}, 1, "resume_round"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 0), NUMBER("consumer_index", 0)}, 3, "num_consumers 0"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", -1), NUMBER("consumer_index", 0)}, 3, "num_consumers -1"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 1025), NUMBER("consumer_index", 0)}, 3, "1024"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", INT64_MAX), NUMBER("consumer_index", 0)}, 3, "1024"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3)}, 2, "consumer_index"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", 3)}, 3, "consumer_index 3"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", -1)}, 3, "consumer_index -1"},
+        {{NUMBER("num_consumers", 3), NUMBER("consumer_index", 0)}, 2, "job_name"},
+        {{TOGETHER, TEXT("last_round", "keep")}, 4, "last_round 'keep'"},
+        {{TOGETHER, TEXT("last_round", "")}, 4, "last_round"},
+        {{TOGETHER, NUMBER("resume_round", -1)}, 4, "resume_round -1"},
+        {{TOGETHER, TEXT("trainer_id", "t")}, 4, "does not share"},
+        {{TOGETHER, TEXT("sharing", "auto")}, 4, "does not share"},
+    };
+#undef TOGETHER
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mr_read_options o;
+        mr_error err;
+
+        assert_int_equal(parse_consumer(*state, cases[i].attrs, cases[i].n, &o, &err), MR_EINVAL);
+        assert_non_null(strstr(err.message, cases[i].what));
+        mr_read_options_clear(&o);
+    }
+}
+
 static void a_spec_is_needed(void **state)
 {
     struct mr_attr attrs[] = {TEXT("service", "a:1"), TEXT("processing_mode", "OFF")};
@@ -239,6 +332,9 @@ int main(void)
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(guarantees_and_losses),
         cmocka_unit_test(sharing),
+        cmocka_unit_test(a_reader_is_no_consumer_by_itself),
+        cmocka_unit_test(consumers),
+        cmocka_unit_test(consumers_that_cannot_be),
         cmocka_unit_test(a_spec_is_needed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
