@@ -103,13 +103,12 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
     {
         close_task_locked(t);
     }
-    if (end == NULL) {
-        return;
-    }
-    if (end->error_code < 0) {
+    if (end != NULL && end->error_code < 0) {
         (void)mr_error_set(&r->end_err, end->error_code, "%s", end->error);
     }
-    mr_read_end_take(&r->end, end);
+    if (end != NULL) {
+        mr_read_end_take(&r->end, end);
+    }
     if (r->rounds != NULL) {
         mr_coordinated_finish_locked(r);
     }

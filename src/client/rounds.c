@@ -621,8 +621,9 @@ static bool skip_voids(mr_rounds *rounds)
     return false;
 }
 
-/* Everything is here that may have been complete without this session. */
-static bool may_start(const mr_rounds *rounds)
+/* Whose word or rounds are missing before it may begin: all that may have been complete without this session. NULL:
+ * nothing is, or it has begun. */
+static const struct task *missing_to_start(const mr_rounds *rounds)
 {
     for (size_t i = 0; !rounds->started && i < rounds->ntasks; i++) {
         const struct task *task = rounds->tasks[i];
@@ -631,20 +632,28 @@ static bool may_start(const mr_rounds *rounds)
             continue;
         }
         if (task->closing || !task->met || round_from(rounds, task, task->held) < task->complete_before) {
-            return false;
+            return task;
         }
     }
-    return true;
+    return NULL;
 }
 
 static bool is_ready(const mr_rounds *rounds, const struct task *task)
 {
     uint64_t round = rounds->position;
 
-    if (round >= task->held || !may_start(rounds)) {
+    if (round >= task->held || missing_to_start(rounds) != NULL) {
         return false;
     }
     return task->has_outcome || (!task->closing && round < task->complete);
+}
+
+/* Of whom something is waited for before the round of @task may be returned. */
+static const struct task *waited_for(const mr_rounds *rounds, const struct task *task)
+{
+    const struct task *missing = rounds->position < task->held ? missing_to_start(rounds) : NULL;
+
+    return missing != NULL ? missing : task;
 }
 
 int mr_rounds_next(mr_rounds *rounds, struct mr_rounds_next *ret, mr_error *err)
@@ -664,7 +673,10 @@ int mr_rounds_next(mr_rounds *rounds, struct mr_rounds_next *ret, mr_error *err)
         rounds->reports++;
     }
     ret->round = rounds->position;
-    ret->task_id = task != NULL ? task->id : NULL;
+    ret->task_id = NULL;
+    if (task != NULL) {
+        ret->task_id = rounds->ready_to_take ? task->id : waited_for(rounds, task)->id;
+    }
     ret->turn = rounds->ready_to_take ? MR_ROUNDS_TAKE : rounds->finished ? MR_ROUNDS_END : MR_ROUNDS_WAIT;
     return MR_OK;
 }

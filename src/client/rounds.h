@@ -82,8 +82,8 @@ enum mr_rounds_turn {
 struct mr_rounds_next {
     enum mr_rounds_turn turn;
     uint64_t round;
-    const char
-        *task_id; /* of whom; lent until the next update. Of a WAIT: whose round is waited for; NULL: none is due */
+    /* Of whom; lent until the next update. Of a WAIT: of whom something is missing; NULL: no round is due. */
+    const char *task_id;
 };
 
 /* Moves on over void rounds and says what is next. Errors as of mr_rounds_update(). */

@@ -6,4 +6,7 @@ if(TARGET mr_client)
   target_link_options(control_test PRIVATE -Wl,--wrap=getaddrinfo)
   mr_test(reader_test LABEL unit SOURCES ${MR_TEST_DIR}/reader_test.c ${MR_TEST_DIR}/fake_service.c
     LIBRARIES mr_client)
+  mr_test(coordinated_test LABEL unit
+    SOURCES ${MR_TEST_DIR}/coordinated_test.c ${MR_TEST_DIR}/fake_service.c ${MR_TEST_DIR}/fake_turns.c
+    LIBRARIES mr_client)
 endif()

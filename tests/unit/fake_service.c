@@ -108,12 +108,18 @@ static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t si
         (void)snprintf(d->trainer, sizeof d->trainer, "%s", r->job->trainer);
         d->sharing = (int)r->job->sharing;
         d->lag = (int)r->job->lag;
+        d->num_consumers = r->job->num_consumers;
+        d->last_round = (int)r->job->last_round;
     }
+    d->consumer_index = r->consumer_index;
+    d->resume_round = r->resume != NULL ? (int64_t)r->resume->round : -1;
+    reply.consumer_session = d->consumer_session;
+    reply.from_round = d->from_round;
     fill_header(d, &header);
     reply.finished = d->job_finished;
     reply.client_timeout_ms = d->client_timeout_ms;
     fill_end(d, &end);
-    reply.end = d->job_finished ? &end : NULL;
+    reply.end = d->job_finished && !d->forgets_end ? &end : NULL;
     mr_mutex_unlock(&d->lock);
     reply.header = &header;
     reply.job_id = (char *)(uintptr_t) "job-1";
@@ -122,6 +128,18 @@ static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t si
         answer(req, &reply.base);
     }
     millrace__open_request__free_unpacked(r, NULL);
+}
+
+static void take_report_locked(struct fake_dispatcher *d, const Millrace__ConsumerReport *report)
+{
+    d->reports++;
+    d->report_session = report->session;
+    d->report_from = report->from_round;
+    d->report_position = report->position;
+    d->report_ask = report->ask;
+    (void)snprintf(d->closing, sizeof d->closing, "%s", report->n_closing > 0 ? report->closing[0]->task_id : "");
+    d->held_below = report->n_closing > 0 ? report->closing[0]->held_below : 0;
+    (void)pthread_cond_broadcast(&d->changed);
 }
 
 static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
@@ -134,6 +152,9 @@ static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size
     mr_mutex_lock(&d->lock);
     bool held = begin(d, req, r->header);
     d->heartbeats++;
+    if (r->rounds != NULL) {
+        take_report_locked(d, r->rounds);
+    }
     (void)snprintf(d->unreachable, sizeof d->unreachable, "%s", r->n_unreachable > 0 ? r->unreachable[0] : "");
     fill_header(d, &header);
     if (d->refuse_heartbeat < 0) {
@@ -196,8 +217,9 @@ static void push_locked(struct fake_dispatcher *d, size_t i)
     }
     u.n_tasks = d->ntasks;
     u.tasks = list;
+    u.rounds = d->rounds;
     u.finished = d->finished;
-    if (d->finished) {
+    if (d->finished && !d->forgets_end) {
         fill_end(d, &end);
         u.end = &end;
     }

@@ -54,6 +54,11 @@ struct fake_dispatcher {
     uint32_t lost_workers;
     uint64_t repeated_splits;
     uint32_t client_timeout_ms; /* what Open says */
+    bool forgets_end;           /* says that it is over, and not how */
+    /* coordinated */
+    uint64_t consumer_session; /* what Open says; 0: the job is an ordinary one */
+    uint64_t from_round;
+    Millrace__RoundsUpdate *rounds; /* lent; in every update, if not NULL */
     mr_rpc_stream *watchers[FAKE_WATCHERS_MAX];
     bool watcher_busy[FAKE_WATCHERS_MAX];
     bool watcher_stale[FAKE_WATCHERS_MAX];
@@ -69,7 +74,18 @@ struct fake_dispatcher {
     int sharing;
     int lag;
     unsigned heartbeats;
-    char unreachable[64]; /* the first one of the last heartbeat */
+    char unreachable[64];   /* the first one of the last heartbeat */
+    uint32_t num_consumers; /* of the last Open */
+    uint32_t consumer_index;
+    int64_t resume_round; /* -1: none */
+    int last_round;
+    unsigned reports; /* heartbeats of a consumer */
+    uint64_t report_session;
+    uint64_t report_from;
+    uint64_t report_position;
+    uint64_t report_ask;
+    char closing[64]; /* the first promise of the last report; "": none */
+    uint64_t held_below;
     unsigned releases;
     unsigned watches;
     uint64_t last_epoch; /* of a request's header */

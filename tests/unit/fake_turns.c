@@ -1,0 +1,220 @@
+#include "fake_turns.h"
+
+#include "base/rng.h"
+#include "base/sync.h"
+#include "element/frame.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* Longer than anything takes; then the test fails instead of hanging. */
+#define PATIENCE_MS 30000
+
+#define WAIT_UNTIL(w, condition)                                                                                       \
+    while (!(condition)) {                                                                                             \
+        if (!mr_cond_wait_ms(&(w)->changed, &(w)->lock, PATIENCE_MS)) {                                                \
+            fail_msg("waited in vain for: %s", #condition);                                                            \
+        }                                                                                                              \
+    }
+
+static void take_request_locked(struct fake_turns *w, const Millrace__ReadRequest *r)
+{
+    if (r->open != NULL) {
+        w->opens++;
+        w->number = r->open->session;
+        w->elements = 0;
+        w->sending = false;
+        if (r->open->rounds != NULL) {
+            w->open = *r->open->rounds; /* numbers only */
+        }
+    }
+    w->limit_round = r->limit_round;
+    w->limit_bytes = r->limit_bytes;
+    w->received_below = r->received_below;
+    w->returned_below = r->returned_below;
+}
+
+static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    struct fake_turns *w = ctx;
+    uint8_t bytes[4096];
+    size_t n = mr_rpc_message_size(m);
+
+    assert_true(n <= sizeof bytes);
+    mr_rpc_message_copy(m, 0, n, bytes);
+    mr_rpc_message_free(m);
+    Millrace__ReadRequest *r = millrace__read_request__unpack(NULL, n, bytes);
+
+    mr_mutex_lock(&w->lock);
+    if (r->open != NULL) {
+        w->stream = s;
+    }
+    if (s == w->stream) {
+        take_request_locked(w, r);
+        mr_rpc_stream_receive(s);
+    }
+    (void)pthread_cond_broadcast(&w->changed);
+    mr_mutex_unlock(&w->lock);
+    millrace__read_request__free_unpacked(r, NULL);
+}
+
+static void on_sent(void *ctx, mr_rpc_stream *s)
+{
+    struct fake_turns *w = ctx;
+
+    MR_LOCK(&w->lock);
+    if (s == w->stream) {
+        w->sending = false;
+        (void)pthread_cond_broadcast(&w->changed);
+    }
+}
+
+static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct fake_turns *w = ctx;
+
+    mr_mutex_lock(&w->lock);
+    w->ends++;
+    if (s == w->stream) {
+        w->stream = NULL;
+    }
+    (void)pthread_cond_broadcast(&w->changed);
+    mr_mutex_unlock(&w->lock);
+    mr_rpc_stream_unref(s);
+}
+
+static const struct mr_rpc_stream_ops ops = {on_message, on_sent, on_ended};
+
+static void on_accept(void *ctx, mr_rpc_stream *s)
+{
+    mr_rpc_stream_accept(s, &ops, ctx);
+    mr_rpc_stream_receive(s);
+}
+
+void fake_turns_start(struct fake_turns *w, mr_rpc_runtime *rt, const char *task)
+{
+    int port = 0;
+
+    memset(w, 0, sizeof *w);
+    w->task = task;
+    mr_random_id(w->incarnation);
+    mr_mutex_init(&w->lock);
+    mr_cond_init(&w->changed);
+    assert_int_equal(mr_rpc_server_new(rt, &w->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(w->srv, "/millrace.Worker/Read", on_accept, w, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_listen(w->srv, "127.0.0.1:0", NULL, &port, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_start(w->srv, NULL), MR_OK);
+    (void)snprintf(w->address, sizeof w->address, "127.0.0.1:%d", port);
+}
+
+void fake_turns_stop(struct fake_turns *w)
+{
+    mr_rpc_server_free(w->srv);
+    w->srv = NULL;
+}
+
+void fake_turns_wait_opens(struct fake_turns *w, unsigned n)
+{
+    MR_LOCK(&w->lock);
+    WAIT_UNTIL(w, w->opens >= n && w->stream != NULL);
+    assert_int_equal(w->opens, n);
+}
+
+void fake_turns_wait_ends(struct fake_turns *w, unsigned n)
+{
+    MR_LOCK(&w->lock);
+    WAIT_UNTIL(w, w->ends >= n);
+}
+
+void fake_turns_wait_received(struct fake_turns *w, uint64_t below)
+{
+    MR_LOCK(&w->lock);
+    WAIT_UNTIL(w, w->received_below >= below);
+    assert_int_equal(w->received_below, below);
+}
+
+void fake_turns_wait_returned(struct fake_turns *w, uint64_t below)
+{
+    MR_LOCK(&w->lock);
+    WAIT_UNTIL(w, w->returned_below >= below);
+    assert_int_equal(w->returned_below, below);
+}
+
+/* @n rows: the numbers of their rounds, or none when there are more of them than rounds. */
+static mr_block *make_rows(const struct fake_turns *w, const Millrace__RoundHeader *header, uint32_t n)
+{
+    mr_block *block = NULL;
+
+    if (w->strings) {
+        uint64_t offsets[2] = {0, 3};
+        struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abc"};
+
+        assert_int_equal(n, 1);
+        assert_int_equal(mr_block_new(1, &c, 1, &block, NULL), MR_OK);
+        return block;
+    }
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    assert_int_equal(mr_block_alloc(n, &leaf, 1, &block, NULL), MR_OK);
+    int64_t *data = mr_block_data(block, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        data[i] = i < header->n_rounds ? (int64_t)header->rounds[i] : -1;
+    }
+    return block;
+}
+
+static void send_header(struct fake_turns *w, Millrace__ReadHeader *h, mr_block *block)
+{
+    struct mr_rpc_slice slices[16];
+    mr_frame *frame = NULL;
+    size_t n = 0;
+
+    MR_LOCK(&w->lock);
+    WAIT_UNTIL(w, w->stream != NULL && !w->sending);
+    h->worker_incarnation = w->incarnation;
+    h->task_id = (char *)(uintptr_t)w->task;
+    h->session = w->number;
+    h->first_element = w->elements;
+    w->elements += h->elements;
+    assert_int_equal(mr_frame_build(h, &(struct mr_part){.block = block}, block != NULL ? 1 : 0, 0, true, &frame, NULL),
+                     MR_OK);
+    const struct iovec *iov = mr_frame_iov(frame, &n);
+    assert_true(n <= 16);
+    for (size_t i = 0; i < n; i++) {
+        slices[i] = (struct mr_rpc_slice){
+            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
+    }
+    w->sending = mr_rpc_stream_send(w->stream, slices, n, false, NULL) == MR_OK;
+    mr_frame_unref(frame);
+    mr_block_unref(block);
+}
+
+void fake_turns_send(struct fake_turns *w, Millrace__RoundHeader *header, uint32_t n)
+{
+    Millrace__ReadHeader h = MILLRACE__READ_HEADER__INIT;
+
+    h.rounds = header;
+    h.elements = n;
+    send_header(w, &h, n > 0 ? make_rows(w, header, n) : NULL);
+}
+
+void fake_turns_refuse(struct fake_turns *w, int code)
+{
+    Millrace__ReadHeader h = MILLRACE__READ_HEADER__INIT;
+
+    h.code = code;
+    h.message = (char *)(uintptr_t) "refused as the test says";
+    send_header(w, &h, NULL);
+}
+
+void fake_turns_break(struct fake_turns *w)
+{
+    MR_LOCK(&w->lock);
+    if (w->stream != NULL) {
+        mr_rpc_stream_cancel(w->stream);
+    }
+}
