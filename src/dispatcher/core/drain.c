@@ -72,16 +72,6 @@ uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider)
     return it->cursors[provider].rec != NULL ? mr_owed_splits(mr_given_back(it, provider)) : 0;
 }
 
-uint64_t mr_given_back_unread(const struct mr_iteration *it)
-{
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < it->rec->n_providers; i++) {
-        sum += mr_given_back_splits(it, i);
-    }
-    return sum;
-}
-
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider)
 {
     const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
@@ -117,7 +107,7 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const s
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         uint64_t splits = mr_given_back_splits(it, i);
 
-        if (splits == 0 || recovery->grants[i].rec != NULL || mr_iteration_will_ask(it, i, NULL)) {
+        if (splits == 0 || recovery->grants[i].rec != NULL || mr_iteration_will_ask(it, i)) {
             continue;
         }
         mr_core_trace(core, "iteration %s: %" PRIu64 " splits of provider %zu that were given back: nobody wants them",
@@ -199,13 +189,15 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
     return MR_OK;
 }
 
-/* A production has no recovery tasks. And neighbours cannot be joined across what lies between: that was read. */
+/*
+ * Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely. And not more than
+ * can be kept apart: neighbours cannot be joined across what lies between, which was read.
+ */
 static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     const struct mr_iteration *it = task->iteration;
 
-    return in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX &&
-           (it->makes == NULL || mr_iteration_will_ask(it, in->provider, task));
+    return it->makes == NULL && in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
 }
 
 struct giving {

@@ -569,8 +569,6 @@ void mr_worker_note_draining(mr_core *core, struct mr_worker *worker);
 /* What workers that drained gave back, of a provider that has a cursor. */
 struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
-/* Of all providers. */
-uint64_t mr_given_back_unread(const struct mr_iteration *it);
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider);
 /* The cursor goes on to another repetition. */
 void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider);
@@ -589,8 +587,8 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
 bool mr_iteration_repeats(const struct mr_iteration *it);
 /* May it need recovery tasks, or have some? */
 bool mr_iteration_recovers(const struct mr_iteration *it);
-/* May one of its tasks, @but aside (NULL: none), come for more splits of @provider? */
-bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider, const struct mr_task *but);
+/* May one of its tasks come for more splits of @provider? */
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider);
 /* The pool of a provider that has a cursor. */
 struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider);
 bool mr_owed_is_suspect(const Millrace__OwedRange *range);

@@ -428,7 +428,6 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
         return;
     }
     mr_iteration_end_fill(core, it, end);
-    end->lost_splits += it->uses != NULL ? mr_given_back_unread(it->uses->hidden) : 0;
     end->error_code = code;
     mr_core_set(core, &end->error, why);
     it->rec->end = end;

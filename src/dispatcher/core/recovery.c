@@ -171,13 +171,13 @@ static bool may_ask(const struct mr_task *task, size_t provider)
            (grant->repetition + 1 == cursor->repetition && cursor->next > 0);
 }
 
-bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider, const struct mr_task *but)
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider)
 {
     const struct mr_task *task;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task != but && may_ask(task, provider)) {
+        if (may_ask(task, provider)) {
             return true;
         }
     }
@@ -194,7 +194,7 @@ static bool is_forsaken(const struct mr_iteration *it)
         for (size_t j = 0; cursor != NULL && j < cursor->n_pool && !waits; j++) {
             waits = !mr_owed_is_suspect(cursor->pool[j]);
         }
-        if (waits && !mr_iteration_will_ask(it, i, NULL)) {
+        if (waits && !mr_iteration_will_ask(it, i)) {
             return true;
         }
     }
@@ -302,8 +302,7 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
         s.open += n;
     }
     /* In a first repetition that others still read, a task could not be told its end alone. */
-    if (pool.suspect_grants > s.waiting &&
-        (!mr_iteration_will_ask(it, 0, NULL) || it->cursors[0].rec->repetition > 0)) {
+    if (pool.suspect_grants > s.waiting && (!mr_iteration_will_ask(it, 0) || it->cursors[0].rec->repetition > 0)) {
         open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting), true /* isolated */);
     }
 }
