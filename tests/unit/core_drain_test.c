@@ -450,6 +450,40 @@ static void what_no_pipeline_wants_is_dropped(void **state)
     expect_clean_end(f);
 }
 
+/* It has no recovery tasks: what nobody asked for would be missing for all who read it. Nor does anybody join it now.
+ */
+static void of_a_production_nothing_is_taken_back(void **state)
+{
+    struct fixture *f = *state;
+    struct open_args args = {.client = "c2",
+                             .dataset = "numbers",
+                             .name = "shared",
+                             .dynamic = true,
+                             .sharing = MILLRACE__SHARING__SHARING_AUTO};
+    static const struct given some = {0, 4, 4};
+    const Millrace__WorkerUpdate *update;
+    char task[160] = "", record[512];
+
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    update = watch_worker(&f->t, "w1");
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (update->tasks[i]->producing) {
+            snprintf(task, sizeof task, "%s", update->tasks[i]->task_id);
+        }
+    }
+    expect_range(f, "w1", task, 1, 8, 0, 8);
+    assert_int_equal(give_back(&f->t, "w1", task, 2, &some, 1), MR_OK);
+    assert_true(splits(&f->t)->keep);
+    table_take_over(&f->t);
+    assert_int_equal(give_back(&f->t, "w1", task, 2, &some, 1), MR_OK);
+    assert_true(splits(&f->t)->keep);
+    args.client = "c3";
+    args.name = "late";
+    assert_int_equal(open_job(&f->t, args), MR_OK);
+    snprintf(record, sizeof record, "iterations/%s", opened(&f->t)->iteration_id);
+    assert_non_null(strstr(table_get(&f->t, record), "is on a worker that drains"));
+}
+
 /* A jump leaves the rest of a repetition behind; where positions go round, what was given back of it too. */
 static void of_an_endless_source_only_the_current_repetition_comes_back(void **state)
 {
@@ -687,6 +721,7 @@ int main(void)
         MOST(only_what_it_kept_is_lost_with_it),
         MOST(a_recovery_task_that_is_lost_is_counted),
         MOST(what_no_pipeline_wants_is_dropped),
+        MOST(of_a_production_nothing_is_taken_back),
         MOST(of_an_endless_source_only_the_current_repetition_comes_back),
         MOST(a_split_keeps_its_repetition),
         MOST(what_it_cannot_have_is_refused),
