@@ -147,7 +147,8 @@ class Cluster:
             program, "dispatcher", f"--listen=127.0.0.1:{p}", f"--etcd-endpoints={self.endpoints}", f"--cluster={self.name}",
             f"--worker-timeout={worker_timeout}", "--log-level=info", *options], p) for i, p in enumerate(ports)]
         self.workers = [self._process(f"worker{i}", [
-            program, "worker", f"--dispatcher={self.addresses}", f"--listen=127.0.0.1:{p}", "--log-level=info"], p)
+            program, "worker", f"--dispatcher={self.addresses}", f"--listen=127.0.0.1:{p}", "--log-level=info",
+            "--drain-timeout=5s"], p)
             for i, p in enumerate(fixed_port(rng) for _ in range(workers))]
 
     def _process(self, name, argv, port):
