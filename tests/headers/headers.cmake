@@ -49,4 +49,10 @@ if(CMAKE_CXX_COMPILER)
 endif()
 
 add_test(NAME headers COMMAND ${CMAKE_COMMAND} --build ${CMAKE_BINARY_DIR} --target ${targets})
-set_tests_properties(headers PROPERTIES LABELS headers TIMEOUT 300 RESOURCE_LOCK build)
+set_tests_properties(headers PROPERTIES LABELS headers RESOURCE_LOCK build)
+mr_test_timeout(headers 300)
+
+find_program(MR_PYTHON NAMES python3 HINTS /usr/bin)
+add_test(NAME arrows COMMAND ${MR_PYTHON} ${MR_TEST_DIR}/arrows.py)
+set_tests_properties(arrows PROPERTIES LABELS headers)
+mr_test_timeout(arrows 30)
