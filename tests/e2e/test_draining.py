@@ -2,6 +2,8 @@
 
 import collections
 import itertools
+import os
+import signal
 import threading
 import warnings
 
@@ -137,3 +139,18 @@ def test_iterations_that_begin_later_do_without_it(make_cluster, files):
     assert collections.Counter(got) == ALL
     assert first.losses.lost_workers == second.losses.lost_workers == 0
     stopping.join()
+
+
+def test_a_second_signal_ends_the_wait(make_cluster, files):
+    cluster = make_cluster()
+    impatient = cluster.start_worker(shutdown_quiet_period_ms=3_600_000)
+    it = read(cluster, files)
+    got = both_read(cluster, it)
+    os.kill(impatient.pid, signal.SIGTERM)
+    wait_until(lambda: worker_of(cluster, 1).get("draining"), "the dispatcher knows that it drains")
+    os.kill(impatient.pid, signal.SIGTERM)
+    wait_until(lambda: worker_of(cluster, 1).get("lost"), "it has said that it goes")
+    impatient.join()
+    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
+        got += [name(record) for record in it]
+    assert len(ALL - collections.Counter(got)) > 0
