@@ -44,7 +44,7 @@ bool fake_has_joined(struct fake_dispatcher *d, const char *task);
 /* The last heartbeat that spoke of it. */
 struct fake_progress {
     uint64_t produced;
-    uint64_t skipped; /* at the end, too */
+    uint64_t skipped;    /* at the end, too */
     uint64_t first, end; /* of the window, of a producing task */
     bool complete;
     bool held;
