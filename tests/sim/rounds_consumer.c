@@ -112,8 +112,9 @@ void consumer_free(struct consumer *c)
     if (c == NULL) {
         return;
     }
-    while (!TAILQ_EMPTY(&c->streams)) {
-        stream_free(c, TAILQ_FIRST(&c->streams));
+    for (struct stream *s = TAILQ_FIRST(&c->streams), *next; s != NULL; s = next) {
+        next = TAILQ_NEXT(s, link);
+        stream_free(c, s);
     }
     letters_clear(&c->updates);
     letters_clear(&c->answers);
