@@ -156,6 +156,9 @@ void mr_row_groups_drop(mr_row_groups *g, uint64_t ordinal)
         mr_block_unref(g->runs[gone].block);
         gone++;
     }
+    if (gone == 0) {
+        return;
+    }
     g->n -= gone;
     memmove(g->runs, g->runs + gone, g->n * sizeof g->runs[0]);
 }

@@ -370,7 +370,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
         rc = mr_book_new(&limits, &t->book, err);
     }
     if (rc == MR_OK && t->kind == MR_TASK_TURNS) {
-        rc = mr_turns_new(a->rounds, &t->turns, err);
+        rc = mr_turns_new(a->rounds, limits.kept_bytes, &t->turns, err);
     }
     if (rc == MR_OK && t->dynamic) {
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);

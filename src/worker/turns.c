@@ -22,7 +22,7 @@
 
 /* ---- life ---- */
 
-int mr_turns_new(const Millrace__RoundAssignment *assignment, struct mr_turns **ret, mr_error *err)
+int mr_turns_new(const Millrace__RoundAssignment *assignment, size_t kept_bytes, struct mr_turns **ret, mr_error *err)
 {
     mr_round_book *book = NULL;
     int rc = mr_round_book_new(assignment, KEEP_ROUNDS, &book, err); /* checks the number of consumers */
@@ -38,6 +38,7 @@ int mr_turns_new(const Millrace__RoundAssignment *assignment, struct mr_turns **
     }
     turns->book = book;
     turns->consumers = consumers;
+    turns->kept_bytes = kept_bytes;
     turns->pad = assignment->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
     rc = mr_row_groups_new(consumers, &turns->groups, err);
     if (rc < 0) {
@@ -93,12 +94,16 @@ void mr_turns_assign(struct mr_task *t, const Millrace__RoundAssignment *assignm
     mr_turns_pump(t);
 }
 
-/* Whole groups that wait for a round: some, so that nobody waits for the pipeline, but not many. */
+/* Whole groups that wait for a round: some, so that nobody waits for the pipeline, but not many. However large they
+ * are, there are two: one is made while the other is read. */
 static bool has_enough_locked(const struct mr_turns *turns)
 {
-    uint64_t ahead = mr_row_groups_whole(turns->groups) - turns->fixed;
+    uint64_t whole = mr_row_groups_whole(turns->groups);
+    uint64_t ahead = whole - turns->fixed;
+    uint64_t kept = whole - mr_round_book_kept(turns->book).ordinal;
+    size_t bytes = mr_row_groups_bytes(turns->groups);
 
-    return ahead >= AHEAD_GROUPS || (ahead > 0 && mr_row_groups_bytes(turns->groups) >= AHEAD_BYTES);
+    return ahead >= AHEAD_GROUPS || (ahead > 0 && bytes >= AHEAD_BYTES) || (kept >= 2 && bytes >= turns->kept_bytes);
 }
 
 static int wait_room(struct mr_task *t, uint32_t *rows, mr_error *err)

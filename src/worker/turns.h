@@ -30,6 +30,7 @@ struct mr_turns {
     mr_round_book *book;
     mr_row_groups *groups;
     uint32_t consumers;
+    size_t kept_bytes; /* beyond it two groups are kept at most */
     bool pad;
     bool over;            /* the pipeline is */
     bool ended;           /* ... and so did the rounds */
@@ -38,7 +39,8 @@ struct mr_turns {
     struct mr_turns_stream streams[];
 };
 
-int mr_turns_new(const Millrace__RoundAssignment *assignment, struct mr_turns **ret, mr_error *err);
+/* While @kept_bytes are kept, nothing is made ahead of what consumers have. MR_EINVAL: such an assignment cannot be. */
+int mr_turns_new(const Millrace__RoundAssignment *assignment, size_t kept_bytes, struct mr_turns **ret, mr_error *err);
 void mr_turns_free(struct mr_turns *turns); /* no stream is attached; NULL is fine */
 
 /* Told anew. Takes the lock. */

@@ -237,7 +237,9 @@ static int parse_consumer(const struct spec *spec, const struct mr_attr *given, 
     };
 
     assert_in_range(n, 0, 8);
-    memcpy(attrs + 4, given, n * sizeof given[0]);
+    for (size_t i = 0; i < n; i++) {
+        attrs[4 + i] = given[i];
+    }
     return mr_read_options_parse(attrs, 4 + n, NULL, 0, o, err);
 }
 

@@ -31,6 +31,9 @@ struct fake_task {
     uint64_t answer_first;
     uint64_t answer_count;
     uint64_t given_back;
+    Millrace__RoundAssignment *rounds; /* NULL: it is no coordinated task */
+    bool rounds_changed;
+    uint64_t end_round;
     bool ended;
     bool drained;
     int code;
@@ -131,6 +134,8 @@ static void push_locked(struct fake_dispatcher *d)
     Millrace__ProviderInfo *provider_pointers[MAX];
     char *released[MAX];
     char *dropped[MAX];
+    Millrace__RoundChange changes[MAX];
+    Millrace__RoundChange *change_pointers[MAX];
 
     if (d->watch == NULL || d->held) {
         return;
@@ -145,6 +150,7 @@ static void push_locked(struct fake_dispatcher *d)
     update.version = ++d->version;
     update.tasks = pointers;
     update.dropped = dropped;
+    update.rounds = change_pointers;
     for (size_t i = 0; i < d->ntasks; i++) {
         struct fake_task *t = &d->tasks[i];
         Millrace__TaskAssignment *a = &tasks[update.n_tasks];
@@ -155,6 +161,15 @@ static void push_locked(struct fake_dispatcher *d)
         bool wanted = t->listed && (d->watch_is_new || !t->told);
 
         t->told = t->listed;
+        if (t->rounds_changed && !wanted) {
+            Millrace__RoundChange *change = &changes[update.n_rounds];
+
+            millrace__round_change__init(change);
+            change->task_id = t->id;
+            change->rounds = t->rounds;
+            change_pointers[update.n_rounds++] = change;
+        }
+        t->rounds_changed = false;
         if (!wanted) {
             continue;
         }
@@ -165,6 +180,7 @@ static void push_locked(struct fake_dispatcher *d)
         a->dataset_id = t->dataset;
         a->seed = 7;
         a->attempt = 1;
+        a->rounds = t->rounds;
         a->production = t->production;
         a->producing = t->producing;
         a->joining = t->joining;
@@ -302,6 +318,15 @@ static void take_progress_locked(struct fake_task *t, const Millrace__TaskProgre
 
     to->produced = p->produced;
     to->skipped = p->skipped;
+    to->buffered_bytes = p->buffered_bytes;
+    if (p->rounds != NULL) {
+        to->complete_below = p->rounds->complete_below;
+        to->waiting_round = p->rounds->waiting_round;
+        to->missing = 0;
+        for (size_t i = 0; i < p->rounds->n_missing; i++) {
+            to->missing |= 1u << p->rounds->missing[i];
+        }
+    }
     if (p->window != NULL) {
         to->first = p->window->first;
         to->end = p->window->end;
@@ -448,6 +473,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
         t->ended = true;
         t->progress.skipped = req->skipped;
         t->code = req->code;
+        t->end_round = req->end_round;
         t->drained = req->drained;
         t->message = mr_strdup(req->message);
         (void)pthread_cond_broadcast(&d->changed);
@@ -585,6 +611,31 @@ void fake_reassign(struct fake_dispatcher *d, const char *task, const char *prod
     t->joined = false;
     t->told = false; /* once more */
     push_locked(d);
+}
+
+void fake_assign_rounds(struct fake_dispatcher *d, const char *task, const char *dataset,
+                        Millrace__RoundAssignment *rounds)
+{
+    MR_LOCK(&d->lock);
+    struct fake_task *t = &d->tasks[d->ntasks++];
+
+    *t = (struct fake_task){.splits = -1, .listed = true, .rounds = rounds};
+    (void)snprintf(t->id, sizeof t->id, "%s", task);
+    (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
+    push_locked(d);
+}
+
+void fake_tell_rounds(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    find_locked(d, task)->rounds_changed = true;
+    push_locked(d);
+}
+
+uint64_t fake_end_round(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return find_locked(d, task)->end_round;
 }
 
 void fake_unassign(struct fake_dispatcher *d, const char *task)
@@ -758,6 +809,7 @@ struct fake_client {
     mr_rpc_message *in; /* received, not taken */
     bool sending;
     bool ended;
+    int code; /* with which it ended */
 };
 
 static void client_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
@@ -784,6 +836,7 @@ static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *er
 
     MR_LOCK(&c->lock);
     c->ended = true;
+    c->code = rc;
     (void)pthread_cond_broadcast(&c->changed);
 }
 
@@ -830,6 +883,13 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     req.open = &o;
     req.limit_elements = open->credit;
     req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
+    if (open->rounds != NULL) {
+        o.rounds = open->rounds;
+        req.limit_round = open->limit_round;
+        req.limit_bytes = open->limit_bytes;
+        req.received_below = open->rounds->received_below;
+        req.returned_below = open->rounds->returned_below;
+    }
     client_send(c, &req);
     mr_rpc_stream_receive(c->stream);
     return c;
@@ -870,6 +930,28 @@ void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t receiv
     req.received_elements = received;
     req.returned_elements = returned;
     client_send(c, &req);
+}
+
+void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limit_bytes, uint64_t received_below,
+                      uint64_t returned_below)
+{
+    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
+
+    req.limit_round = limit_round;
+    req.limit_bytes = limit_bytes;
+    req.received_below = received_below;
+    req.returned_below = returned_below;
+    client_send(c, &req);
+}
+
+int fake_client_wait_end(struct fake_client *c)
+{
+    struct mr_frame_content m;
+
+    while (fake_client_next(c, &m)) {
+        mr_frame_content_free(&m);
+    }
+    return c->code;
 }
 
 void fake_client_done(struct fake_client *c, uint64_t received)

@@ -44,7 +44,11 @@ bool fake_has_joined(struct fake_dispatcher *d, const char *task);
 /* The last heartbeat that spoke of it. */
 struct fake_progress {
     uint64_t produced;
-    uint64_t skipped;    /* at the end, too */
+    uint64_t skipped; /* at the end, too */
+    uint64_t buffered_bytes;
+    uint64_t complete_below; /* of a coordinated task */
+    uint64_t waiting_round;
+    unsigned missing;    /* a bit for each consumer */
     uint64_t first, end; /* of the window, of a producing task */
     bool complete;
     bool held;
@@ -55,6 +59,12 @@ struct fake_progress {
 void fake_progress(struct fake_dispatcher *d, const char *task, struct fake_progress *ret);
 /* Wait until a heartbeat makes @holds true. */
 void fake_wait_progress(struct fake_dispatcher *d, const char *task, bool (*holds)(const struct fake_progress *p));
+/* A task of a coordinated job. @rounds is lent until the end; after it was changed, fake_tell_rounds() says so. */
+void fake_assign_rounds(struct fake_dispatcher *d, const char *task, const char *dataset,
+                        Millrace__RoundAssignment *rounds);
+void fake_tell_rounds(struct fake_dispatcher *d, const char *task);
+/* The first round that the end of @task, which was reported, says is void. */
+uint64_t fake_end_round(struct fake_dispatcher *d, const char *task);
 void fake_unassign(struct fake_dispatcher *d, const char *task);
 /* Without telling the worker; and the update that would say so, and whatever else is new, never reaches it. */
 void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed);
@@ -97,12 +107,21 @@ struct fake_open {
     uint64_t session;
     uint64_t resume_from;
     uint64_t credit; /* sent with the first message */
+    /* coordinated, in place of credit */
+    Millrace__RoundOpen *rounds;
+    uint64_t limit_round;
+    uint64_t limit_bytes;
 };
 struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open *open);
 /* Break the stream off without a word. NULL is fine. */
 void fake_client_free(struct fake_client *c);
 void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received);
 void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received, uint64_t returned);
+/* Coordinated. */
+void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limit_bytes, uint64_t received_below,
+                      uint64_t returned_below);
+/* Wait until the stream is over, whatever still comes: with which code. */
+int fake_client_wait_end(struct fake_client *c);
 void fake_client_done(struct fake_client *c, uint64_t received);
 /* The next message; free with mr_frame_content_free(). false: the stream ended. */
 bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret);
