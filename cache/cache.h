@@ -14,8 +14,9 @@
  *
  * Failures: a log that cannot be written or read any more (disk full, I/O error, a record that is not what was written)
  * turns to the failed state for good, with an error that says what and where. Nothing can be appended then; readers get
- * what can still be read, and that error at its end or at the damaged record. Other logs go on, as far as their own
- * writes succeed. Once the last log of a database that failed is closed, the next mr_cache_log_open() starts it anew.
+ * what can still be read, and that error at its end or at the damaged record, which they may pass. Other logs go on, as
+ * far as their own writes succeed. Once the last log of a database that failed is closed, the next mr_cache_log_open()
+ * starts it anew.
  *
  * Units: bytes and elements (rows); indices count elements of a log from 0; times are milliseconds.
  */
@@ -184,6 +185,13 @@ void mr_cache_reader_close(mr_cache_reader *r);
 int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err);
 
 /*
+ * After an error of next(): leave out the record that cannot be read, or the rest of its file if it cannot be told
+ * where the next one begins. Returns how many elements that are: they are skipped, whatever the lag. 0: there is
+ * nothing behind it. Waits for the disk.
+ */
+uint64_t mr_cache_reader_pass(mr_cache_reader *r);
+
+/*
  * Everything below @upto that was handed out was returned to an application: only this moves the cursor. MR_EINVAL: it
  * was not handed out.
  */
@@ -200,7 +208,7 @@ struct mr_cache_reader_stats {
     bool started;
     uint64_t next;     /* the next element to be handed out */
     uint64_t returned; /* the cursor */
-    uint64_t skipped;  /* dropped before they were handed out, or before they were handed out again */
+    uint64_t skipped;  /* dropped before they were handed out, or handed out again; or passed */
 };
 void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stats *ret);
 /* Up to @n readers of @log; returns how many there are. */

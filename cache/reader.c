@@ -123,6 +123,14 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key, str
     return MR_OK;
 }
 
+static void read_ended_locked(mr_cache_log *log)
+{
+    log->reads--;
+    if (log->reads == 0) {
+        pthread_cond_broadcast(&log->idle);
+    }
+}
+
 /* A reference to the record with the reader's next element. The lock is held on entry and exit, but not meanwhile. */
 static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **ret, mr_error *err)
 {
@@ -146,10 +154,7 @@ static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **
     mr_mutex_unlock(&log->lock);
     rc = load(log, next, known, key, ret, err);
     mr_mutex_lock(&log->lock);
-    log->reads--;
-    if (log->reads == 0) {
-        pthread_cond_broadcast(&log->idle);
-    }
+    read_ended_locked(log);
     return rc;
 }
 
@@ -238,6 +243,53 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
         }
     } while (rc == AGAIN);
     return rc;
+}
+
+/*
+ * Where the record begins that follows the one with element @index, in a file that ends at @end; @end if there is none,
+ * or if the file does not say. No lock is held.
+ */
+static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t end)
+{
+    uint64_t low = index + 1, high = end, key;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (log->cache->storage->ops->floor(log->storage, middle, &key, NULL) < 0 || key > middle) {
+            return end;
+        }
+        if (key > index) {
+            high = key;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return high;
+}
+
+uint64_t mr_cache_reader_pass(mr_cache_reader *r)
+{
+    mr_cache_log *log = r->log;
+    uint64_t next, end;
+
+    MR_LOCK(&log->lock);
+    next = mr_window_next(r->cursor);
+    end = mr_window_file_end(log->window, next);
+    if (log->closed || end == 0) {
+        return 0;
+    }
+    log->reads++;
+    mr_mutex_unlock(&log->lock);
+    end = find_record_behind(log, next, end);
+    mr_mutex_lock(&log->lock);
+    read_ended_locked(log);
+    if (log->closed || mr_window_next(r->cursor) != next) {
+        return 0; /* closed, or dropped meanwhile: next() says what comes */
+    }
+    mr_window_pass(log->window, r->cursor, end);
+    r->at = r->key = end;
+    return end - next;
 }
 
 /* ---- cursors ---- */

@@ -208,20 +208,20 @@ bool mr_window_held(const mr_window *w)
     return is_full(w) && hold(w) < w->files[w->first_file].end;
 }
 
-/* Elements [r->next, head) are gone. */
-static void skip_to_head(const mr_window *w, mr_window_reader *r)
+/* Elements [r->next, upto) are not to be had. */
+static void skip(mr_window_reader *r, uint64_t upto)
 {
     if (r->started) {
-        r->skipped += w->head - r->next;
+        r->skipped += upto - r->next;
         if (r->ngaps == GAPS_MAX) {
             memmove(r->gaps, r->gaps + 1, (GAPS_MAX - 1) * sizeof r->gaps[0]);
             r->ngaps--;
         }
-        r->gaps[r->ngaps++] = (struct gap){r->next, w->head};
+        r->gaps[r->ngaps++] = (struct gap){r->next, upto};
     } else {
-        r->returned = w->head;
+        r->returned = upto;
     }
-    r->next = w->head;
+    r->next = upto;
 }
 
 void mr_window_trim(mr_window *w)
@@ -237,7 +237,7 @@ void mr_window_trim(mr_window *w)
     {
         if (r->next < w->head) {
             MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
-            skip_to_head(w, r);
+            skip(r, w->head);
         }
     }
 }
@@ -250,6 +250,16 @@ uint64_t mr_window_head(const mr_window *w)
 uint64_t mr_window_end(const mr_window *w)
 {
     return w->end;
+}
+
+uint64_t mr_window_file_end(const mr_window *w, uint64_t index)
+{
+    for (size_t i = w->first_file; i < w->first_file + w->nfiles && index >= w->head; i++) {
+        if (index < w->files[i].end) {
+            return w->files[i].end;
+        }
+    }
+    return 0;
 }
 
 uint64_t mr_window_file_bytes(const mr_window *w)
@@ -333,6 +343,14 @@ void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto)
     r->next = upto;
 }
 
+void mr_window_pass(mr_window *w, mr_window_reader *r, uint64_t upto)
+{
+    MR_ASSERT(r->started);
+    MR_ASSERT(upto > r->next);
+    MR_ASSERT(upto <= w->stored_end);
+    skip(r, upto);
+}
+
 int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_error *err)
 {
     size_t passed = 0;
@@ -352,8 +370,8 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
     return MR_OK;
 }
 
-/* Elements of [first, end) that @r skipped already; forgets the gaps from @first on. */
-static uint64_t forget_gaps(mr_window_reader *r, uint64_t first, uint64_t end)
+/* Elements from @first on that @r skipped; forgets those gaps. */
+static uint64_t forget_gaps(mr_window_reader *r, uint64_t first)
 {
     uint64_t sum = 0;
 
@@ -361,7 +379,7 @@ static uint64_t forget_gaps(mr_window_reader *r, uint64_t first, uint64_t end)
         struct gap *gap = &r->gaps[r->ngaps - 1];
         uint64_t from = gap->first > first ? gap->first : first;
 
-        sum += (gap->end < end ? gap->end : end) - from;
+        sum += gap->end - from;
         if (gap->first < first) {
             gap->end = first;
             break;
@@ -380,15 +398,13 @@ int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error
                             " (handed out)",
                             r->name, index, r->returned, r->next);
     }
-    if (index >= w->head) {
-        /* Gaps end at or below head: none is passed. */
-        r->next = index;
-        return MR_OK;
-    }
-    /* What is gone of it counts as skipped; what was skipped before was counted. */
-    r->skipped -= forget_gaps(r, index, w->head);
+    /* What is gone of it, or cannot be read, counts when it is passed again; so it must not have been counted before.
+     */
+    r->skipped -= forget_gaps(r, index);
     r->next = index;
-    skip_to_head(w, r);
+    if (index < w->head) {
+        skip(r, w->head);
+    }
     return MR_OK;
 }
 

@@ -8,7 +8,8 @@
  * and a reader whose consumer went away goes back to it.
  *
  *   lag "skip"   files are dropped without regard to the reader; what it was not handed before is counted.
- *   lag "wait"   no file is dropped of which the reader did not return all elements; the producer waits.
+ *   lag "wait"   no file is dropped of which the reader did not return all elements; the producer waits. What such a
+ *                reader misses is only what a disk gives back damaged.
  *
  * Joining has two steps: a reader that finds element 0 holds it (no file is dropped) until it is started or leaves; one
  * that does not is told where the window begins.
@@ -56,6 +57,9 @@ bool mr_window_held(const mr_window *w);
 /* It goes: head moves, readers that lag skip. */
 void mr_window_trim(mr_window *w);
 
+/* The end of the file that holds element @index; 0: none does. */
+uint64_t mr_window_file_end(const mr_window *w, uint64_t index);
+
 uint64_t mr_window_head(const mr_window *w);
 uint64_t mr_window_end(const mr_window *w);
 uint64_t mr_window_file_bytes(const mr_window *w);
@@ -79,6 +83,9 @@ void mr_window_leave(mr_window *w, mr_window_reader *r);
 uint64_t mr_window_next(const mr_window_reader *r);
 /* It was handed the elements up to @upto (next < upto <= end). */
 void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto);
+/* It is not handed the elements up to @upto, which are in files that cannot be read: whatever its lag, they are
+ * skipped. */
+void mr_window_pass(mr_window *w, mr_window_reader *r, uint64_t upto);
 /* An application has everything below @upto that was handed out. MR_EINVAL: not handed out yet. */
 int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_error *err);
 /*

@@ -59,7 +59,7 @@ class Losses:
     lost_workers: int = 0  # that had a task of these reads
     repeated_splits: int = 0  # at_least_once: handed out again
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
-    incomplete_reads: int = 0  # reads that ended with elements missing
+    incomplete_reads: int = 0  # reads with elements missing
     skipped_elements: int = 0  # of a shared production: that its windows had dropped before the job had them
 
     def __str__(self):
@@ -174,7 +174,7 @@ class NumpyIterator:
     @staticmethod
     def _warn(new):
         if new.incomplete_reads:
-            text = f"a read from the service ended with elements missing: {new}"
+            text = f"a read from the service has elements missing: {new}"
         elif new.repeated_splits:
             text = f"a read from the service ended with elements that may have come twice: {new}"
         else:
@@ -225,14 +225,17 @@ class NumpyIterator:
 
     @property
     def losses(self):
-        """The Losses of the reads from a service that have ended; all zero without a service."""
+        """
+        The Losses of the reads from a service that have ended, and what a read with lag="wait" has missed all the same; all
+        zero without a service.
+        """
         return self._losses
 
     @property
     def skipped(self):
         """
         How many elements this iterator's reads from a service have missed so far: the job was so slow that they fell out of
-        the window of the production that it shares (lag="skip"). It is the job's count: readers of one job, or of one
+        the window of the production that it shares (lag="skip"), or a disk did not give them back. It is the job's count: readers of one job, or of one
         trainer, see the same.
         """
         with self._life:

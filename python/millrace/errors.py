@@ -140,7 +140,7 @@ class UnauthenticatedError(MillraceError):
 
 
 class DataLossWarning(UserWarning):
-    """A read from a service ended with elements missing, or after splits were handed out again (on_loss="warn")."""
+    """A read from a service has elements missing, or ended after splits were handed out again (on_loss="warn")."""
 
 
 # Each pass is told of, also by a loop that comes by the same line again; filters of the application go first.

@@ -364,8 +364,13 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
 static void skipped_locked(struct mr_read_task *t, uint64_t skipped)
 {
     if (skipped > t->skipped) {
+        uint64_t more = skipped - t->skipped;
+
         if (t->reader->opts.losses != NULL) {
-            mr_loss_tally_skip(t->reader->opts.losses, skipped - t->skipped);
+            mr_loss_tally_skip(t->reader->opts.losses, more);
+        }
+        if (t->reader->opts.lag == MILLRACE__LAG__LAG_WAIT) {
+            mr_reader_missed_locked(t->reader, more);
         }
         t->skipped = skipped;
     }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Soon enough for the end of a task, which waits for what every reader of it has received. */
@@ -114,6 +115,39 @@ static uint64_t skipped_locked(const mr_reader *r)
     return n;
 }
 
+void mr_reader_missed_locked(mr_reader *r, uint64_t n)
+{
+    struct mr_read_end missed = {.skipped_elements = n};
+    bool first = r->told_missed == 0;
+    mr_error err;
+
+    r->told_missed += n;
+    if (r->opts.losses != NULL) {
+        mr_loss_tally_add(r->opts.losses, &missed, first /* incomplete: once for each read */);
+    }
+    (void)mr_error_set(&err, MR_EDATALOSS,
+                       "job %s waits (lag), and misses %" PRIu64
+                       " elements all the same: they cannot be read from a worker's"
+                       " disk, or the job had no reader while they were dropped",
+                       r->job_id, r->told_missed);
+    if (r->opts.on_loss == MR_ON_LOSS_ERROR) {
+        mr_reader_fail_locked(r, &err);
+    } else if (r->opts.on_loss == MR_ON_LOSS_WARN && first) {
+        mr_log(MR_LOG_WARN, "elements are missing", "job", "%s", r->job_id, "error", "%s", err.message, NULL);
+    }
+}
+
+/* What the tally was not told yet. */
+static void tally_end_locked(mr_reader *r, bool incomplete)
+{
+    struct mr_read_end rest = r->end;
+
+    rest.skipped_elements -= r->told_missed;
+    if (r->opts.losses != NULL) {
+        mr_loss_tally_add(r->opts.losses, &rest, incomplete && r->told_missed == 0);
+    }
+}
+
 /* Everything was taken. That something is missing is told once; as an error, if that was asked for, each time. */
 static int end_locked(mr_reader *r, mr_error *err)
 {
@@ -126,9 +160,7 @@ static int end_locked(mr_reader *r, mr_error *err)
     }
     if (!r->told_end) {
         r->told_end = true;
-        if (r->opts.losses != NULL) {
-            mr_loss_tally_add(r->opts.losses, &r->end, incomplete);
-        }
+        tally_end_locked(r, incomplete);
         mr_read_end_describe(&r->end, what, sizeof what);
         if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
             mr_log(MR_LOG_WARN, incomplete ? "a read ended with elements missing" : "a read ended after losses", "job",

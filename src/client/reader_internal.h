@@ -85,6 +85,7 @@ struct mr_reader {
     struct mr_read_end end; /* finished */
     mr_error end_err;       /* ... and why it failed, if it did: said after the elements that came */
     bool told_end;          /* ... and was told of: in the tally, in the log */
+    uint64_t told_missed;   /* elements missed with lag "wait", which is told at once */
     bool failed;
     bool reached; /* some worker sent something */
     bool stopping;
@@ -97,6 +98,11 @@ struct mr_reader {
 
 /* The workers go by what was returned to the application: what a reader leaves without that goes to others. */
 bool mr_reader_returns_count(const mr_reader *r);
+/*
+ * @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now: a read of an
+ * endless dataset has no end to tell it at.
+ */
+void mr_reader_missed_locked(mr_reader *r, uint64_t n);
 
 /* ---- read_stream.c; all with the lock ---- */
 

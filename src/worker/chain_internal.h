@@ -52,6 +52,7 @@ struct mr_chain_reader {
     uint32_t joined;                        /* the first log that it may go back to */
     uint64_t returned;
     uint64_t past_skipped; /* in logs that are closed */
+    uint64_t unreadable;   /* in the log that it reads in; the reader's thread only */
     bool started;
 };
 

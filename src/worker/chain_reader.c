@@ -74,6 +74,16 @@ void mr_chain_leave(mr_chain_reader *r)
     mr_chain_unref(p);
 }
 
+/* It has left out @elements. Said when it begins, and with their number when the log is behind: there may be many. */
+static void note_unreadable(mr_chain_reader *r, uint64_t elements, const mr_error *why)
+{
+    if (r->unreadable == 0) {
+        mr_log(MR_LOG_WARN, "a record of a shared production cannot be read, its elements are skipped", "production",
+               "%s", r->chain->id, "reader", "%s", r->name, "error", "%s", why->message, NULL);
+    }
+    r->unreadable += elements;
+}
+
 /* Go on to the next log. What was not read of this one could not be. false: there is none. */
 static bool next_log(mr_chain_reader *r)
 {
@@ -88,9 +98,11 @@ static bool next_log(mr_chain_reader *r)
     mr_cache_log_stats(p->segments[r->at].log, &log);
     mr_cache_reader_stats(r->in[r->at], &stats);
     r->lost[r->at] = log.end - stats.next;
-    if (r->lost[r->at] > 0) {
+    r->unreadable += r->lost[r->at];
+    if (r->unreadable > 0) {
         mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped", "production", "%s",
-               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->lost[r->at], NULL);
+               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->unreadable, NULL);
+        r->unreadable = 0;
     }
     if (r->at + 1 == p->n) {
         return false;
@@ -102,18 +114,26 @@ static bool next_log(mr_chain_reader *r)
 static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
 {
     for (;;) {
-        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, err);
+        uint64_t passed = 0;
+        mr_error why;
+        int rc = mr_cache_reader_next(r->in[r->at], rows_max, bytes_max, ret, &why);
 
         if (rc == MR_OK || rc == MR_TIMEOUT) {
             return rc;
         }
         if (rc != MR_END) {
-            rc = mr_chain_fail_over(r->chain, r->at, rc, err);
+            rc = mr_chain_fail_over(r->chain, r->at, rc, &why);
             if (rc < 0) {
+                if (err != NULL) {
+                    *err = why;
+                }
                 return rc;
             }
+            passed = mr_cache_reader_pass(r->in[r->at]);
         }
-        if (!next_log(r)) {
+        if (passed > 0) {
+            note_unreadable(r, passed, &why);
+        } else if (!next_log(r)) {
             return MR_END;
         }
     }

@@ -243,14 +243,14 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
         }
         /* This thread alone lets go of a reader that was started. */
         int rc = mr_chain_read(t->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
+        mr_reading_note_skipped(t); /* before what comes behind it */
         if (rc == MR_OK) {
             rc = feed(t, &rows, err);
         }
         if (rc == MR_OK || rc == MR_TIMEOUT) {
-            mr_reading_note_skipped(t);
+            mr_task_pump(t);
             continue;
         }
-        mr_reading_note_skipped(t);
         if (rc == MR_END && mr_chain_failed(mr_chain_of(t->reader), err)) {
             return err->code;
         }

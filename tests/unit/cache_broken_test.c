@@ -105,6 +105,23 @@ static void fail_reading(enum mr_storage_fake_fault fault, int code)
     assert_int_equal(test_feed_append(&f, 1, &err), code);
     assert_int_equal(tail.told, 1); /* who waits is told */
     assert_int_equal(mr_cache_reader_next(tail.reader, ANY, ANY, &view, &err), code);
+    /* That record, and no other, is passed. */
+    uint64_t passed = mr_cache_reader_pass(r.reader);
+    assert_true(passed > 0);
+    assert_true(passed < 40);
+    got += passed;
+    while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
+        test_check_view(view, f.seed, f.scale);
+        assert_int_equal(mr_cache_view_first(view), got);
+        got += mr_cache_view_rows(view);
+        mr_cache_view_unref(view);
+    }
+    assert_int_equal(rc, code);
+    assert_int_equal(got, f.next);
+    assert_int_equal(mr_cache_reader_pass(r.reader), 0);
+    struct mr_cache_reader_stats stats;
+    mr_cache_reader_stats(r.reader, &stats);
+    assert_int_equal(stats.skipped, passed);
     test_reader_close(&r);
     test_reader_close(&tail);
     mr_cache_log_close(log);

@@ -263,6 +263,32 @@ static void going_back(void **state)
     mr_window_free(w);
 }
 
+static void what_cannot_be_read_is_passed(void **state)
+{
+    mr_window *w = new_window();
+    mr_window_reader *r = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+
+    append_file(w); /* 0..3 */
+    append_file(w); /* 4..7 */
+    mr_window_append(w, 2, 2 * KIB);
+    assert_int_equal(mr_window_file_end(w, 0), 4);
+    assert_int_equal(mr_window_file_end(w, 7), 8);
+    assert_int_equal(mr_window_file_end(w, 8), 0); /* in memory */
+    mr_window_read(w, r, 1);
+    mr_window_pass(w, r, 3);
+    assert_int_equal(mr_window_next(r), 3);
+    assert_int_equal(stats_of(r).skipped, 2);
+    mr_window_read(w, r, 4);
+    mr_window_pass(w, r, 8);
+    assert_int_equal(stats_of(r).skipped, 6);
+    assert_int_equal(mr_window_rewind(w, r, 2, NULL),
+                     MR_OK); /* into the first gap: its end counts when it is passed again */
+    assert_int_equal(stats_of(r).skipped, 1);
+    mr_window_pass(w, r, 3);
+    assert_int_equal(stats_of(r).skipped, 2);
+    mr_window_free(w);
+}
+
 /* ---- random walks ---- */
 
 #define READERS 6
@@ -275,6 +301,7 @@ struct model_reader {
     uint64_t begin;     /* its first element */
     bool had[ROWS_MAX]; /* handed out, and not taken back */
     uint64_t next, returned;
+    bool damaged; /* it met what could not be read */
 };
 
 struct walk {
@@ -320,6 +347,27 @@ static void walk_read(struct walk *k, struct model_reader *m)
     while (m->next < upto) {
         m->had[m->next++] = true;
     }
+}
+
+/* What lies in files may turn out to be damaged, whatever the reader's lag. */
+static void walk_pass(struct walk *k, struct model_reader *m)
+{
+    uint64_t end;
+
+    m->next = m->next < k->head ? k->head : m->next;
+    end = mr_window_file_end(k->w, m->next);
+    if (m->next >= k->stored) {
+        assert_int_equal(end, 0);
+        return;
+    }
+    for (size_t i = k->first_file; k->files[i] != end; i++) {
+        assert_true(k->files[i] <= m->next);
+    }
+    assert_true(end > m->next);
+    end = m->next + 1 + mr_rng_below(&k->rng, end - m->next);
+    mr_window_pass(k->w, m->r, end);
+    m->next = end;
+    m->damaged = true;
 }
 
 static void walk_return(struct walk *k, struct model_reader *m)
@@ -406,7 +454,7 @@ static void walk_check(const struct walk *k)
             uint64_t skipped = missed(m, m->next < k->head ? k->head : m->next);
 
             assert_int_equal(stats_of(m->r).skipped, skipped);
-            if (m->lag == MR_CACHE_LAG_WAIT) {
+            if (m->lag == MR_CACHE_LAG_WAIT && !m->damaged) {
                 assert_int_equal(skipped, 0);
             }
         }
@@ -430,6 +478,8 @@ static void walk_step(struct walk *k)
         walk_return(k, m);
     } else if (what < 97) {
         walk_rewind(k, m);
+    } else if (what == 97) {
+        walk_pass(k, m);
     } else if (what == 99) {
         mr_window_leave(k->w, m->r);
         memset(m, 0, sizeof *m);
@@ -471,6 +521,7 @@ int main(void)
         cmocka_unit_test(the_fastest_reader_drives),
         cmocka_unit_test(rows_larger_than_ahead_come_one_at_a_time),
         cmocka_unit_test(going_back),
+        cmocka_unit_test(what_cannot_be_read_is_passed),
         cmocka_unit_test(walks),
     };
 

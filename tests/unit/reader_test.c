@@ -632,6 +632,55 @@ static void what_was_skipped_is_counted(void **state)
     assert_int_equal(sum.incomplete_reads, 1);
 }
 
+/* Of an endless dataset, say: who waits is told at once. */
+static void who_waits_and_misses_is_told_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses sum;
+    mr_error err;
+
+    add_workers(f, 1, 20);
+    f->w[0].skipped = 7;
+    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "misses 7 elements"));
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.skipped_elements, 7);
+    assert_int_equal(sum.incomplete_reads, 1);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+}
+
+/* The losses say so while it goes on, and do not say it again at the end. */
+static void who_waits_and_misses_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses sum;
+
+    add_workers(f, 1, 20);
+    f->w[0].skipped = 7;
+    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.on_loss = MR_ON_LOSS_REPORT;
+    open_reader(f, 0);
+    for (int end = 0; end < 2; end++) {
+        if (end == 0) {
+            pull_n(f, 20);
+        } else {
+            mr_mutex_lock(&f->d.lock);
+            f->d.finished = true;
+            mr_mutex_unlock(&f->d.lock);
+            fake_dispatcher_push(&f->d);
+            assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+        }
+        mr_loss_tally_get(&f->losses, &sum);
+        assert_int_equal(sum.skipped_elements, 7);
+        assert_int_equal(sum.incomplete_reads, 1);
+    }
+}
+
 /* A production that ends and a reader that is behind: the end is told when all was returned. */
 static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
 {
@@ -930,6 +979,8 @@ int main(int argc, char **argv)
         TEST(repeats_alone_are_no_error),
         TEST(sharing_is_asked_for),
         TEST(what_was_skipped_is_counted),
+        TEST(who_waits_and_misses_is_told_at_once),
+        TEST(who_waits_and_misses_goes_on),
         TEST(a_shared_job_holds_the_end_until_all_was_returned),
         TEST(a_lost_copy_is_a_loss),
         TEST(a_client_that_comes_back_is_told_of_losses),

@@ -58,7 +58,7 @@ struct mr_losses {
     uint64_t quarantined_splits; /* of lost_splits: given up, since the workers that had one of them died */
     uint64_t repeated_splits;    /* at_least_once: handed out again after a loss; an upper bound of what came twice */
     uint64_t lost_workers;       /* lost while they had a task of these reads */
-    uint64_t incomplete_reads;   /* reads that ended with elements missing */
+    uint64_t incomplete_reads;   /* reads with elements missing */
     uint64_t skipped_elements;   /* that fell out of the window of a shared production before the job had them */
 };
 
