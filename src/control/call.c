@@ -169,7 +169,9 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
         verdict = MR_VERDICT_DEFINITE; /* forked, or a mistake of ours: no other member would help */
     }
     if (rc < 0) {
-        mr_member_failed_locked(c, m);
+        if (!cancelled(p)) { /* else it is not the member's failure */
+            mr_member_failed_locked(c, m);
+        }
         mr_error_wrap(err, "%s", m->address);
         p->maybe_applied = p->maybe_applied || rc != MR_EUNAVAIL;
         p->search.heard = p->search.heard || rc != MR_EUNAVAIL;

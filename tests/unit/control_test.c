@@ -366,6 +366,28 @@ static void a_waiting_call_can_be_cancelled(void **state)
     (void)pthread_join(thread, NULL);
 }
 
+/* Whoever stops cancels what it waits for, and then says so. */
+static void the_leader_is_told_after_a_call_was_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_control_options opts = {.service = f->a.address, .attempt_timeout_ms = LONG_MS};
+    Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    pthread_t thread;
+
+    assert_int_equal(mr_control_new(f->rt, &opts, &f->c, NULL), MR_OK);
+    assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
+    mr_mutex_lock(&f->a.lock);
+    f->a.calls = 0;
+    f->a.role = FAKE_HANGS;
+    mr_mutex_unlock(&f->a.lock);
+    assert_int_equal(mr_thread_start(&thread, "cancel", cancel_soon, f, NULL), MR_OK);
+    assert_int_equal(open_job(f, -1, &f->cancel, NULL), MR_ECANCELED);
+    (void)pthread_join(thread, NULL);
+    f->a.role = FAKE_LEADS;
+    mr_control_tell(f->c, "ReleaseClient", &req.base, LONG_MS);
+    assert_int_equal(f->a.releases, 1);
+}
+
 static void tell_does_not_insist(void **state)
 {
     struct fixture *f = *state;
@@ -503,6 +525,7 @@ int main(int argc, char **argv)
         TEST(two_clusters_behind_one_list_are_an_error_that_names_both),
         TEST(a_cluster_may_have_a_successor_but_not_come_back),
         TEST(a_waiting_call_can_be_cancelled),
+        TEST(the_leader_is_told_after_a_call_was_cancelled),
         TEST(tell_does_not_insist),
         TEST(a_watch_follows_the_leader),
         TEST(a_watch_leaves_a_leader_that_hangs),
