@@ -1,4 +1,4 @@
-/* From JSON to a message. */
+/* From JSON to a message: whatever is not as canonical.c likes it. */
 #include "json/pbjson.h"
 
 #include "base/alloc.h"
@@ -480,9 +480,13 @@ int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, si
 {
     struct json_place top = {.up = NULL};
     json_error_t why;
-    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &why);
-    int rc;
+    json_t *root;
+    int rc = json_parse_canonical(desc, json, len, ret);
 
+    if (rc != MR_EINVAL) {
+        return rc < 0 ? mr_error_nomem(err) : rc;
+    }
+    root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL) {
         if (json_error_code(&why) == json_error_out_of_memory) {
             return mr_error_nomem(err);

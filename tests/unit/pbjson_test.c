@@ -272,9 +272,93 @@ static void text_that_is_not_utf8_is_not_written(void **state)
     }
 }
 
-static void failing_allocations_are_reported(void **state)
+/* Text in canonical form is read by a way of its own; a space in front of it, and it goes the other way. */
+static void both_ways_of_reading_agree(void **state)
 {
-    static const char json[] = "{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"}],\"later\":1}";
+    static const char *const texts[] = {
+        "{}",
+        "{\"i32\":0,\"s32\":-2147483648,\"u32\":4294967295,\"i64\":\"-9223372036854775808\",\"u64\":"
+        "\"18446744073709551615\"}",
+        "{\"i32\":-0,\"i64\":\"-0\",\"u64\":\"0\",\"yes\":false,\"colour\":\"COLOUR_NONE\",\"text\":\"\",\"inner\":{}}",
+        "{\"manyI32\":[1,2,3,4,5],\"manyU64\":[\"7\"],\"manyBool\":[true,false,true],\"manyText\":[\"a\",\"\",\"c\"],"
+        "\"manyData\":[\"YQ==\",\"YWI=\"],\"manyInner\":[{},{\"i32\":1},{\"manyInner\":[{}]}],\"lateNumber2X\":7}",
+        "{\"chosenData\":\"YQ==\"}",
+        "{\"chosenInner\":{\"chosenBool\":false}}",
+        "{\"text\":\"\x7f\xc3\xa4\"}",
+        "{\"colour\":\"COLOUR_RED\",\"manyColour\":[\"COLOUR_DARK_BLUE\"]}",
+    };
+    static const char *const refused[] = {
+        "{\"i32\":01}",
+        "{\"i32\":-}",
+        "{\"i32\":}",
+        "{\"i32\":2147483648}",
+        "{\"u32\":-1}",
+        "{\"i64\":\"1}",
+        "{\"i64\":\"\"}",
+        "{\"u64\":\"-1\"}",
+        "{\"yes\":tru}",
+        "{\"yes\":true",
+        "{\"text\":\"a",
+        "{\"text\":\"a\nb\"}",
+        "{\"manyI32\":[1,]}",
+        "{\"manyI32\":[1}",
+        "{\"i32\":1,}",
+        "{\"i32\":1}}",
+        "{\"i32\":1}x",
+        "{\"i32\" :1 2}",
+        "{\"inner\":{\"i32\":1}",
+        "{\"colour\":\"\"}",
+        "{\"colour\":\"RED\"}",
+        "{\"manyText\":[\"a\",]}",
+        "{\"text\":\"\xff\"}",
+        "{\"data\":\"A\"}",
+        "{\"chosenText\":\"a\",\"chosenData\":\"YQ==\"}",
+        "{\"manyInner\":[{\"text\":\"a\"},{\"text\":1}]}",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char slow[512];
+        char *written = NULL;
+
+        (void)snprintf(slow, sizeof slow, " %s", texts[i]);
+        kinds *msg = parse(slow);
+
+        assert_int_equal(mr_pbjson_write(&msg->base, &written, NULL, NULL), MR_OK);
+        check_becomes(texts[i], written);
+        free_kinds(msg);
+        mr_free(written);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        char slow[512];
+        mr_error err = {0};
+        ProtobufCMessage *msg;
+
+        (void)snprintf(slow, sizeof slow, " %s", refused[i]);
+        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, slow, strlen(slow), &msg, &err), MR_EINVAL);
+        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, refused[i], strlen(refused[i]), &msg, &err),
+                         MR_EINVAL);
+    }
+}
+
+/* The text need not end with a NUL: what is behind it is not looked at. */
+static void every_cut_of_a_text_is_refused(void **state)
+{
+    static const char text[] =
+        "{\"i32\":12,\"i64\":\"34\",\"yes\":true,\"colour\":\"COLOUR_RED\",\"text\":\"a\",\"data\":\"YQ==\","
+        "\"inner\":{\"i32\":5},\"manyInner\":[{},{\"manyText\":[\"b\"]}]}";
+
+    for (size_t n = 0; n < strlen(text); n++) {
+        ProtobufCMessage *msg;
+        char *cut = mr_malloc(n); /* of that very size, for the sanitizer */
+
+        memcpy(cut, text, n);
+        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, cut, n, &msg, NULL), MR_EINVAL);
+        mr_free(cut);
+    }
+}
+
+static void check_failing_allocations(const char *json)
+{
     ProtobufCMessage *msg;
     int rc = MR_EEXHAUSTED;
     uint64_t nth = 0;
@@ -287,6 +371,12 @@ static void failing_allocations_are_reported(void **state)
     assert_int_equal(rc, MR_OK);
     assert_true(nth > 6);
     protobuf_c_message_free_unpacked(msg, NULL);
+}
+
+static void failing_allocations_are_reported(void **state)
+{
+    check_failing_allocations("{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"}],\"later\":1}");
+    check_failing_allocations("{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"},{}]}");
 }
 
 int main(void)
@@ -305,6 +395,8 @@ int main(void)
         cmocka_unit_test(refusals_name_the_place),
         cmocka_unit_test(nesting_is_bounded),
         cmocka_unit_test(text_that_is_not_utf8_is_not_written),
+        cmocka_unit_test(both_ways_of_reading_agree),
+        cmocka_unit_test(every_cut_of_a_text_is_refused),
         cmocka_unit_test(failing_allocations_are_reported),
     };
 
