@@ -275,8 +275,10 @@ static void on_listed(mr_election *e, const struct mr_election_event *in, struct
     }
     if (in->rc >= 0) {
         e->npeers = 0;
-        for (size_t i = 0; i < in->ndispatchers && i < sizeof e->peers / sizeof e->peers[0]; i++) {
-            e->peers[e->npeers++] = in->dispatchers[i];
+        for (size_t i = 0; i < in->ndispatchers; i++) {
+            if (in->follows[i] && e->npeers < sizeof e->peers / sizeof e->peers[0]) {
+                e->peers[e->npeers++] = in->dispatchers[i];
+            }
             hear_of_wrong(e, in->dispatchers[i].deposed_alive, in->dispatchers[i].deposed_ms, in->wall_ms);
         }
     }
@@ -507,6 +509,10 @@ static void on_watch_lost(mr_election *e, const struct mr_election_event *in)
 
 /* ---- stopping ---- */
 
+/*
+ * Only somebody who is certainly there is named: the key of a process that was killed outlives it by a TTL, and the
+ * longer it had run, the better it would look. Waiting for the dead costs the others their head start.
+ */
 static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
 {
     const struct mr_dispatcher_record *best = NULL;

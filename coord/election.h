@@ -77,6 +77,7 @@ struct mr_election_event {
     int64_t hold_off_ms;
     struct mr_leader_view leader;
     const struct mr_dispatcher_record *dispatchers;
+    const bool *follows; /* of each: does it hold a live stream to this process, which leads? */
     size_t ndispatchers;
 };
 
@@ -161,8 +162,8 @@ typedef struct mr_election {
     bool listing;
     bool list_to_force;
     int64_t list_ms;
-    bool fresh; /* RESIGNING: `peers` were read since */
-    struct mr_dispatcher_record peers[16];
+    bool fresh;                            /* RESIGNING: `peers` were read since */
+    struct mr_dispatcher_record peers[16]; /* those that follow this leader */
     size_t npeers;
     /* suspicion of the leader, per term */
     bool suspect;

@@ -124,12 +124,15 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
 static void on_list(mr_member *m, const struct mr_member_event *ev)
 {
     struct mr_dispatcher_record *peers = mr_calloc(MR_MEMBER_PEERS_MAX, sizeof *peers);
-    struct mr_election_event in = {.kind = MR_ELECTION_LISTED, .rc = ev->rc, .dispatchers = peers};
+    bool follows[MR_MEMBER_PEERS_MAX] = {false};
+    struct mr_election_event in = {.kind = MR_ELECTION_LISTED, .rc = ev->rc, .dispatchers = peers, .follows = follows};
 
     MR_ASSERT(peers != NULL);
     for (size_t i = 0; i < ev->count && i < MR_MEMBER_PEERS_MAX; i++) {
-        if (mr_dispatcher_record_parse(ev->kvs[i].value, &peers[in.ndispatchers], NULL) >= 0) {
-            in.ndispatchers++;
+        struct mr_dispatcher_record *peer = &peers[in.ndispatchers];
+
+        if (mr_dispatcher_record_parse(ev->kvs[i].value, peer, NULL) >= 0) {
+            follows[in.ndispatchers++] = m->leading && m->opts.ops->follows(m->opts.ctx, peer->instance);
         }
     }
     if (ev->rc >= 0 && m->leading) {

@@ -42,6 +42,9 @@ struct mr_member_ops {
     void (*probe)(void *ctx, const char *address, int64_t epoch);
     /* Who is there, oneself included; only while leading. */
     void (*peers)(void *ctx, const struct mr_dispatcher_record *peers, size_t n);
+    /* Is a live stream of that dispatcher there, which follows this term of ours? Leadership is handed to one of those.
+     */
+    bool (*follows)(void *ctx, const char *instance);
     /* How the store does; now and then while leading. */
     void (*store)(void *ctx, const struct mr_store_status *status);
     /* After mr_member_stop(): handed over and left. */

@@ -222,6 +222,22 @@ static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t
     }
 }
 
+static bool on_follows(void *ctx, const char *instance)
+{
+    const struct node *n = ctx;
+    char other[33];
+
+    for (int i = 0; i < NODES; i++) {
+        const struct node *o = &n->sim->nodes[i];
+
+        (void)snprintf(other, sizeof other, "%032llx", (unsigned long long)o->incarnation);
+        if (o->up && o->followed_epoch == mr_member_epoch(n->member) && strcmp(other, instance) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_stopped(void *ctx)
 {
     ((struct node *)ctx)->stopped = true;
@@ -236,6 +252,7 @@ static const struct mr_member_ops ops = {.leader = on_leader,
                                          .refused = on_refused,
                                          .probe = on_probe,
                                          .peers = on_peers,
+                                         .follows = on_follows,
                                          .store = on_store,
                                          .stopped = on_stopped};
 
@@ -262,6 +279,7 @@ static void start_node(struct sim *s, int id)
                                   .address = address,
                                   .version = "1",
                                   .ttl_ms = s->ttl_ms,
+                                  .started_ms = (uint64_t)mr_fake_now_ms(s->fake),
                                   .seed = mr_rng_next(&s->rng),
                                   .prefixes = prefixes,
                                   .nprefixes = 2,
@@ -737,6 +755,29 @@ static void a_leader_that_stops_hands_over_at_once(void **state)
     sim_free(s);
 }
 
+/* The key of a process that was killed is there for a TTL, and says that it has run for long. */
+static void a_leader_that_stops_names_nobody_who_is_gone(void **state)
+{
+    struct sim *s = sim_new(7);
+    int leader = await_leader(s);
+    int older = (leader + 1) % NODES;
+    int younger = (leader + 2) % NODES;
+
+    (void)state;
+    run_ms(s, 5000);
+    kill_node(s, younger);
+    run_ms(s, 100);
+    start_node(s, younger);
+    run_ms(s, 5000);
+    kill_node(s, older);
+    run_ms(s, 100);
+    mr_member_stop(s->nodes[leader].member, mr_fake_now_ms(s->fake), 1);
+    assert_in_range(outage_ms(s), 1, 99);
+    assert_int_equal(leader_of(s), younger);
+    check_store(s);
+    sim_free(s);
+}
+
 static void an_idle_leader_keeps_its_right_to_answer(void **state)
 {
     struct sim *s = sim_new(8);
@@ -1096,6 +1137,7 @@ int main(void)
         cmocka_unit_test(a_silent_leader_is_replaced_after_three_seconds),
         cmocka_unit_test(wrong_force_is_damped),
         cmocka_unit_test(a_leader_that_stops_hands_over_at_once),
+        cmocka_unit_test(a_leader_that_stops_names_nobody_who_is_gone),
         cmocka_unit_test(an_idle_leader_keeps_its_right_to_answer),
         cmocka_unit_test(an_outage_shorter_than_the_lease_costs_nobody_the_lead),
         cmocka_unit_test(a_refused_batch_makes_the_leader_load_again),

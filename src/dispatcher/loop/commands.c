@@ -272,6 +272,7 @@ static void decide(struct mr_loop *l, struct mr_call *call)
 static void follow(struct mr_loop *l, struct mr_call *call)
 {
     const Millrace__RequestHeader *h = mr_call_header(call);
+    const Millrace__FollowRequest *request = (const Millrace__FollowRequest *)call->request;
     mr_error err;
 
     if (!l->serving || h == NULL || h->epoch != (uint64_t)mr_member_epoch(l->member)) {
@@ -280,7 +281,8 @@ static void follow(struct mr_loop *l, struct mr_call *call)
         mr_loop_answer(l, call, NULL, &err);
         return;
     }
-    if (!call->stream->ended && mr_streams_subscribe(&l->followers, call->stream, "follow", NULL, &err) < 0) {
+    if (!call->stream->ended &&
+        mr_streams_subscribe(&l->followers, call->stream, "follow", request->instance, &err) < 0) {
         mr_loop_answer(l, call, NULL, &err);
         return;
     }

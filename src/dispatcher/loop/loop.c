@@ -252,7 +252,7 @@ static int make_parts(struct mr_loop *l, mr_error *err)
         rc = mr_member_new(&m, &l->member, err);
     }
     if (rc >= 0) {
-        rc = mr_peer_start(l->opts.rpc, l->cluster, &l->mailbox, &l->peer, err);
+        rc = mr_peer_start(l->opts.rpc, l->cluster, l->instance, &l->mailbox, &l->peer, err);
     }
     if (rc >= 0) {
         rc = mr_side_start(root, l->opts.store, &l->mailbox, &l->side, err);

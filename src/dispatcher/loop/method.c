@@ -35,7 +35,7 @@ const struct mr_method mr_methods[] = {
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do.
      */
-    METHOD("Follow", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .stream = true, .follow = true),
+    METHOD("Follow", MR_COMMAND_STATUS, TYPES(follow_request, status_reply), .stream = true, .follow = true),
 };
 
 const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];

@@ -35,6 +35,7 @@ struct mr_peer {
     mr_rpc_runtime *rt;
     struct mr_mailbox *mailbox;
     char *cluster;
+    char *instance;
     bool stopping;
     char address[MR_ADDRESS_BYTES_MAX]; /* "": nobody */
     int64_t epoch;
@@ -80,16 +81,17 @@ static const struct mr_rpc_stream_ops follow_ops = {.message = on_message, .sent
 
 static int send_request(struct mr_follow *f, mr_error *err)
 {
-    Millrace__StatusRequest request = MILLRACE__STATUS_REQUEST__INIT;
+    Millrace__FollowRequest request = MILLRACE__FOLLOW_REQUEST__INIT;
     Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
     unsigned char bytes[512];
 
     header.cluster = f->peer->cluster;
     header.epoch = (uint64_t)f->epoch;
     request.header = &header;
-    MR_ASSERT(millrace__status_request__get_packed_size(&request) <= sizeof bytes);
+    request.instance = f->peer->instance;
+    MR_ASSERT(millrace__follow_request__get_packed_size(&request) <= sizeof bytes);
 
-    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__status_request__pack(&request, bytes)};
+    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__follow_request__pack(&request, bytes)};
 
     return mr_rpc_stream_send(f->stream, &slice, 1, false, err);
 }
@@ -295,7 +297,8 @@ void mr_peer_probe(mr_peer *p, const char *address, int64_t epoch)
 
 /* ---- life ---- */
 
-int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err)
+int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance, struct mr_mailbox *mailbox,
+                  mr_peer **ret, mr_error *err)
 {
     mr_peer *p = mr_calloc(1, sizeof *p);
     int rc;
@@ -308,7 +311,9 @@ int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, struct mr_mailbox *ma
     mr_mutex_init(&p->lock);
     mr_cond_init(&p->wake);
     p->cluster = mr_strdup(cluster);
-    rc = p->cluster == NULL ? mr_error_nomem(err) : mr_thread_start(&p->prober, "mr-prober", prober_main, p, err);
+    p->instance = mr_strdup(instance);
+    rc = p->cluster == NULL || p->instance == NULL ? mr_error_nomem(err)
+                                                   : mr_thread_start(&p->prober, "mr-prober", prober_main, p, err);
     if (rc < 0) {
         mr_peer_free(p);
         return rc;
@@ -343,6 +348,7 @@ void mr_peer_free(mr_peer *p)
         (void)pthread_join(p->prober, NULL);
     }
     mr_free(p->cluster);
+    mr_free(p->instance);
     (void)pthread_cond_destroy(&p->wake);
     (void)pthread_mutex_destroy(&p->lock);
     mr_free(p);

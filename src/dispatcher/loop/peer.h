@@ -13,7 +13,8 @@
 
 typedef struct mr_peer mr_peer;
 
-int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err);
+int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance, struct mr_mailbox *mailbox,
+                  mr_peer **ret, mr_error *err);
 /* Follow the leader of @epoch at @address from now on; NULL: nobody. */
 void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_ms);
 /* MR_ITEM_FOLLOW_*. true: something became of the stream to the leader of *@epoch. */

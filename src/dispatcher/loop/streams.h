@@ -41,7 +41,7 @@ struct mr_dstream {
     size_t line_bytes;
     bool subscribed;
     char topic[MR_TOPIC_SIZE];  /* iteration or worker incarnation */
-    char client[MR_TOPIC_SIZE]; /* WatchClient */
+    char client[MR_TOPIC_SIZE]; /* WatchClient: its uuid; Follow: the instance of the standby */
     struct mr_dstream *next;    /* all that are subscribed */
     struct mr_dstream *prev;
     struct mr_dstream *topic_next;

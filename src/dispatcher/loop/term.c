@@ -236,6 +236,18 @@ static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t
     }
 }
 
+static bool on_follows(void *ctx, const char *instance)
+{
+    const struct mr_loop *l = ctx;
+
+    for (const struct mr_dstream *d = l->followers.all; d != NULL; d = d->next) {
+        if (!d->ended && strcmp(d->client, instance) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Room for what etcd holds runs out slowly, so say it before it stops everything. */
 static void on_store(void *ctx, const struct mr_store_status *s)
 {
@@ -277,6 +289,7 @@ const struct mr_member_ops mr_loop_member_ops = {
     .refused = on_refused,
     .probe = on_probe,
     .peers = on_peers,
+    .follows = on_follows,
     .store = on_store,
     .stopped = on_stopped,
 };
