@@ -6,70 +6,36 @@ Two trainers learn handwritten digits from one shared job while the leading disp
 Says what it does as it goes; the last line is "demo: ok", or says what went wrong and the exit status is 1.
 """
 
-import json
 import pathlib
 import queue
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
-import time
 
 import numpy as np
 
-import millrace as mr
-from cluster import Cluster, processes_of
 from data import load_digits, write_shards
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "common"))
+from cluster import Cluster  # noqa: E402
+from stage import Child, Failed, need, need_gone, perform, say  # noqa: E402
+
 SHARDS = 128
 EPOCHS = 8
 TRAINERS = ("A", "B")
 KILL_RANGE = (0.30, 0.70)  # of an epoch's images, in one trainer's hands
 ACCURACY = 0.90
-LIMIT_S = 110  # a demo that hangs is a demo that fails
-
-
-class Failed(Exception):
-    pass
-
-
-def need(condition, message):
-    if not condition:
-        raise Failed(message)
-
-
-def say(text):
-    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+LIMIT_S = 110
 
 
 # ---- trainers ----
 
 
-class Trainer:
-    """A process that runs train.py; its lines go to @events as (trainer, dictionary or None at its end)."""
+class Trainer(Child):
+    """A process that runs train.py."""
 
     def __init__(self, name, args, events):
         self.name = name
-        self.process = subprocess.Popen([sys.executable, str(HERE / "train.py"), "--name", name, "--wait", *args],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._read, args=(events,), daemon=True).start()
-
-    def _read(self, events):
-        for line in self.process.stdout:
-            events.put((self, json.loads(line)))
-        events.put((self, None))
-
-    def go(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
+        super().__init__([str(HERE / "train.py"), "--name", name, "--wait", *args], events)
 
 
 class Run:
@@ -150,14 +116,13 @@ def train(cluster, directory, n_train):
             trainer, said = events.get()
             if said is None:
                 running -= 1
-                status = trainer.process.wait()
-                need(status == 0, f"trainer {trainer.name} ended with status {status}")
+                trainer.check_end(f"trainer {trainer.name}")
             elif said["event"] == "ready":
                 ready += 1
                 if ready == len(trainers):
                     say("both trainers are ready: go")
                     for t in trainers:
-                        t.go()
+                        t.write("\n")
             elif said["event"] == "step":
                 run.on_step(trainer.name, said)
             elif said["event"] == "epoch":
@@ -211,7 +176,7 @@ def demo(directory):
     write_shards(directory, images[rest], labels[rest], np.arange(len(rest)), SHARDS)
     np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test])
     say(f"wrote {SHARDS} TFRecord files of tf.Example to {directory}")
-    with Cluster(directory) as cluster:
+    with Cluster(directory, "digits") as cluster:
         for server in cluster.servers:
             say(f"{server['kind']} {server['number']} serves on {server['address']}, process {server['pid']}")
         say(f"etcd {cluster.etcd}, service {cluster.service}")
@@ -227,32 +192,8 @@ def demo(directory):
             print(cluster.log_tail(), file=sys.stderr)
             raise
         pids = [server["pid"] for server in cluster.servers]
-    need(not processes_of(directory), f"processes are left: {processes_of(directory)}")
-    need(not [p for p in pids if pathlib.Path(f"/proc/{p}").exists()], f"a server is left: one of {pids}")
-
-
-def main():
-    def too_late(number, frame):
-        raise Failed(f"not done after {LIMIT_S} s")
-
-    signal.signal(signal.SIGALRM, too_late)
-    signal.alarm(LIMIT_S)
-    began = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="millrace-demo-") as home:
-            directory = pathlib.Path(home)
-            demo(directory)
-        need(not directory.exists(), f"{directory} is left")
-    except (Failed, RuntimeError, OSError, subprocess.CalledProcessError, mr.errors.MillraceError) as e:
-        print(f"demo: failed: {e}", flush=True)
-        return 1
-    except KeyboardInterrupt:
-        print("demo: interrupted", flush=True)
-        return 130
-    say(f"nothing is left behind: no process, no file ({time.monotonic() - began:.0f} s)")
-    print("demo: ok", flush=True)
-    return 0
+    need_gone(directory, pids)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(perform("demo", demo, LIMIT_S))

@@ -8,76 +8,38 @@ Says what it does as it goes; the last line is "demo-rounds: ok", or says what w
 
 import argparse
 import bisect
-import json
 import os
 import pathlib
 import queue
 import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
-
-import millrace as mr
 
 import corpus
 from consumer import BATCH, BOUNDARIES
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "digits"))
-sys.path.insert(0, str(HERE.parent / "sharing"))
-from cluster import Cluster, processes_of  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "common"))
+from cluster import Cluster  # noqa: E402
+from stage import Child, Failed, need, need_gone, perform, say  # noqa: E402
 
 REPLICAS = 4
 WORKERS = 3
 STEPS = 600
 STEP_MS = 15
 KILL_WORKER, KILL_LEADER = 150, 300  # at these steps
-LIMIT_S = 110  # a demo that hangs is a demo that fails
-
-
-class Failed(Exception):
-    pass
-
-
-def need(condition, message):
-    if not condition:
-        raise Failed(message)
-
-
-def say(text):
-    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+LIMIT_S = 110
 
 
 # ---- replicas ----
 
 
-class Replica:
-    """A process that runs consumer.py; its lines go to @events as (replica, dictionary or None at its end)."""
+class Replica(Child):
+    """A process that runs consumer.py."""
 
     def __init__(self, index, args, events):
         self.index, self.steps, self.at = index, [], []
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "consumer.py"), "--index", str(index), "--of", str(REPLICAS), *args],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._read, args=(events,), daemon=True).start()
-
-    def _read(self, events):
-        for line in self.process.stdout:
-            events.put((self, json.loads(line)))
-        events.put((self, None))
-
-    def let_go(self):
-        self.process.stdin.close()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        if not self.process.stdin.closed:
-            self.process.stdin.close()
-        self.process.stdout.close()
+        super().__init__([str(HERE / "consumer.py"), "--index", str(index), "--of", str(REPLICAS), *args], events)
 
 
 class Run:
@@ -99,8 +61,7 @@ class Run:
                 replica, said = self.events.get()
                 if said is None:
                     running -= 1
-                    status = replica.process.wait()
-                    need(status == 0, f"replica {replica.index} ended with status {status}")
+                    replica.check_end(f"replica {replica.index}")
                 elif said["event"] == "step":
                     replica.steps.append(said)
                     replica.at.append(time.monotonic())
@@ -108,7 +69,7 @@ class Run:
                 else:
                     done -= 1
                     for r in self.replicas if done == 0 else []:
-                        r.let_go()
+                        r.close_input()
         finally:
             for r in self.replicas:
                 r.end()
@@ -198,7 +159,7 @@ def check(run, cost):
 def demo(directory, plot):
     lines, words = corpus.write(directory)
     say(f"{lines} paragraphs of the licences in {corpus.SOURCE}, {words} words")
-    with Cluster(directory, dispatchers=3, workers=WORKERS) as cluster:
+    with Cluster(directory, "rounds", dispatchers=3, workers=WORKERS) as cluster:
         say(f"etcd {cluster.etcd}, three dispatchers and {WORKERS} workers; {REPLICAS} replicas, {STEPS} steps of {BATCH} lines each")
         try:
             say("coordinated: consumer i takes the i-th of four batches of one bucket")
@@ -214,8 +175,7 @@ def demo(directory, plot):
     table(with_, without)
     draw(plot, with_, without)
     need(with_.waiting < without.waiting / 2, "coordination has not halved the waiting for the longest replica")
-    need(not processes_of(directory), f"processes are left: {processes_of(directory)}")
-    need(not [p for p in pids if pathlib.Path(f"/proc/{p}").exists()], f"a server is left: one of {pids}")
+    need_gone(directory, pids)
 
 
 def main():
@@ -223,26 +183,7 @@ def main():
     parser.add_argument("--plot", default="demo-rounds.png", help="where to draw it")
     args = parser.parse_args()
 
-    def too_late(number, frame):
-        raise Failed(f"not done after {LIMIT_S} s")
-
-    signal.signal(signal.SIGALRM, too_late)
-    signal.alarm(LIMIT_S)
-    began = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="millrace-demo-") as home:
-            directory = pathlib.Path(home)
-            demo(directory, args.plot)
-        need(not directory.exists(), f"{directory} is left")
-    except (Failed, RuntimeError, OSError, subprocess.CalledProcessError, mr.errors.MillraceError) as e:
-        print(f"demo-rounds: failed: {e}", flush=True)
-        return 1
-    except KeyboardInterrupt:
-        print("demo-rounds: interrupted", flush=True)
-        return 130
-    say(f"nothing else is left behind: no process, no file ({time.monotonic() - began:.0f} s)")
-    print("demo-rounds: ok", flush=True)
-    return 0
+    return perform("demo-rounds", lambda directory: demo(directory, args.plot), LIMIT_S)
 
 
 if __name__ == "__main__":

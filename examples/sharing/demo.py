@@ -11,11 +11,7 @@ import json
 import os
 import pathlib
 import queue
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 import numpy as np
@@ -24,7 +20,9 @@ import millrace as mr
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "digits"))
+sys.path.insert(0, str(HERE.parent / "common"))
 from data import load_digits, write_shards  # noqa: E402
+from stage import Child, need, need_gone, perform, say  # noqa: E402
 
 SHARDS = 64
 EPOCHS = 4
@@ -34,20 +32,7 @@ RATES = {"A": 0.05, "B": 0.1, "late": 0.03, "slow": 0.02}
 LATE = 0.2  # it starts when A has had this share
 SLOW = 0.15  # it takes a step when it is behind this share of what A has had, until A is through
 ACCURACY = 0.80  # of those that had all images
-LIMIT_S = 170  # a demo that hangs is a demo that fails
-
-
-class Failed(Exception):
-    pass
-
-
-def need(condition, message):
-    if not condition:
-        raise Failed(message)
-
-
-def say(text):
-    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
+LIMIT_S = 170
 
 
 # ---- the service ----
@@ -100,22 +85,15 @@ def produced(productions):
 # ---- trainers ----
 
 
-class Trainer:
-    """A process that runs search.py; its lines go to @events as (trainer, dictionary or None at its end)."""
+class Trainer(Child):
+    """A process that runs search.py."""
 
     def __init__(self, name, args, events):
         self.name = name
         self.points = []  # (time, images)
         self.done = None
         self.steps_allowed = 0
-        self.process = subprocess.Popen([sys.executable, str(HERE / "search.py"), "--name", name, "--rate", str(RATES[name]), *args],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._read, args=(events,), daemon=True).start()
-
-    def _read(self, events):
-        for line in self.process.stdout:
-            events.put((self, json.loads(line)))
-        events.put((self, None))
+        super().__init__([str(HERE / "search.py"), "--name", name, "--rate", str(RATES[name]), *args], events)
 
     @property
     def images(self):
@@ -123,30 +101,13 @@ class Trainer:
 
     def go(self):
         self.points.append((time.monotonic(), 0))
-        self._write("\n")
+        self.write("\n")
 
     def go_on(self, steps):
         """It may have made so many steps."""
         if steps > self.steps_allowed:
-            self._write("\n" * (steps - self.steps_allowed))
+            self.write("\n" * (steps - self.steps_allowed))
             self.steps_allowed = steps
-
-    def hold_no_more(self):
-        try:
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has ended
-
-    def _write(self, text):
-        self.process.stdin.write(text)
-        self.process.stdin.flush()
-
-    def end(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.hold_no_more()
-        self.process.stdout.close()
 
 
 class Search:
@@ -176,8 +137,7 @@ class Search:
             trainer, said = self.events.get()
             if said is None:
                 running -= 1
-                status = trainer.process.wait()
-                need(status == 0, f"trainer {trainer.name} ended with status {status}")
+                trainer.check_end(f"trainer {trainer.name}")
             elif said["event"] == "ready":
                 ready += 1
                 if ready == len(self.trainers):
@@ -213,7 +173,7 @@ class Search:
         say(f"trainer {trainer.name}: {trainer.images} images" + (f", {missed} missed" if missed else "") +
             f", test accuracy {trainer.done['accuracy']:.3f}")
         if self.share and trainer.name == "A":
-            self.trainers["slow"].hold_no_more()
+            self.trainers["slow"].close_input()
 
 
 def search(service, args, share, n):
@@ -309,7 +269,7 @@ def demo(directory, plot):
     table(shared, alone)
     draw(plot, shared, alone)
     need(alone.cpu_s > 2 * shared.cpu_s, "sharing has not halved the workers' CPU time")
-    need(not [p for p in pids if pathlib.Path(f"/proc/{p}").exists()], f"a server is left: one of {pids}")
+    need_gone(directory, pids)
 
 
 def main():
@@ -317,26 +277,7 @@ def main():
     parser.add_argument("--plot", default="demo-sharing.png", help="where to draw it")
     args = parser.parse_args()
 
-    def too_late(number, frame):
-        raise Failed(f"not done after {LIMIT_S} s")
-
-    signal.signal(signal.SIGALRM, too_late)
-    signal.alarm(LIMIT_S)
-    began = time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="millrace-demo-") as home:
-            directory = pathlib.Path(home)
-            demo(directory, args.plot)
-        need(not directory.exists(), f"{directory} is left")
-    except (Failed, RuntimeError, OSError, mr.errors.MillraceError) as e:
-        print(f"demo-sharing: failed: {e}", flush=True)
-        return 1
-    except KeyboardInterrupt:
-        print("demo-sharing: interrupted", flush=True)
-        return 130
-    say(f"nothing else is left behind: no process, no file ({time.monotonic() - began:.0f} s)")
-    print("demo-sharing: ok", flush=True)
-    return 0
+    return perform("demo-sharing", lambda directory: demo(directory, args.plot), LIMIT_S)
 
 
 if __name__ == "__main__":

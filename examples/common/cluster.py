@@ -12,15 +12,15 @@ STOP_S = 30
 
 
 class Cluster:
-    """An etcd, dispatchers and workers, with their home in @home. A context manager."""
+    """An etcd, dispatchers and workers, with their home in @home; the cluster is called @name. A context manager."""
 
-    def __init__(self, home, dispatchers=3, workers=2):
+    def __init__(self, home, name, dispatchers=3, workers=2):
         self.program = os.environ.get("MILLRACE_PROGRAM") or shutil.which("millrace")
         if not self.program:
-            raise RuntimeError("there is no 'millrace' program: run `make demo`, or put it into PATH")
+            raise RuntimeError("there is no 'millrace' program: build it, or put it into PATH")
         self._home = pathlib.Path(home)
         self._argv = [self.program, "dev", f"--dispatchers={dispatchers}", f"--workers={workers}",
-                      f"--work-dir={self._home / 'etcd'}", "--cluster=digits", f"--owner-pid={os.getpid()}"]
+                      f"--work-dir={self._home / 'etcd'}", f"--cluster={name}", f"--owner-pid={os.getpid()}"]
         self._process = None
 
     def __enter__(self):
