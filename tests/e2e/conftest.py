@@ -5,13 +5,11 @@ The library and the program come from MILLRACE_LIBRARY and MILLRACE_PROGRAM. Eve
 process, even when it is killed.
 """
 
-import ctypes
 import dataclasses
 import faulthandler
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -26,12 +24,15 @@ from millrace import _ffi
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-_PR_SET_PDEATHSIG = 1
 NO_STATE = 3  # nobody has led
 
 
-def _die_with_parent():
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def with_parent(argv):
+    """
+    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork and exec waits for ever when a
+    thread of the library's, which the child does not have, held a lock.
+    """
+    return ["setpriv", "--pdeathsig=KILL", *argv]
 
 
 def wait_until(condition, what, timeout_s=30):
@@ -111,13 +112,14 @@ class Etcd:
         self.clusters = []  # of the running test
         self._log = open(directory / "etcd.log", "wb")
         self.process = subprocess.Popen(
-            ["etcd", "--name", "test", "--data-dir", str(directory / "data"),
-             "--listen-client-urls", f"http://{self.endpoint}", "--advertise-client-urls", f"http://{self.endpoint}",
-             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-             "--initial-cluster", f"test=http://127.0.0.1:{peer}", "--heartbeat-interval", "50",
-             "--election-timeout", "250"],
-            stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, preexec_fn=_die_with_parent,
-            start_new_session=True)
+            with_parent(["etcd", "--name", "test", "--data-dir", str(directory / "data"),
+                         "--listen-client-urls", f"http://{self.endpoint}",
+                         "--advertise-client-urls", f"http://{self.endpoint}",
+                         "--listen-peer-urls", f"http://127.0.0.1:{peer}",
+                         "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
+                         "--initial-cluster", f"test=http://127.0.0.1:{peer}", "--heartbeat-interval", "50",
+                         "--election-timeout", "250"]),
+            stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True)
         wait_until(self._healthy, "etcd serves")
 
     def _healthy(self):

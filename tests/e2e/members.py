@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from conftest import NO_STATE, _die_with_parent, free_port, wait_until
+from conftest import NO_STATE, free_port, wait_until, with_parent
 from millrace import _ffi
 
 PROGRAM = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
@@ -89,8 +89,8 @@ class Members:
             argv += ["--cert-file", self.file("server.pem"), "--key-file", self.file("server.key"),
                      "--trusted-ca-file", self.file("ca.pem"), "--client-cert-auth"]
         with open(self.file(f"etcd-{i}.log"), "ab") as log:
-            self.processes[i] = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                 preexec_fn=_die_with_parent, start_new_session=True)
+            self.processes[i] = subprocess.Popen(with_parent(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                 start_new_session=True)
 
     def start(self):
         for i in range(len(self.processes)):
@@ -240,8 +240,8 @@ class Program:
         self.log_path = str(directory / f"{name}-{time.monotonic_ns()}.log")
         read, write = os.pipe()
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen([PROGRAM, *words, f"--ready-fd={write}"], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, pass_fds=[write], preexec_fn=_die_with_parent)
+            self.process = subprocess.Popen(with_parent([PROGRAM, *words, f"--ready-fd={write}"]), stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(read) as f:
             line = f.readline()

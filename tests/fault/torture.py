@@ -14,7 +14,7 @@ everything is healed and the readers are given some time to end. What must hold:
   - at least once: none is missing, whoever is killed, also if it is a reader: what was returned to it counts; and no more are
     doubled than the splits that the service reports as repeated, and what a killed reader held;
   - while no worker is killed: OFF jobs give one copy for each worker, no client sees an error;
-  - nobody hangs once all is healed; no server ends unless it was told to; servers do not gather descriptors; at the end
+  - nobody hangs once all is healed, this program included; no server ends unless it was told to; servers do not gather descriptors; at the end
     `millrace state check` finds nothing wrong.
 
 It ends with one line of figures, and a non-zero status if something of this broke; the logs are kept then. The seed is printed
@@ -23,6 +23,7 @@ first: it replays the faults, though not the machine's timing.
 
 import argparse
 import collections
+import faulthandler
 import json
 import os
 import random
@@ -30,6 +31,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy as np
@@ -38,13 +40,47 @@ import millrace as mr
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
-from cluster import Broken, Cluster, Commanded  # noqa: E402
+from cluster import Broken, Cluster, Commanded, write_stacks  # noqa: E402
 
 SHAPES = ["range", "shuffle", "batch", "flat_map", "interleave", "parallel"]
 # Name, and how often it is taken in relation to the others.
 FAULTS = {"kill": 6, "term": 2, "stop": 3, "all": 1, "cut": 4, "etcd": 3, "worker": 2, "pause_worker": 2, "reader": 1}
 DESCRIPTORS_MORE = 100  # what a server may hold beyond its first count
 MOST, LEAST, OFF, VISIT = slice(0, 3), slice(3, 5), 5, 6  # which readers do what
+GAP_TOLD_S = 4  # a reader that waited longer is told of
+
+
+class Watchdog(threading.Thread):
+    """Ends a torture that itself stands still, and says where: in a call of the library, in the start of a process, in a wait."""
+
+    def __init__(self, torture, patience_s):
+        super().__init__(daemon=True)
+        self._torture, self._patience_s = torture, patience_s
+        self._last, self._what = time.monotonic(), "the start"
+
+    def note(self, what):
+        """Something has ended, and @what begins."""
+        self._last, self._what = time.monotonic(), what
+
+    def run(self):
+        while time.monotonic() < self._last + self._patience_s:
+            time.sleep(1)
+        directory = self._torture.directory
+        print(f"torture: BROKEN: {self._what} has not ended for {self._patience_s:.0f} s: the stacks are in {directory}/torture.log, "
+              "the logs beside it", flush=True)
+        path = os.path.join(directory, "torture.log")
+        with open(path, "a") as out:
+            faulthandler.dump_traceback(out, all_threads=True)
+        for pid in [os.getpid(), *(reader.pid for reader in self._torture.readers)]:
+            try:
+                write_stacks(pid, path)
+            except (OSError, subprocess.SubprocessError) as e:
+                print(f"torture: no stacks of {pid}: {e}", flush=True)
+        os._exit(1)  # what was started goes along
+
+
+def _clock(seconds):
+    return time.strftime("%H:%M:%S", time.localtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}"
 
 
 class Torture:
@@ -65,6 +101,8 @@ class Torture:
         self.dispatchers, self.workers, self.members = self.cluster.dispatchers, self.cluster.workers, self.cluster.members
         self.readers = []
         self._due = []
+        self._story = collections.deque(maxlen=200)  # (when, what was done)
+        self.watchdog = Watchdog(self, 2 * options.deadline + 60)  # a cycle waits for its readers, and for the cluster
 
     # ---- processes ----
 
@@ -122,6 +160,7 @@ class Torture:
             except mr.errors.MillraceError:
                 pass
         self.counts["killed"] += 1
+        self.trace(f"{victim.name} is killed{', the leader' if victim is leader else ''}")
         began = time.monotonic()
         victim.kill()
         if epoch is not None:
@@ -142,6 +181,7 @@ class Torture:
         if victim is None or not victim.up or victim.stopped:
             return
         self.counts["terminated"] += 1
+        self.trace(f"{victim.name} is terminated, the leader")
         victim.terminate()
         self._restart_later(victim, self.rng.uniform(0, 1))
 
@@ -150,11 +190,14 @@ class Torture:
         if victim is None or not victim.up or victim.stopped:
             return
         self.counts["frozen"] += 1
+        seconds = self.rng.choice([0.1, 0.5, 2, 6])
+        self.trace(f"{victim.name} is frozen for {seconds} s")
         victim.stop()
-        self._due.append((time.monotonic() + self.rng.choice([0.1, 0.5, 2, 6]), "cont", victim))
+        self._due.append((time.monotonic() + seconds, "cont", victim))
 
     def fault_all(self):
         self.counts["all killed"] += 1
+        self.trace("all dispatchers are killed")
         for d in self.dispatchers:
             if d.up:
                 d.kill()
@@ -163,8 +206,9 @@ class Torture:
     def fault_cut(self):
         server = self.rng.choice(self.dispatchers + self.workers + self.workers)
         self.counts["cut"] += 1
+        self.trace(f"connections to {server.name} are cut")
         subprocess.run(["ss", "-K", "dst", "127.0.0.1", "dport", "=", str(server.port)], stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+                       stderr=subprocess.DEVNULL, timeout=60)
 
     def fault_etcd(self):
         """A member, sometimes the majority, sometimes all; killed, or frozen."""
@@ -174,6 +218,7 @@ class Torture:
             if not member.well:
                 continue
             self.counts["members of etcd " + ("frozen" if freeze else "killed")] += 1
+            self.trace(f"{member.name} is {'frozen' if freeze else 'killed'}")
             if freeze:
                 member.stop()
                 self._due.append((time.monotonic() + self.rng.choice([0.2, 1, 3]), "cont", member))
@@ -186,6 +231,7 @@ class Torture:
             victim = self.rng.choice(self.workers)
             if victim.up and sum(w.up for w in self.workers) > 1:
                 self.counts["workers killed"] += 1
+                self.trace(f"{victim.name} is killed or terminated")
                 victim.kill() if self.rng.random() < 0.7 else victim.terminate()
                 self._restart_later(victim, self.rng.choice([0, 0, 0.5, 7]))
 
@@ -193,8 +239,10 @@ class Torture:
         victim = self.rng.choice(self.workers)
         if victim.up and not victim.stopped:
             self.counts["workers frozen"] += 1
+            seconds = self.rng.choice([0.1, 0.5, 1.5])
+            self.trace(f"{victim.name} is frozen for {seconds} s")
             victim.stop()
-            self._due.append((time.monotonic() + self.rng.choice([0.1, 0.5, 1.5]), "cont", victim))
+            self._due.append((time.monotonic() + seconds, "cont", victim))
 
     def fault_reader(self):
         """One of the two that read at least once. What it was given is in its file."""
@@ -209,8 +257,10 @@ class Torture:
             if when > now and not everything:
                 left.append((when, what, server))
             elif what == "start" and not server.up:
+                self.trace(f"{server.name} is started")
                 server.start()
             elif what == "cont" and server.up:
+                self.trace(f"{server.name} goes on")
                 server.cont()
         self._due = left
         self.cluster.check()
@@ -219,7 +269,7 @@ class Torture:
         over = time.monotonic() + seconds
         while time.monotonic() < over:
             name = self.rng.choices(self.faults, [FAULTS[f] for f in self.faults])[0]
-            self.trace(f"fault {name}")
+            self.watchdog.note(f"fault '{name}' of cycle {self.counts['cycles']}")
             getattr(self, "fault_" + name)()
             until = time.monotonic() + self.rng.choice([0.05, 0.3, 0.8, 1.5])
             while time.monotonic() < until:
@@ -227,8 +277,13 @@ class Torture:
                 time.sleep(0.02)
 
     def trace(self, text):
+        self._story.append((time.time(), text))
         if self.options.verbose:
-            print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+            print(f"{_clock(time.time())} {text}", flush=True)
+
+    def _suffered(self, since, until):
+        """What was done to the cluster before and within a span of time."""
+        return ", ".join(f"{_clock(when)} {what}" for when, what in self._story if since - 2 < when < until)
 
     # ---- cycles ----
 
@@ -274,6 +329,7 @@ class Torture:
             self.readers[2].send(**reading(shape, n, 1 / 3, 2), **dynamic, job=job)
         self._plague(seconds / 2)
         self.trace("healing")
+        self.watchdog.note(f"the healing of cycle {self.counts['cycles']}")
         self._work_due(everything=True)
         answers = self._answers()
         self.died = any(w.starts != s for w, s in zip(self.workers, starts))
@@ -307,9 +363,13 @@ class Torture:
         self.counts["visits"] += answers[VISIT]["visits"]
         if errors and not self.died or doubles:
             self._fail(f"{len(errors)} client errors, the first: {(doubles or errors)[0]}")
-        for a in answers[:VISIT]:
+        for i, a in enumerate(answers[:VISIT]):
             if a:
-                self.gap[self.died] = max(self.gap[self.died], a["gap"], a["end"])
+                gap = a["gap"]
+                self.gap[self.died] = max(self.gap[self.died], gap["s"])
+                if gap["s"] > GAP_TOLD_S:
+                    print(f"torture: reader {i} waited {gap['s']:.1f} s for {gap['for']}, until {_clock(gap['until'])}, in cycle "
+                          f"{self.counts['cycles']}: {self._suffered(gap['until'] - gap['s'], gap['until'])}", flush=True)
 
     def _count(self, n, got, guarantee):
         """Of numbers below n: which are doubled, which are missing."""
@@ -373,7 +433,7 @@ class Torture:
                 self.cycle()
             if wrong := self.cluster.check_state():
                 self._fail(f"millrace state check: {wrong}")
-        except Broken as e:
+        except (Broken, subprocess.SubprocessError) as e:
             self._fail(str(e))
             if self.options.hold:
                 print(f"torture: held; readers {[r.pid for r in self.readers]}, servers "
@@ -412,6 +472,7 @@ def main():
         parser.error(f"unknown faults: {', '.join(unknown)}")
     print(f"torture: seed {options.seed}", flush=True)
     torture = Torture(options)
+    torture.watchdog.start()
     try:
         torture.run()
     finally:

@@ -6,7 +6,6 @@ little of and leaves many iterators on several threads for some seconds. An answ
 """
 
 import collections
-import ctypes
 import faulthandler
 import json
 import random
@@ -41,25 +40,30 @@ def read(command):
     ds = numbered(command["shape"], command["n"]).apply(
         mr.service.distribute(command["mode"], command["service"], job_name=command.get("job"),
                               guarantee=command.get("guarantee", "at_most_once")))
-    gap, errors = 0.0, []
+    gap, errors = {"s": 0.0, "until": 0.0, "for": "nothing"}, []
+
+    def waited(since, what):
+        now = time.monotonic()
+        if now - since > gap["s"]:
+            gap.update({"s": now - since, "until": time.time(), "for": what})
+        return now
+
     file = open(command["file"], "wb", buffering=0)  # what was written stays when this process is killed
     every, nap = command["every"], command["nap"]
-    began = last = time.monotonic()
+    last = time.monotonic()
     try:
         for i, x in enumerate(ds):
-            now = time.monotonic()
-            gap = max(gap, now - last)
+            last = waited(last, f"element {i}")
             file.write(np.atleast_1d(x).astype(np.int64).tobytes())
             if nap and i % every == every - 1:
                 time.sleep(nap)
-                now = time.monotonic()
-            last = now
-        end = time.monotonic() - last
+                last = time.monotonic()
+        waited(last, "the end")
     except mr.errors.MillraceError as e:
         errors.append(f"{type(e).__name__}: {e}")
-        end = time.monotonic() - last
+        waited(last, "an error")
     file.close()
-    return {"errors": errors, "gap": gap, "end": end, "seconds": time.monotonic() - began}
+    return {"errors": errors, "gap": gap}
 
 
 def visit(command):
@@ -108,7 +112,6 @@ def visit(command):
 
 
 def main():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: ends with the torture
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     for line in sys.stdin:
         command = json.loads(line)

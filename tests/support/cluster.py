@@ -5,10 +5,10 @@ Every process is killed with the one that started it. Addresses stay the same wh
 """
 
 import base64
-import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,8 +23,12 @@ class Broken(Exception):
     """An invariant that did not hold, and after which the run cannot go on."""
 
 
-def die_with_parent():
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+def with_parent(argv):
+    """
+    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork and exec waits for ever when a
+    thread of the library's, which the child does not have, held a lock.
+    """
+    return ["setpriv", "--pdeathsig=KILL", *argv]
 
 
 def fixed_port(rng):
@@ -37,6 +41,20 @@ def fixed_port(rng):
                 return port
             except OSError:
                 pass
+
+
+def write_stacks(pid, path):
+    """Where the threads of process @pid are, appended to a file; without gdb only what the kernel says."""
+    with open(path, "a") as out:
+        out.write(f"---- process {pid}\n")
+        out.flush()
+        if shutil.which("gdb") is not None:
+            subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 30"],
+                           stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL, timeout=60)
+            return
+        for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+            with open(f"/proc/{pid}/task/{task}/comm") as comm, open(f"/proc/{pid}/task/{task}/wchan") as where:
+                out.write(f"{task} {comm.read().strip()} {where.read()}\n")
 
 
 class Process:
@@ -72,8 +90,8 @@ class Process:
         for name in ("LD_PRELOAD", "ASAN_OPTIONS"):  # for Python; a sanitized program has the runtime in it, and looks for leaks
             env.pop(name, None)
         with open(self.log, "ab") as log:
-            self._child = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                           preexec_fn=die_with_parent, start_new_session=True)
+            self._child = subprocess.Popen(with_parent(self._argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                                           start_new_session=True)
         self.since = time.monotonic()
         self.starts += 1
 
@@ -243,8 +261,8 @@ class Commanded:
     def __init__(self, name, script, log):
         self.name, self.log = name, log
         with open(log, "ab") as f:
-            self._child = subprocess.Popen([sys.executable, script], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                           stderr=f, preexec_fn=die_with_parent)
+            self._child = subprocess.Popen(with_parent([sys.executable, script]), text=True, stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, stderr=f)
 
     @property
     def pid(self):
@@ -259,10 +277,11 @@ class Commanded:
         self._child.wait()
 
     def take(self, deadline):
-        """The answer; Broken if there is none by @deadline."""
+        """The answer; Broken, with its stacks in its log, if there is none by @deadline."""
         ready, _, _ = select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            self._child.send_signal(signal.SIGUSR1)  # where its threads are, into its log
+            self._child.send_signal(signal.SIGUSR1)  # Python's stacks, by faulthandler
+            write_stacks(self.pid, self.log)
             raise Broken(f"{self.name} hangs: see {self.log}")
         line = self._child.stdout.readline()
         if not line:
