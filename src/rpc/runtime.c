@@ -26,12 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHUTDOWN_MS_MAX 5000
+#define SHUTDOWN_MS_MAX 2000
 
 static struct {
     pthread_mutex_t lock;
     mr_rpc_runtime *rt; /* lock */
     unsigned users;     /* lock */
+    pid_t stuck;        /* lock: the process in which gRPC did not close; 0: none */
 } global = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_bool forkable;
@@ -67,19 +68,26 @@ static void tune_malloc(void)
  * Channels and servers count as users of gRPC too, and their last reference may be dropped a moment later on one of its
  * threads; then that thread shuts gRPC down. A fork before this is over gives a child that hangs, so wait for it. gRPC
  * offers nothing to wait on, only a question to ask; the answer takes its lock and so is "no" only when all is done.
+ *
+ * A connection attempt that gRPC forgot keeps it open for good (channel.c avoids those that it can see). That is waited
+ * for once; from then on nothing but children that are forked suffers from it, and those are told.
  */
-static void shut_down_grpc(void)
+static void shut_down_grpc_locked(void)
 {
-    int64_t until = mr_now_ms() + SHUTDOWN_MS_MAX;
+    int64_t until = mr_now_ms() + (global.stuck == 0 ? SHUTDOWN_MS_MAX : 0);
 
     grpc_shutdown();
     while (grpc_is_initialized()) {
-        if (mr_now_ms() > until) {
-            mr_log(MR_LOG_WARN, "gRPC is still open; a child that is forked now cannot use it", NULL);
+        if (mr_now_ms() >= until) {
+            if (global.stuck == 0) {
+                mr_log(MR_LOG_WARN, "gRPC does not close; a child that is forked from now on cannot use it", NULL);
+            }
+            global.stuck = getpid();
             return;
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
+    global.stuck = 0;
 }
 
 /* gRPC writes what we return as errors to stderr as well; only somebody who asked for it wants that. */
@@ -112,7 +120,7 @@ static void init_with_client_settings(void)
                   setenv(client_settings[i].name, client_settings[i].value, 0) == 0;
     }
     grpc_init();
-    shut_down_grpc();
+    shut_down_grpc_locked(); /* Nobody else is here yet. */
     for (size_t i = 0; i < N; i++) {
         if (ours[i]) {
             (void)unsetenv(client_settings[i].name);
@@ -159,8 +167,18 @@ static void *poll_events(void *arg)
     }
 }
 
-static int runtime_new(mr_rpc_runtime **ret, mr_error *err)
+static int opened_before_fork(pid_t pid, mr_error *err)
 {
+    return mr_error_set(err, MR_EPRECOND,
+                        "opened before fork (in process %ld): open it in the child, or start the child with spawn",
+                        (long)pid);
+}
+
+static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
+{
+    if (global.stuck != 0 && global.stuck != getpid()) {
+        return opened_before_fork(global.stuck, err);
+    }
     mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
 
     if (rt == NULL) {
@@ -175,7 +193,7 @@ static int runtime_new(mr_rpc_runtime **ret, mr_error *err)
     if (rc < 0) {
         grpc_completion_queue_shutdown(rt->cq);
         grpc_completion_queue_destroy(rt->cq);
-        shut_down_grpc();
+        shut_down_grpc_locked();
         mr_free(rt);
         return rc;
     }
@@ -190,7 +208,7 @@ int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
     (void)pthread_once(&once, once_per_process);
     MR_LOCK(&global.lock);
     if (global.rt == NULL) {
-        rc = runtime_new(&global.rt, err);
+        rc = runtime_new_locked(&global.rt, err);
     } else {
         rc = mr_rpc_check(global.rt, err);
     }
@@ -223,7 +241,7 @@ void mr_rpc_release(mr_rpc_runtime *rt)
     grpc_completion_queue_shutdown(rt->cq);
     (void)pthread_join(rt->thread, NULL);
     grpc_completion_queue_destroy(rt->cq);
-    shut_down_grpc();
+    shut_down_grpc_locked();
     (void)pthread_cond_destroy(&rt->idle);
     (void)pthread_mutex_destroy(&rt->lock);
     mr_free(rt);
@@ -238,9 +256,7 @@ bool mr_rpc_inherited(const mr_rpc_runtime *rt)
 int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err)
 {
     if (mr_rpc_inherited(rt)) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "opened before fork (in process %ld): open it in the child, or start the child with spawn",
-                            (long)rt->pid);
+        return opened_before_fork(rt->pid, err);
     }
     return MR_OK;
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <grpc/grpc.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -727,6 +728,30 @@ static void fork_when_open(void **state)
     mr_rpc_stream_unref(s);
 }
 
+static int child_is_told(void)
+{
+    mr_rpc_runtime *rt = NULL;
+
+    alarm(LONG_MS / 1000);
+    return mr_rpc_acquire(&rt, NULL) == MR_EPRECOND ? 0 : 1;
+}
+
+/* Something that gRPC forgot keeps it open: this process goes on, a child is told, and all is well when it is gone. */
+static void fork_when_grpc_does_not_close(void **state)
+{
+    grpc_init();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(child_echo(), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            _exit(child_is_told());
+        }
+        assert_int_equal(join(pid), 0);
+    }
+    grpc_shutdown();
+    fork_when_closed(state);
+}
+
 static unsigned threads_of_this_process(void)
 {
     DIR *dir = opendir("/proc/self/task");
@@ -845,6 +870,7 @@ int main(int argc, char **argv)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fork_when_closed),
+        cmocka_unit_test(fork_when_grpc_does_not_close),
         cmocka_unit_test(closed_while_connecting),
         TEST(unary_answers),
         TEST(unary_status_and_text_arrive),
