@@ -79,6 +79,9 @@ def test_everything_is_shown(etcd, cluster):
     assert json.loads(value)["id"] == "digits"
     assert run_state(etcd, cluster.name, "get", f"/millrace/{cluster.name}/datasets/digits").stdout == value
     assert run_state(etcd, cluster.name, "get", "datasets/").stdout == "datasets/digits  " + value
+    every = run_state(etcd, cluster.name, "get", "").stdout.splitlines()
+    assert len(every) == len(state(etcd, cluster, "tree")["keys"])
+    assert all(line.split("  ", 1)[1].startswith("{") for line in every)  # one line an object
     assert state(etcd, cluster, "check") | {"revision": 0, "keys": 0} == {
         "root": f"/millrace/{cluster.name}/", "revision": 0, "keys": 0, "ok": True, "problems": [], "leftOver": []}
 

@@ -95,7 +95,7 @@ class Torture:
         self.failures = []
         self.counts = collections.Counter()
         self.failovers = []  # seconds until a status was answered in a later term
-        self.gap = {False: 0.0, True: 0.0}  # the longest between two elements: without, with workers killed
+        self.gap = collections.Counter()  # the longest that a reader waited, by what was killed meanwhile
         self.first_descriptors = {}
         self.cluster = Cluster(self.directory, self.rng, options=["--client-timeout=5s"])
         self.dispatchers, self.workers, self.members = self.cluster.dispatchers, self.cluster.workers, self.cluster.members
@@ -248,6 +248,7 @@ class Torture:
         """One of the two that read at least once. What it was given is in its file."""
         if not self.reader_killed:
             self.counts["readers killed"] += 1
+            self.trace("reader 4 is killed")
             self.reader_killed = True
             self.readers[LEAST][1].kill()
 
@@ -366,7 +367,9 @@ class Torture:
         for i, a in enumerate(answers[:VISIT]):
             if a:
                 gap = a["gap"]
-                self.gap[self.died] = max(self.gap[self.died], gap["s"])
+                # What a killed reader was given comes to the other one when the dispatcher has given it up.
+                killed = "worker" if self.died else "reader" if self.reader_killed and i in range(7)[LEAST] else ""
+                self.gap[killed] = max(self.gap[killed], gap["s"])
                 if gap["s"] > GAP_TOLD_S:
                     print(f"torture: reader {i} waited {gap['s']:.1f} s for {gap['for']}, until {_clock(gap['until'])}, in cycle "
                           f"{self.counts['cycles']}: {self._suffered(gap['until'] - gap['s'], gap['until'])}", flush=True)
@@ -451,8 +454,9 @@ class Torture:
             "workers killed", "workers frozen", "readers killed") if c[k])
         print(f"torture: faults: {injected}; {c['elements']} elements, {c['visits']} visits")
         print(f"torture: {'BROKEN' if self.failures else 'ok'}: seed {self.options.seed}, {c['cycles']} cycles, {len(took)} failovers timed, "
-              f"without a leader p50/p99/max {at(0.5)}/{at(0.99)}/{at(1)} ms, longest gap {self.gap[False]:.2f} s "
-              f"({self.gap[True]:.2f} s with workers killed), client errors {c['client errors']}, at most once: missing {c['missing']} "
+              f"without a leader p50/p99/max {at(0.5)}/{at(0.99)}/{at(1)} ms, longest gap {self.gap['']:.2f} s "
+              f"({self.gap['worker']:.2f} s with workers killed, {self.gap['reader']:.2f} s with the other reader killed), "
+              f"client errors {c['client errors']}, at most once: missing {c['missing']} "
               f"(+{c['lost with workers']} lost with workers), doubled {c['doubled']}; at least once: missing {c['missing, least']}, "
               f"doubled {c['doubled, least']}", flush=True)
 

@@ -580,6 +580,12 @@ static void a_jump_drops_what_nobody_was_given_and_keeps_what_came_back(void **s
     assert_string_equal(cursor(f),
                         "{\"repetition\":\"2\",\"next\":\"7\",\"dropped\":\"190\",\"repeatedSplits\":\"10\"}");
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], UINT64_MAX / 100, 3, 7), MR_EINVAL); /* has no positions */
+    table_take_over(&f->t); /* The next leader goes on where the jump led to. */
+    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 2, 3, 7), MR_OK);
+    assert_int_equal(splits(&f->t)->ranges[0]->first, 7);
+    assert_int_equal(splits(&f->t)->ranges[0]->count, 7);
+    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, 4, 7), MR_OK); /* an earlier repetition is over */
+    assert_true(splits(&f->t)->end);
 }
 
 static void sources_without_an_end_are_served_too(void **state)
