@@ -66,10 +66,13 @@ size_t mr_read_refusing(mr_reader *r, char **list, size_t max)
 
 void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err)
 {
-    /* gRPC has no code for it, only the text of ECONNREFUSED. */
-    bool refused = !t->connected && err != NULL && strstr(err->message, "Connection refused") != NULL;
-
-    t->refused = refused ? t->refused + 1 : 0;
+    if (t->connected || err == NULL) {
+        t->refused = 0; /* somebody was there */
+    } else if (strstr(err->message, "Connection refused") != NULL) {
+        t->refused++; /* gRPC has no code for it, only the text of ECONNREFUSED */
+    }
+    /* Whatever else goes wrong on the way there says nothing: gRPC's poll engine overlooks an answer now and then, and
+     * the attempt ends by its timeout. */
 }
 
 /* The addresses that were tried, as many as fit. */

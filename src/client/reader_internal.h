@@ -50,7 +50,7 @@ struct mr_read_task {
     int64_t retry_ms;     /* not connected: when to try */
     unsigned failures;    /* since the last message */
     int64_t connected_ms; /* since when this stream is */
-    unsigned refused;     /* attempts in a row whose connection was refused: nobody listens there */
+    unsigned refused;     /* attempts since the last connection that were refused: nobody listens there */
     int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
     char why[160];        /* failing: what was seen last */
     bool complained;      /* ... and people were told */

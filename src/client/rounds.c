@@ -399,6 +399,8 @@ uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret
         millrace__closing_report__init(closing);
         report.closing[report.n_closing++] = closing;
         closing->held_below = max_u64(task->held, rounds->first);
+        closing->ended = task->ended;
+        closing->end_round = task->end_round;
         closing->task_id = mr_strdup(task->id);
         if (closing->task_id == NULL) {
             closing->task_id = (char *)protobuf_c_empty_string;

@@ -249,6 +249,31 @@ static void the_end_is_acknowledged(void **state)
     assert_int_equal(mr_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_EDATALOSS);
 }
 
+/* Its position is beyond rounds that nobody has: whoever decides has to know that. */
+static void a_promise_names_the_end(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RoundHeader header = MILLRACE__ROUND_HEADER__INIT;
+    Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
+    size_t first;
+
+    receive(f, "A", 0, 2, 4, true, 0);
+    header.opened = true;
+    header.ended = true;
+    header.end_round = 1;
+    assert_int_equal(mr_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_OK);
+    take(f, 0);
+    take(f, 2);
+    assert_int_equal(update(f, 10, true, -1), MR_OK);
+    assert_true(mr_rounds_report(f->rounds, &report) != 0);
+    assert_int_equal(report.position, 3);
+    assert_string_equal(report.closing[0]->task_id, "B");
+    assert_int_equal(report.closing[0]->held_below, 0);
+    assert_true(report.closing[0]->ended);
+    assert_int_equal(report.closing[0]->end_round, 1);
+    mr_rounds_report_clear(&report);
+}
+
 static void a_message_that_cannot_be_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -276,6 +301,7 @@ int main(void)
         CASE(nobody_passes_the_horizon),
         CASE(a_place_that_is_taken_is_lost),
         CASE(the_end_is_acknowledged),
+        CASE(a_promise_names_the_end),
         CASE(a_message_that_cannot_be_is_refused),
     };
 

@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/sync.h"
 #include "client/losses.h"
-#include "client/reader.h"
+#include "client/reader_internal.h"
 #include "fake_service.h"
 #include "fake_turns.h"
 
@@ -409,6 +409,35 @@ static void a_stream_that_breaks_goes_on_where_it_was(void **state)
     expect_nothing_yet(f);
 }
 
+static void a_worker_whose_process_is_gone_is_named(void **state)
+{
+    struct fixture *f = *state;
+
+    open_streams(f);
+    fake_turns_stop(&f->w[1]);
+    MR_LOCK(&f->d.lock);
+    WAIT_UNTIL(&f->d, strcmp(f->d.refusing, f->w[1].incarnation) == 0);
+}
+
+/* An attempt that came to nothing for another reason is no sign of life. */
+static void only_a_connection_ends_a_refusal(void **state)
+{
+    struct mr_read_task t = {0};
+    mr_error refused = {.code = MR_EUNAVAIL, .message = "Failed to connect to remote host: Connection refused"};
+    mr_error late = {.code = MR_EUNAVAIL, .message = "Failed to connect to remote host: FD shutdown"};
+
+    mr_read_note_failure_locked(&t, &late);
+    assert_int_equal(t.refused, 0);
+    mr_read_note_failure_locked(&t, &refused);
+    mr_read_note_failure_locked(&t, &late);
+    assert_int_equal(t.refused, 1);
+    mr_read_note_failure_locked(&t, &refused);
+    assert_int_equal(t.refused, 2);
+    t.connected = true;
+    mr_read_note_failure_locked(&t, &late);
+    assert_int_equal(t.refused, 0);
+}
+
 static void a_worker_that_refuses_for_good_ends_the_read_when_it_is_due(void **state)
 {
     struct fixture *f = *state;
@@ -566,6 +595,8 @@ int main(void)
         TEST(who_comes_late_begins_behind_what_was_delivered),
         TEST(messages_that_cannot_be_are_not_taken),
         TEST(a_stream_that_breaks_goes_on_where_it_was),
+        TEST(a_worker_whose_process_is_gone_is_named),
+        cmocka_unit_test(only_a_connection_ends_a_refusal),
         TEST(a_worker_that_refuses_for_good_ends_the_read_when_it_is_due),
         TEST(a_worker_that_refuses_at_once_ends_the_read_before_it_began),
         TEST(elements_of_another_kind_are_an_error),

@@ -48,13 +48,12 @@ static int open2(struct fixture *f, const char *client, uint32_t index)
     return open_as(f, client, index, -1, "", 2);
 }
 
-/* Its heartbeat: where it is, and what it has of the task that is closing (NULL: none is). */
-static void report(struct fixture *f, const char *client, uint64_t session, uint64_t position, const char *closing,
-                   uint64_t held)
+/* Its heartbeat: where it is, and what it says of the task that is closing (NULL: none is). */
+static void report_of(struct fixture *f, const char *client, uint64_t session, uint64_t position,
+                      Millrace__ClosingReport *closing)
 {
     Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
     Millrace__ConsumerReport said = MILLRACE__CONSUMER_REPORT__INIT;
-    Millrace__ClosingReport doubt = MILLRACE__CLOSING_REPORT__INIT, *list = &doubt;
     struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
     const Millrace__ClientUpdate *update = watch_client(&f->t, client, f->it);
 
@@ -62,9 +61,7 @@ static void report(struct fixture *f, const char *client, uint64_t session, uint
     said.session = session;
     said.position = position;
     said.returned = position;
-    doubt.task_id = (char *)(uintptr_t)closing;
-    doubt.held_below = held;
-    said.closing = &list;
+    said.closing = &closing;
     said.n_closing = closing != NULL ? 1 : 0;
     request.client = (char *)(uintptr_t)id_of(client);
     request.iteration_id = f->it;
@@ -72,6 +69,17 @@ static void report(struct fixture *f, const char *client, uint64_t session, uint
     table_step(&f->t, &command);
     assert_int_equal(the_reply(&f->t)->error.code, MR_OK);
     table_wait(&f->t, 1);
+}
+
+/* ... namely that it has all its rounds below @held. */
+static void report(struct fixture *f, const char *client, uint64_t session, uint64_t position, const char *closing,
+                   uint64_t held)
+{
+    Millrace__ClosingReport doubt = MILLRACE__CLOSING_REPORT__INIT;
+
+    doubt.task_id = (char *)(uintptr_t)closing;
+    doubt.held_below = held;
+    report_of(f, client, session, position, closing != NULL ? &doubt : NULL);
 }
 
 static const Millrace__RoundsUpdate *rounds_of(struct fixture *f, const char *client)
@@ -236,6 +244,50 @@ static void a_lost_workers_rounds_are_decided_once(void **state)
     assert_int_equal(rounds_of(f, "c1")->schedule->outcomes[0]->delivered_below, 2);
 }
 
+/* w2 had come to its end before round 5. Consumer 0 knows it, and has gone on with rounds of w1. */
+static void what_is_behind_an_end_was_returned_by_nobody(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__ClosingReport doubt = MILLRACE__CLOSING_REPORT__INIT;
+
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 1);
+    doubt.task_id = (char *)(uintptr_t)task_of(f->it, "w2", 1);
+    doubt.held_below = 4;
+    report_of(f, "c1", 1, 4, &doubt);
+    doubt.ended = true;
+    doubt.end_round = 5;
+    report_of(f, "c0", 1, 9, &doubt);
+    assert_int_equal(rounds_of(f, "c0")->schedule->n_outcomes, 1);
+    assert_int_equal(rounds_of(f, "c0")->schedule->outcomes[0]->delivered_below, 4);
+}
+
+/* A host that refuses connections has no process there any more; but a process that was heard of just now lives. */
+static void who_refuses_connections_and_is_silent_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+    char *refusing[1] = {(char *)(uintptr_t)id_of("w2")};
+
+    request.client = (char *)(uintptr_t)id_of("c0");
+    request.iteration_id = f->it;
+    request.refusing = refusing;
+    request.n_refusing = 1;
+    table_step(&f->t, &command);
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 0);
+    table_wait(&f->t, 1600);
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 0); /* silence alone takes its time */
+    table_step(&f->t, &command);
+    table_wait(&f->t, 1);
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
+    /* The last one that is left is closed by nobody's word: there would be nothing to go on with. */
+    refusing[0] = (char *)(uintptr_t)id_of("w1");
+    table_step(&f->t, &command);
+    table_wait(&f->t, 1);
+    assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
+}
+
 /* Nothing is decided against somebody who may come back with what it returned: its place is taken first. */
 static void who_is_gone_is_not_waited_for(void **state)
 {
@@ -324,6 +376,8 @@ int main(void)
         CASE(who_restarts_begins_where_the_others_are),
         CASE(all_new_is_told_to_all),
         CASE(a_lost_workers_rounds_are_decided_once),
+        CASE(what_is_behind_an_end_was_returned_by_nobody),
+        CASE(who_refuses_connections_and_is_silent_is_not_waited_for),
         CASE(who_is_gone_is_not_waited_for),
         CASE(the_end_is_the_same_for_all),
         CASE(who_keeps_others_waiting_is_named),

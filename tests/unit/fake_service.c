@@ -156,6 +156,7 @@ static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size
         take_report_locked(d, r->rounds);
     }
     (void)snprintf(d->unreachable, sizeof d->unreachable, "%s", r->n_unreachable > 0 ? r->unreachable[0] : "");
+    (void)snprintf(d->refusing, sizeof d->refusing, "%s", r->n_refusing > 0 ? r->refusing[0] : "");
     fill_header(d, &header);
     if (d->refuse_heartbeat < 0) {
         header.code = d->refuse_heartbeat;

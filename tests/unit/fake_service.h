@@ -75,6 +75,7 @@ struct fake_dispatcher {
     int lag;
     unsigned heartbeats;
     char unreachable[64];   /* the first one of the last heartbeat */
+    char refusing[64];      /* ditto */
     uint32_t num_consumers; /* of the last Open */
     uint32_t consumer_index;
     int64_t resume_round; /* -1: none */

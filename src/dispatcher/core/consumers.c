@@ -65,15 +65,14 @@ struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration 
     return client != NULL && client->iteration == it && !client->rec->released ? client : NULL;
 }
 
-bool mr_seat_held(const struct mr_seat *seat, const char *task, uint64_t *below)
+const struct mr_held *mr_seat_held(const struct mr_seat *seat, const char *task)
 {
     for (size_t i = 0; i < seat->nheld; i++) {
         if (strcmp(seat->held[i].task, task) == 0) {
-            *below = seat->held[i].below;
-            return true;
+            return &seat->held[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
@@ -342,6 +341,7 @@ static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__Consu
     for (size_t i = 0; i < n; i++) {
         snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);
         held[i].below = report->closing[i]->held_below;
+        held[i].end = report->closing[i]->ended ? report->closing[i]->end_round : MR_ROUND_NEVER;
     }
     mr_free(seat->held);
     seat->held = held;

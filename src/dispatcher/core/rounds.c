@@ -494,32 +494,37 @@ void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_
 
 /*
  * Behind the last round of task @i that counts: somebody has returned it, or all have it. A place that nobody has holds
- * nothing: whoever takes it begins behind what others have returned. False: somebody has not reported.
+ * nothing: whoever takes it begins behind what others have returned. Where its worker has come to its end nothing more
+ * counts, though positions may be far beyond. False: somebody has not reported.
  */
 static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i, uint64_t *delivered)
 {
     const Millrace__RoundSchedule *schedule = schedule_of(it);
-    uint64_t returned = 0, held = MR_ROUND_NEVER;
+    uint64_t returned = 0, held = MR_ROUND_NEVER, end = MR_ROUND_NEVER;
 
     for (uint32_t k = 0; k < it->rounds->n; k++) {
         const struct mr_seat *seat = &it->rounds->seats[k];
-        uint64_t below = 0;
+        const struct mr_held *report;
+        uint64_t below;
 
         if (mr_seat_client(core, it, seat) == NULL) {
             held = 0;
             continue;
         }
-        if (!mr_seat_held(seat, schedule->tasks[i], &below)) {
+        report = mr_seat_held(seat, schedule->tasks[i]);
+        if (report == NULL) {
             return false;
         }
-        below = below > seat->from ? below : seat->from;
+        below = report->below > seat->from ? report->below : seat->from;
         held = below < held ? below : held;
+        end = report->end < end ? report->end : end;
         /* Whoever has returned nothing may have passed over void rounds. */
         if (seat->returned > 0 && seat->position > returned) {
             returned = seat->position;
         }
     }
-    *delivered = mr_schedule_behind(schedule, i, held > returned ? held : returned);
+    held = held > returned ? held : returned;
+    *delivered = mr_schedule_behind(schedule, i, held < end ? held : end);
     return true;
 }
 

@@ -31,6 +31,7 @@
 struct mr_held {
     char task[MR_TASK_ID_SIZE];
     uint64_t below;
+    uint64_t end; /* void from here on, as its worker has said; MR_ROUND_NEVER: it has said no such thing */
 };
 
 /* A consumer's place. */
@@ -124,8 +125,8 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
 void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Millrace__RoundProgress *progress);
 /* The client that has this place, if it is there; else NULL. */
 struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat);
-/* What it holds of the task: all its rounds below; false: it has not reported. */
-bool mr_seat_held(const struct mr_seat *seat, const char *task, uint64_t *below);
+/* What it holds of the task; NULL: it has not reported. */
+const struct mr_held *mr_seat_held(const struct mr_seat *seat, const char *task);
 /* Give up the places of consumers that are gone, so that nothing is decided against one that comes back. False: some
  * are left for the next step. */
 bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it);
