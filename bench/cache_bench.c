@@ -121,7 +121,7 @@ static unsigned char *random_bytes(size_t n)
 }
 
 struct result {
-    double write, write_cpu, longest_ms, memory, cached, disk; /* GB/s, CPU s/GB, ms, GB/s... */
+    double write, write_cpu, longest_ms, memory, cached, cached_cpu, disk; /* GB/s; CPU s/GB; ms */
 };
 
 /* ---- bare RocksDB ---- */
@@ -226,7 +226,9 @@ static void run_bare(struct result *r, const char *dir, const unsigned char *dat
     rocksdb_flush(b.db, flush, &why);
     check_rocks(why);
     (void)bare_get(&b, window / 2 / size); /* open the tables */
+    start_cpu = cpu();
     r->cached = bare_get(&b, window / 2 / size);
+    r->cached_cpu = (cpu() - start_cpu) / ((double)(window / 2) / 1e9);
     drop_page_cache(dir);
     r->disk = bare_get(&b, window / 2 / size);
     rocksdb_close(b.db);
@@ -320,7 +322,9 @@ static void run_cache(struct result *r, double *amplification, const char *dir, 
     (void)read_bytes(reader, window / 2);
     mr_cache_reader_close(reader);
     reader = join(log, "cached");
+    start_cpu = cpu();
     r->cached = read_bytes(reader, window / 2);
+    r->cached_cpu = (cpu() - start_cpu) / ((double)(window / 2) / 1e9);
     mr_cache_reader_close(reader);
     drop_page_cache(db);
     reader = join(log, "disk");
@@ -346,10 +350,11 @@ static int bench_window(char **argv)
     printf("{\"write_gb_per_s\": %.3f, \"bare_write_gb_per_s\": %.3f, \"write_cpu_s_per_gb\": %.3f, "
            "\"bare_write_cpu_s_per_gb\": %.3f, \"longest_append_ms\": %.1f, \"bare_longest_put_ms\": %.1f, "
            "\"read_memory_gb_per_s\": %.3f, \"bare_read_memory_gb_per_s\": %.3f, \"read_cached_gb_per_s\": %.3f, "
-           "\"bare_read_cached_gb_per_s\": %.3f, \"read_disk_gb_per_s\": %.3f, \"bare_read_disk_gb_per_s\": %.3f, "
+           "\"bare_read_cached_gb_per_s\": %.3f, \"read_cached_cpu_s_per_gb\": %.3f, "
+           "\"bare_read_cached_cpu_s_per_gb\": %.3f, \"read_disk_gb_per_s\": %.3f, \"bare_read_disk_gb_per_s\": %.3f, "
            "\"write_amplification\": %.4f}\n",
            own.write, bare.write, own.write_cpu, bare.write_cpu, own.longest_ms, bare.longest_ms, own.memory,
-           bare.memory, own.cached, bare.cached, own.disk, bare.disk, amplification);
+           bare.memory, own.cached, bare.cached, own.cached_cpu, bare.cached_cpu, own.disk, bare.disk, amplification);
     free(data);
     return 0;
 }

@@ -101,6 +101,7 @@ def window_round(build, disk):
             row[f"window {name}: {what}, GB/s"] = r[f"{key}_gb_per_s"]
             row[f"window {name}: {what} / bare"] = r[f"{key}_gb_per_s"] / r[f"bare_{key}_gb_per_s"]
         row[f"window {name}: write, CPU s/GB / bare"] = r["write_cpu_s_per_gb"] / r["bare_write_cpu_s_per_gb"]
+        row[f"window {name}: read, page cache, CPU s/GB / bare"] = r["read_cached_cpu_s_per_gb"] / r["bare_read_cached_cpu_s_per_gb"]
         row[f"window {name}: write amplification"] = r["write_amplification"]
     with tempfile.TemporaryDirectory(dir=disk) as path:
         r = run(build, "memory", path, WINDOW_FOR_MEMORY_MIB, program="cache_bench")

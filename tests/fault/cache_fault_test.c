@@ -327,6 +327,61 @@ static void a_dropped_log_leaves_nothing(void **state)
     mr_cache_view_unref(view);
 }
 
+/* ---- reading ---- */
+
+/* Bytes that this process has read from files so far. */
+static uint64_t bytes_read(void)
+{
+    unsigned long long n = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "rchar: %llu", &n), 1);
+    fclose(f);
+    return n;
+}
+
+/*
+ * A view is of the block that RocksDB read, in which values are aligned to nothing; a copy would have the alignment of
+ * malloc(). And for a record its own block is read, no other, also when there are few files.
+ */
+static void read_all(uint64_t bytes)
+{
+    mr_cache *cache = open_cache();
+    mr_cache_log *log = open_log(cache, "read");
+    uint64_t before, got = 0, aligned = 0, views = 0;
+    struct test_reader r;
+    struct test_feed f;
+    mr_cache_view *view;
+
+    test_feed_init(&f, log, 6, SCALE);
+    fill(log, &f, bytes);
+    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
+    mr_cache_reader_start(r.reader, NULL);
+    before = bytes_read();
+    while (got < stats_of(log).file_bytes * 9 / 10) {
+        size_t n;
+
+        assert_int_equal(mr_cache_reader_next(r.reader, ANY, ANY, &view, NULL), MR_OK);
+        aligned += (uintptr_t)mr_cache_view_iov(view, &n)[0].iov_base % 16 == 0;
+        got += mr_cache_view_bytes(view);
+        views++;
+        mr_cache_view_unref(view);
+    }
+    assert_true(stats_of(log).read_disk_records >= views * 9 / 10);
+    assert_true(aligned < views / 4);
+    assert_true(bytes_read() - before < got * 5 / 4);
+    test_reader_close(&r);
+    mr_cache_log_close(log);
+    mr_cache_close(cache);
+}
+
+static void reading_copies_nothing_and_reads_nothing_in_vain(void **state)
+{
+    read_all(MIB + MIB / 2); /* two or three files */
+    read_all(16 * MIB);
+}
+
 /* ---- writing that fails ---- */
 
 /* Append until the log fails; then everything that it still has can be read, and the rest says why. */
@@ -654,6 +709,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_cache_a_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(the_disk_bound_holds_at_all_times, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dropped_log_leaves_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(reading_copies_nothing_and_reads_nothing_in_vain, setup, teardown),
         cmocka_unit_test_setup_teardown(records_that_are_not_what_was_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_truncated_table, setup, teardown),
     };
