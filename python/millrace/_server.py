@@ -29,7 +29,8 @@ class Child:
         program = _ffi.program_path()
         ready, child_end = os.pipe()
         try:
-            argv = [program, subcommand, *flags, f"--owner-pid={os.getpid()}", f"--ready-fd={child_end}"]
+            # First of all the descriptor: a flag that is refused is told there, too.
+            argv = [program, subcommand, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}", *flags]
             if "MILLRACE_LOG_LEVEL" not in os.environ:
                 argv.append("--log-level=warn")
             try:

@@ -125,8 +125,8 @@ class TFRecordWriter:
                                           byref(self._writer), byref(error)), error)
 
     def write(self, record):
-        """Append one record (bytes)."""
-        record = bytes(record)
+        """Append one record: bytes, or a str, of which the UTF-8 bytes are written."""
+        record = record.encode() if isinstance(record, str) else bytes(memoryview(record))
         self._call(lib.mr_tfrecord_writer_write, record, len(record))
 
     def flush(self):

@@ -7,8 +7,11 @@ Mirrors tf.data.experimental.service. `service` is "grpc://host:port[,host:port.
 import ctypes
 import dataclasses
 import enum
+import os
 import threading
 from typing import Optional, Sequence
+
+import numpy as np
 
 from . import _ffi, _server, _spec, errors
 from ._ffi import byref, check, lib
@@ -84,7 +87,15 @@ def _check_service(service, what="service"):
         raise errors.NotFoundError(f"there are no credentials for the protocol {parts[0]!r} of {what} {service!r}: use grpc://")
     if not parts[-1]:
         raise ValueError(f"{what} {service!r} has no address")
+    _check_text(what, parts[-1])
     return "grpc://" + parts[-1]
+
+
+def _check_text(what, value):
+    """@value as bytes for the library, which reads to the first zero byte."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError(f"{what} is a string that is not empty and has no zero byte, not {value!r}")
+    return value.encode()
 
 
 def _check_compression(compression):
@@ -278,9 +289,7 @@ def register_dataset(service, dataset, compression="AUTO", dataset_id=None, *, t
     address = _check_service(service)
     if not isinstance(dataset, Dataset):
         raise TypeError(f"register_dataset takes a Dataset, not {type(dataset).__name__}")
-    if dataset_id is not None and (not isinstance(dataset_id, str) or not dataset_id):
-        raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
-    wanted = None if dataset_id is None else dataset_id.encode()
+    wanted = None if dataset_id is None else _check_text("dataset_id", dataset_id)
     return _interruptible(lambda: _take_text(lambda ret, err: lib.mr_service_register(
         address.encode(), dataset._handle.ptr, wanted, compression.encode(), timeout_ms, ret, err)))
 
@@ -288,7 +297,7 @@ def register_dataset(service, dataset, compression="AUTO", dataset_id=None, *, t
 def _fetch_spec(address, dataset_id, timeout_ms):
     """(element spec, cardinality) of a registered dataset."""
     ret, cardinality, err = ctypes.c_void_p(), ctypes.c_int64(), _ffi.Error()
-    check(lib.mr_service_dataset_spec(address.encode(), dataset_id.encode(), timeout_ms, byref(ret), byref(cardinality),
+    check(lib.mr_service_dataset_spec(address.encode(), dataset_id, timeout_ms, byref(ret), byref(cardinality),
                                       byref(err)), err)
     spec = _ffi.SpecHandle(ret)
     return _spec.element_spec_of(spec.ptr), cardinality.value
@@ -306,14 +315,13 @@ def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms)
-    if not isinstance(dataset_id, str) or not dataset_id:
-        raise ValueError(f"dataset_id is a string that is not empty, not {dataset_id!r}")
+    id = _check_text("dataset_id", dataset_id)
     if element_spec is None:
         address = _check_service(service)
         element_spec, cardinality = _interruptible(
-            lambda: _fetch_spec(address, dataset_id, connect_timeout_ms or 0))
+            lambda: _fetch_spec(address, id, connect_timeout_ms or 0))
         attrs.int("cardinality", cardinality)
-    attrs.bytes("dataset_id", dataset_id).bytes("spec", _spec.serialize_spec(element_spec))
+    attrs.bytes("dataset_id", id).bytes("spec", _spec.serialize_spec(element_spec))
     return _apply("from_dataset_id", attrs=attrs)
 
 
@@ -329,9 +337,8 @@ def delete_dataset(service, dataset_id, *, timeout_ms=0):
     Delete a registered dataset. Named ones stay until this is called. NotFoundError: there is none;
     FailedPreconditionError names a job that uses it.
     """
-    address, err = _check_service(service), _ffi.Error()
-    _interruptible(lambda: check(
-        lib.mr_service_delete_dataset(address.encode(), dataset_id.encode(), timeout_ms, byref(err)), err))
+    address, id, err = _check_service(service), _check_text("dataset_id", dataset_id), _ffi.Error()
+    _interruptible(lambda: check(lib.mr_service_delete_dataset(address.encode(), id, timeout_ms, byref(err)), err))
 
 
 def delete_job(service, job_name, *, force=False, timeout_ms=0):
@@ -339,9 +346,9 @@ def delete_job(service, job_name, *, force=False, timeout_ms=0):
     Delete a job, given by name or by id, with all that is known of what was read of it. While it has clients that is a
     FailedPreconditionError, or, with @force, their reading fails.
     """
-    address, err = _check_service(service), _ffi.Error()
+    address, job, err = _check_service(service), _check_text("job_name", job_name), _ffi.Error()
     _interruptible(lambda: check(
-        lib.mr_service_delete_job(address.encode(), job_name.encode(), force, timeout_ms, byref(err)), err))
+        lib.mr_service_delete_job(address.encode(), job, force, timeout_ms, byref(err)), err))
 
 
 # ---- servers ----
@@ -420,7 +427,8 @@ def _dispatcher_heartbeat_ms(config):
 class WorkerConfig:
     """
     How a worker runs. @dispatcher_address is "host:port[,host:port...]"; @worker_address is what clients use to reach it
-    ("%port%" stands for the real port). @dispatcher_timeout_ms is how long a task waits for splits while no dispatcher answers.
+    ("%port%" stands for the real port). @dispatcher_timeout_ms is how long it waits for a dispatcher that does not answer: when it
+    starts (then UnavailableError), and for the splits of a task (None: an hour).
 
     @cache_dir is where the windows of shared productions are kept, on local disk; workers may be given the same one (None: one of
     this user's in TMPDIR). They hold at most @cross_trainer_cache_size_bytes, all of this worker together (None: 10 GiB).
@@ -445,6 +453,20 @@ class WorkerConfig:
     shutdown_quiet_period_ms: int = 0
 
 
+_KINDS = {str: (str, os.PathLike), int: (int, np.integer), float: (int, float, np.number), bool: (bool, np.bool_)}
+
+
+def _check_fields(config):
+    """TypeError names a field whose value is not of the type that it is declared with; others the server checks."""
+    for field in dataclasses.fields(config):
+        value, declared = getattr(config, field.name), field.type
+        kind = next((k for k in _KINDS if declared in (k, Optional[k])), None)
+        if kind is None or (value is None and declared != kind):
+            continue
+        if not isinstance(value, _KINDS[kind]) or (kind is not bool and isinstance(value, (bool, np.bool_))):
+            raise TypeError(f"{type(config).__name__}.{field.name} is of type {kind.__name__}, not {value!r}")
+
+
 def _refuse_unbuilt(config, names):
     for name in names:
         if getattr(config, name):
@@ -464,6 +486,11 @@ class DispatchServer(_server.Server):
         config = config if config is not None else DispatcherConfig()
         if not isinstance(config, DispatcherConfig):
             raise TypeError(f"DispatchServer takes a DispatcherConfig, not {type(config).__name__}")
+        _check_fields(config)
+        endpoints = config.etcd_endpoints
+        if endpoints is not None and not isinstance(endpoints, str) and not (
+                isinstance(endpoints, (list, tuple)) and all(isinstance(e, str) for e in endpoints)):
+            raise TypeError(f"DispatcherConfig.etcd_endpoints is a string or a list of them, not {endpoints!r}")
         if config.fault_tolerant_mode and not config.work_dir and not config.etcd_endpoints:
             raise ValueError("fault_tolerant_mode needs a home for the state: give work_dir or etcd_endpoints")
         _refuse_unbuilt(config, ["worker_addresses", "worker_max_concurrent_snapshots"])
@@ -505,7 +532,7 @@ class DispatchServer(_server.Server):
 class WorkerServer(_server.Server):
     """
     A worker in a child process: the `millrace` program, on the loopback interface. It serves once a dispatcher has taken it
-    on: starting waits for that, as long as it takes.
+    on: starting waits for that, at most WorkerConfig.dispatcher_timeout_ms.
     """
 
     _subcommand = "worker"
@@ -513,7 +540,8 @@ class WorkerServer(_server.Server):
     def __init__(self, config, start=True):
         if not isinstance(config, WorkerConfig):
             raise TypeError(f"WorkerServer takes a WorkerConfig, not {type(config).__name__}")
-        if not config.dispatcher_address or not isinstance(config.dispatcher_address, str):
+        _check_fields(config)
+        if not config.dispatcher_address:
             raise ValueError("WorkerConfig needs a dispatcher_address")
         _refuse_unbuilt(config, ["data_transfer_address", "python"])
         if config.data_transfer_protocol not in (None, "grpc"):

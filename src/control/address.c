@@ -2,9 +2,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "control/internal.h"
+#include "rpc/rpc.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <stdlib.h>
 #include <string.h>
 
 static const char *skip_scheme(const char *s, size_t *n)
@@ -17,25 +17,6 @@ static const char *skip_scheme(const char *s, size_t *n)
         return s + len;
     }
     return s;
-}
-
-static bool is_address(const char *s)
-{
-    const char *colon = strrchr(s, ':');
-    char *end = NULL;
-
-    if (colon == NULL || colon == s || colon[1] < '0' || colon[1] > '9') {
-        return false;
-    }
-    /* More than one colon: an IPv6 address, which must be in brackets. */
-    if (memchr(s, ':', (size_t)(colon - s)) != NULL && !(s[0] == '[' && colon[-1] == ']')) {
-        return false;
-    }
-    if (strpbrk(s, " \t\r\n/") != NULL) {
-        return false;
-    }
-    unsigned long port = strtoul(colon + 1, &end, 10);
-    return *end == '\0' && port >= 1 && port <= 65535;
 }
 
 static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
@@ -55,7 +36,7 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
     if (address == NULL) {
         return mr_error_nomem(err);
     }
-    if (!is_address(address)) {
+    if (!mr_rpc_is_address(address, false)) {
         int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", address);
 
         mr_free(address);

@@ -192,6 +192,9 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     if (n < 0 || (size_t)n >= sizeof d->address) {
         return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
     }
+    if (!mr_rpc_is_address(d->address, false)) {
+        return mr_error_set(err, MR_EINVAL, "'%s' is no address to advertise: host:port is wanted", d->address);
+    }
     return MR_OK;
 }
 

@@ -74,7 +74,7 @@ struct dev {
 
 static const struct opt own_options[] = {
     {"dispatchers", OPT_INT, AT(dispatchers), "N", "3", 1, SERVERS_MAX, NULL, "replicas; one leads", 0},
-    {"workers", OPT_INT, AT(workers), "N", "2", 0, SERVERS_MAX, NULL, "", 0},
+    {"workers", OPT_INT, AT(workers), "N", "2", 0, SERVERS_MAX, NULL, "they run the pipelines", 0},
     {"port", OPT_INT, AT(port), "PORT", "0", 0, 65000, NULL,
      "of the first dispatcher, the others take the next ones;\n0: free ports", 0},
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,

@@ -60,7 +60,7 @@ static size_t edit_distance(const char *a, const char *b)
 const char *opt_nearest(const char *wrong, const char *const *names, size_t n)
 {
     const char *best = NULL;
-    size_t least = strlen(wrong) / 3 + 2; /* beyond that it is a guess */
+    size_t least = strlen(wrong) / 3 + 1; /* from there on it is a guess */
 
     for (size_t i = 0; i < n; i++) {
         size_t d = edit_distance(wrong, names[i]);
@@ -356,9 +356,10 @@ static void print_option(const struct opt *o)
                    o->type == OPT_FLAG     ? ""
                    : o->type == OPT_CHOICE ? o->choices
                                            : o->value);
-    printf("  %-34s ", left);
     if (strlen(left) > 34) {
-        printf("\n  %-34s ", "");
+        printf("  %s\n  %-34s ", left, "");
+    } else {
+        printf("  %-34s ", left);
     }
     for (const char *line = o->help; *line != '\0';) {
         size_t n = strcspn(line, "\n");

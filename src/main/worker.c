@@ -47,7 +47,7 @@ static const struct opt own_options[] = {
     {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", NULL, 10, 60000, NULL,
      "how often it reports; without it what the dispatcher says", 0},
     {"dispatcher-timeout", OPT_DURATION, AT(dispatcher_timeout), "DURATION", "1h", 1, INT64_C(30) * 86400000, NULL,
-     "how long a task waits for splits while no dispatcher answers", 0},
+     "how long it waits for a dispatcher that does not answer: at its start,\nand for the splits of a task", 0},
     {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
      "for pipelines and their buffers; without it half of what\nthis process may use", 0},
     {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
@@ -108,17 +108,22 @@ static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
 }
 
 /* Until something ends it. Ready means registered: who starts a worker and waits for it wants its tasks from now on. */
-static int serve(struct run_options *opts, struct run *run, mr_worker *w, mr_error *err)
+static int serve(struct worker_values *v, struct run *run, mr_worker *w, mr_error *err)
 {
+    int64_t until = mr_now_ms() + v->dispatcher_timeout;
     int rc;
 
     while ((rc = mr_worker_wait_registered(w, SLICE_MS, err)) == MR_TIMEOUT) {
         if (run_wait(run, 0) == RUN_STOP) {
             return MR_OK;
         }
+        if (mr_now_ms() >= until) {
+            return mr_error_set(err, MR_EUNAVAIL, "no dispatcher at %s took this worker on within %lld ms",
+                                v->dispatchers, (long long)v->dispatcher_timeout);
+        }
     }
     if (rc == MR_OK) {
-        rc = run_ready(opts, mr_worker_address(w), NULL, err);
+        rc = run_ready(&v->run, mr_worker_address(w), NULL, err);
     }
     while (rc == MR_OK && run_wait(run, -1 /* for ever */) != RUN_STOP) {
     }
@@ -175,7 +180,7 @@ static int run_worker(struct worker_values *v, mr_error *err)
         goto out;
     }
     mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
-    rc = serve(&v->run, &run, w, err);
+    rc = serve(v, &run, w, err);
     if (rc == MR_OK) {
         drain(&run, w, v->drain_timeout);
     }

@@ -35,6 +35,9 @@ void mr_rpc_release(mr_rpc_runtime *rt);
  */
 void mr_rpc_keep_forkable(void);
 
+/* "host:port" or "[v6]:port" with a port from 1 to 65535? @to_listen: also ":port" and port 0. */
+bool mr_rpc_is_address(const char *address, bool to_listen);
+
 /* ---- received messages ---- */
 
 size_t mr_rpc_message_size(const mr_rpc_message *m);

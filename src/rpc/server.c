@@ -409,22 +409,6 @@ int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *ac
     return add_method(srv, path, NULL, accept, ctx, err);
 }
 
-/* "host:port", "[v6]:port" or ":port". gRPC itself takes 99999 for 34463 and a word for a service's name. */
-static bool is_listen_address(const char *address)
-{
-    const char *colon = strrchr(address, ':');
-    char *end = NULL;
-
-    if (colon == NULL || colon[1] < '0' || colon[1] > '9') {
-        return false;
-    }
-    if (memchr(address, ':', (size_t)(colon - address)) != NULL && !(address[0] == '[' && colon[-1] == ']')) {
-        return false;
-    }
-    unsigned long port = strtoul(colon + 1, &end, 10);
-    return *end == '\0' && port <= UINT16_MAX;
-}
-
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
                          mr_error *err)
 {
@@ -432,7 +416,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
     if (tls != NULL) {
         return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in", address);
     }
-    if (!is_listen_address(address)) {
+    if (!mr_rpc_is_address(address, true)) {
         return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535",
                             address);
     }

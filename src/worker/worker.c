@@ -42,8 +42,8 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     if (w->address == NULL) {
         return mr_error_nomem(err);
     }
-    if (strlen(w->address) > MR_ADDRESS_BYTES_MAX || strchr(w->address, ':') == NULL) {
-        return mr_error_set(err, MR_EINVAL, "'%s' is no address to advertise: host:port is", w->address);
+    if (strlen(w->address) > MR_ADDRESS_BYTES_MAX || !mr_rpc_is_address(w->address, false)) {
+        return mr_error_set(err, MR_EINVAL, "'%s' is no address to advertise: host:port is wanted", w->address);
     }
     return MR_OK;
 }

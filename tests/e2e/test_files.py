@@ -42,8 +42,11 @@ def framed(record):
 
 def test_the_bytes_of_a_file(tmp_path):
     long = np.random.default_rng(1).bytes(300_001)
-    path = write(tmp_path / "x", [b"", b"a\0b", bytearray(b"123456789"), memoryview(long)])
-    assert open(path, "rb").read() == b"".join(map(framed, (b"", b"a\0b", b"123456789", long)))
+    path = write(tmp_path / "x", [b"", b"a\0b", bytearray(b"123456789"), memoryview(long), "Zürich"])
+    assert open(path, "rb").read() == b"".join(map(framed, (b"", b"a\0b", b"123456789", long, "Zürich".encode())))
+    for other in (5, None, [1, 2]):  # bytes(5) would be five zero bytes
+        with pytest.raises(TypeError):
+            write(tmp_path / "y", [other])
 
 
 def test_a_writer_until_it_is_closed(tmp_path):
@@ -106,7 +109,7 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(TypeError):
         with mr.io.TFRecordWriter(str(tmp_path / "x")) as writer:
             writer.write(b"fine")
-            writer.write("not bytes")
+            writer.write(5)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -58,6 +58,9 @@ def test_version():
     (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "listening on '5051': host:port is wanted"),
     (["dispatcher", "--listen", "::1:5050"], "listening on '::1:5050': host:port is wanted"),
+    (["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"], "is no address to advertise"),
+    (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address", "host"],
+     "'host' is no address to advertise: host:port is wanted"),
     (["dev", "--work-dir", "x", "--etcd-endpoints", "y"], "--work-dir is the home of a private etcd"),
 ])
 def test_usage_errors(args, said):

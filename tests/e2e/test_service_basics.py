@@ -254,6 +254,33 @@ def test_other_odd_arguments():
         mr.service.DispatchServer({"port": 3})
 
 
+@pytest.mark.parametrize("field,value", [
+    ("port", "5050"), ("port", True), ("work_dir", 3), ("lease_ttl_s", "10"), ("cluster", b"x"), ("worker_timeout_ms", 1.5),
+    ("fault_tolerant_mode", "yes"), ("etcd_endpoints", 2379), ("etcd_endpoints", [2379])])
+def test_a_setting_of_another_type_is_a_type_error_with_its_name(field, value):
+    with pytest.raises(TypeError, match=f"DispatcherConfig.{field}"):
+        mr.service.DispatchServer(mr.service.DispatcherConfig(**{field: value}))
+
+
+def test_a_setting_that_the_server_refuses_is_named_in_the_error():
+    with pytest.raises(mr.errors.InvalidArgumentError, match="--heartbeat 1ms: must be from 10ms"):
+        mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", heartbeat_interval_ms=1))
+    with pytest.raises(TypeError, match="WorkerConfig.heartbeat_interval_ms"):
+        mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", heartbeat_interval_ms="100"))
+
+
+def test_names_that_no_library_call_could_carry_are_value_errors():
+    service = "grpc://127.0.0.1:1"
+    for name in ("", "a\0b", b"a", 5):
+        for call in (lambda: mr.service.register_dataset(service, Dataset.range(1), dataset_id=name),
+                     lambda: mr.service.from_dataset_id("parallel_epochs", service, name),
+                     lambda: mr.service.delete_dataset(service, name), lambda: mr.service.delete_job(service, name)):
+            with pytest.raises(ValueError, match="zero byte"):
+                call()
+    with pytest.raises(ValueError, match="zero byte"):
+        mr.service.status("127.0.0.1:1\0x")
+
+
 def test_protocol_and_address_as_a_pair_and_grpc_by_name(cluster):
     ds = Dataset.range(4).apply(mr.service.distribute("parallel_epochs", ("grpc", cluster.addresses),
                                                       data_transfer_protocol="grpc", compression=None, target_workers="any"))

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import gc
 import itertools
 import os
 import signal
@@ -192,6 +193,12 @@ def test_no_dispatcher_is_unavailable_and_named():
         mr.service.from_dataset_id("parallel_epochs", address, "id", connect_timeout_ms=500)
 
 
+def test_a_worker_that_nobody_takes_on_is_unavailable():
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(mr.errors.UnavailableError, match=f"{address} took this worker on within 300 ms"):
+        mr.service.WorkerServer(mr.service.WorkerConfig(address, dispatcher_timeout_ms=300))
+
+
 def test_waiting_for_a_dispatcher_is_said_after_three_seconds(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     source = f"""
@@ -369,6 +376,7 @@ def test_a_forked_pool_reads_from_the_service_when_nothing_is_open(make_cluster)
     cluster = make_cluster(workers=2)
     ds = Dataset.range(200).apply(cluster.distribute("distributed_epoch", job_name="pool"))
     assert sorted(values(Dataset.range(20).apply(cluster.distribute("distributed_epoch")))) == list(range(20))  # used, closed
+    gc.collect()  # iterators of other tests, in a cycle with the error that they raised
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     children = [context.Process(target=lambda: queue.put(values(ds))) for _ in range(2)]

@@ -241,11 +241,12 @@ static void flag_wins_over_variable_wins_over_default(void **state)
 
 static void nearest_name(void **state)
 {
-    static const char *const names[] = {"dispatcher", "worker", "dev", "status"};
+    static const char *const names[] = {"dispatcher", "worker", "dev", "status", "job"};
 
-    assert_string_equal(opt_nearest("dispacher", names, 4), "dispatcher");
-    assert_string_equal(opt_nearest("stats", names, 4), "status");
-    assert_null(opt_nearest("zebra", names, 4));
+    assert_string_equal(opt_nearest("dispacher", names, 5), "dispatcher");
+    assert_string_equal(opt_nearest("stats", names, 5), "status");
+    assert_null(opt_nearest("zebra", names, 5));
+    assert_null(opt_nearest("foo", names, 5)); /* two letters of three are another word */
 }
 
 int main(void)
