@@ -190,6 +190,42 @@ def test_a_worker_that_is_replaced_at_its_address(make_cluster, guarantee):
         assert set(got) == set(range(2000))
 
 
+@pytest.mark.parametrize("ignores", [False, True], ids=["", "ignore_errors"])
+def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, ignores):
+    """A file whose reader is killed, whoever it is: after four of them the others are let live, and the file is named."""
+    cluster = make_cluster(workers=1)
+    paths = [str(tmp_path / f"{i}.tfrecord") for i in range(5)]
+    deadly = paths.pop(2)
+    os.mkfifo(deadly)
+    for i, path in enumerate(paths):
+        with mr.io.TFRecordWriter(path) as writer:
+            writer.write(str(i).encode())
+    ds = Dataset.from_tensor_slices(paths[:2] + [deadly] + paths[2:]).flat_map(mr.TFRecordDataset)
+    ds = ds.ignore_errors() if ignores else ds
+    it = iter(ds.apply(cluster.distribute("distributed_epoch", guarantee="at_least_once")))
+
+    def opened():
+        try:
+            return os.open(deadly, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody waits for a writer
+            return None
+
+    with futures.ThreadPoolExecutor() as pool, warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        got = pool.submit(lambda: [bytes(x) for x in it])
+        for _ in range(4):
+            fd = wait_until(opened, "a worker reads the file")
+            cluster.restart_worker()
+            os.close(fd)
+        if ignores:
+            assert set(got.result(60)) == {b"0", b"1", b"2", b"3"}
+        else:
+            with pytest.raises(mr.errors.MillraceError, match="split 2 of .* is given up: 4 workers were lost"):
+                got.result(60)
+    if ignores:
+        assert (it.losses.quarantined_splits, it.losses.lost_splits, it.losses.incomplete_reads) == (1, 1, 1)
+
+
 # ---- workers out of reach ----
 
 

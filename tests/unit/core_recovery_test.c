@@ -502,14 +502,12 @@ static void suspects_come_last_and_by_themselves(void **state)
     add_worker(&f->t, "w5", "b:1");
     expect_end(f, "w5", task_of(f->iteration, "w5", 1), 1);
     end_task(&f->t, "w5", task_of(f->iteration, "w5", 1), 0, NULL);
-    assert_non_null(recovery_of(f, "w4", 4));
-    assert_null(recovery_of(f, "w4", 5));
-    assert_non_null(recovery_of(f, "w5", 4));
-    assert_null(recovery_of(f, "w5", 5));
     for (uint64_t i = 0; i < 10; i++) {
-        const char *worker = recovery_of(f, "w5", 0) != NULL ? "w5" : "w4";
+        const char *worker = i % 2 == 0 ? "w5" : "w4";
 
         assert_null(the_end(f));
+        assert_null(recovery_of(f, "w4", 1)); /* one at a time on each worker */
+        assert_null(recovery_of(f, "w5", 1));
         snprintf(task, sizeof task, "%s", recovery_of(f, worker, 0));
         expect_range(f, worker, task, 1, 99, i, 1);
         expect_end(f, worker, task, 2);
@@ -533,10 +531,24 @@ static void recovery_tasks_are_bounded(void **state)
     add_worker(&f->t, "w4", "a:1");
     expect_end(f, "w2", task_of(f->iteration, "w2", 1), 1);
     expect_end(f, "w4", task_of(f->iteration, "w4", 1), 1);
-    assert_non_null(recovery_of(f, "w2", 7));
-    assert_null(recovery_of(f, "w2", 8));
-    assert_non_null(recovery_of(f, "w4", 7));
-    assert_null(recovery_of(f, "w4", 8));
+    assert_non_null(recovery_of(f, "w2", 0));
+    assert_null(recovery_of(f, "w2", 1)); /* what kills in one would take the other along */
+    assert_non_null(recovery_of(f, "w4", 0));
+    assert_null(recovery_of(f, "w4", 1));
+    unsigned n = 2;
+
+    for (char i = 'a'; i <= 'z'; i++) {
+        char name[3] = {'h', i, '\0'}, address[4] = {i, ':', '1', '\0'};
+
+        if (strcmp(address, "a:1") == 0 || strcmp(address, "b:1") == 0) {
+            continue; /* theirs */
+        }
+        add_worker(&f->t, name, address);
+        expect_end(f, name, task_of(f->iteration, name, 1), 1);
+        n += recovery_of(f, name, 0) != NULL ? 1 : 0;
+        assert_null(recovery_of(f, name, 1));
+    }
+    assert_int_equal(n, 16);
 }
 
 /* ---------------------------------------------------------------- repetitions */

@@ -11,8 +11,9 @@
  * Each split carries how many crashes it was in. After the first it is granted with at most MR_GRANT_RETRY_MAX others.
  * After the second it is a suspect: it waits until a repetition was handed out and then goes to an isolated recovery
  * task, which has at most as many of its kind and nothing else, so that a crash there says something about them. After
- * the third it is the only split of such a task, and after the fourth it is given up. A worker that leaves on purpose,
- * or that no client reaches, has not crashed.
+ * the third it is the only split of such a task, and after the fourth it is given up. A worker has one isolated task of
+ * an iteration at a time: the split that kills it would take the others' with it, as often as it takes to give them up.
+ * A worker that leaves on purpose, or that no client reaches, has not crashed.
  */
 #include "dispatcher/core/internal.h"
 
@@ -251,8 +252,24 @@ static uint32_t count_hosts(const mr_core *core, const struct mr_iteration *it)
     return n > 0 ? n : count_of(core, it, true);
 }
 
-/* The one with the fewest recovery tasks, whatever they recover. */
-static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it)
+static bool has_isolated(const struct mr_worker *worker, const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+
+    if (worker->recoveries == 0) {
+        return false;
+    }
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
+        if (task->iteration == it && task->state == MR_TASK_OPEN && mr_task_is_recovery(task) && task->rec->isolated) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one with the fewest recovery tasks, whatever they recover. NULL: nobody can have one more. */
+static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it, bool isolated)
 {
     bool was_closed = count_of(core, it, false) == 0;
     struct mr_worker *best = NULL;
@@ -260,7 +277,9 @@ static struct mr_worker *choose_host(const mr_core *core, const struct mr_iterat
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (is_of_host(core, task, was_closed) && (best == NULL || task->worker->recoveries < best->recoveries)) {
+        bool better = best == NULL || task->worker->recoveries < best->recoveries;
+
+        if (better && is_of_host(core, task, was_closed) && !(isolated && has_isolated(task->worker, it))) {
             best = task->worker;
         }
     }
@@ -275,10 +294,10 @@ static uint32_t min_u32(uint32_t a, uint64_t b)
 static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool isolated)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct mr_worker *worker = choose_host(core, it);
+        struct mr_worker *worker = choose_host(core, it, isolated);
 
         if (worker == NULL) {
-            return; /* The next worker to come looks here again. */
+            return; /* The next worker to come looks here again, and so does the next task to end. */
         }
         mr_task_recover(core, it, worker, isolated);
     }
