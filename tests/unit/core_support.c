@@ -137,6 +137,28 @@ void table_close(struct table *t)
 
 /* ---------------------------------------------------------------- steps */
 
+static void count_client(void *ctx, const char *key)
+{
+    size_t *n = ctx;
+
+    *n += strncmp(key, "clients/", 8) == 0 ? 1 : 0;
+}
+
+/* What the core says that the store has is what is there. A client that went several times is left over several times.
+ */
+static void check_counts(const struct table *t)
+{
+    struct mr_core_counts counts;
+    size_t clients = 0;
+    size_t there = t->count + (table_get(t, "schema") == NULL ? 1 : 0); /* A loop would have written it. */
+
+    mr_core_count(t->core, &counts);
+    mr_core_each_left_over(t->core, count_client, &clients);
+    if (counts.keys < there || counts.keys > there + (clients > 0 ? clients - 1 : 0)) {
+        fail_msg("the core counts %zu keys, the store has %zu", counts.keys, there);
+    }
+}
+
 void table_step(struct table *t, struct mr_command *command)
 {
     mr_error err = {0};
@@ -156,6 +178,9 @@ void table_step(struct table *t, struct mr_command *command)
         } else {
             table_delete(t, t->out.changes[i].key);
         }
+    }
+    if (command->kind != MR_COMMAND_STORE_PART) { /* Counted with the dataset that comes next. */
+        check_counts(t);
     }
 }
 

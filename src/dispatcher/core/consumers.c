@@ -396,6 +396,14 @@ void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Mil
 
 /* ---------------------------------------------------------------- status */
 
+uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat)
+{
+    if (seat->missed_ms == 0 || core->now >= mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
+        return 0;
+    }
+    return seat->missed_ms + (uint64_t)(core->now - seat->missed_seen);
+}
+
 static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
                                                  const struct mr_seat *seat)
 {
@@ -415,9 +423,7 @@ static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_
     status->known = seat->known;
     status->position = seat->position;
     status->silent_ms = seat->known ? (uint64_t)(core->now - seat->heard) : 0;
-    if (seat->missed_ms > 0 && core->now < mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
-        status->missed_ms = seat->missed_ms + (uint64_t)(core->now - seat->missed_seen);
-    }
+    status->missed_ms = mr_seat_missed_ms(core, seat);
     return status;
 }
 

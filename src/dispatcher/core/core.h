@@ -237,11 +237,20 @@ struct mr_effect {
     uint32_t parts;
 };
 
+/* Splits that a step moved, for counters: as decided, whether or not it is committed. */
+struct mr_tally {
+    uint64_t assigned;
+    uint64_t returned;   /* by the loss of their worker, to be handed out again */
+    uint64_t given_back; /* unopened, by a worker that drains */
+    uint64_t lost;
+};
+
 struct mr_outcome {
     struct mr_change *changes; /* no key twice */
     size_t nchanges;
     struct mr_effect *effects; /* in the order in which they should leave */
     size_t neffects;
+    struct mr_tally tally;
     size_t cap_changes; /* the core's business */
     size_t cap_effects;
 };
@@ -265,6 +274,54 @@ void mr_dataset_key(const char *id, char *out, size_t size);
 
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
+
+/* ---------------------------------------------------------------- numbers */
+
+enum mr_task_shown { MR_SHOWN_OPEN, MR_SHOWN_ENDED, MR_SHOWN_DRAINED, MR_SHOWN_FAILED, MR_SHOWN_LOST, MR_SHOWN_COUNT };
+/* "open", ...: what the status document calls it. */
+const char *mr_task_shown_name(enum mr_task_shown shown);
+
+/* How many there are of everything that the status document lists. */
+struct mr_core_counts {
+    size_t workers_live;
+    size_t workers_draining;
+    size_t workers_lost;
+    size_t clients; /* attached */
+    size_t datasets;
+    size_t jobs_active; /* with an iteration that is not finished */
+    size_t jobs_idle;
+    size_t iterations_open;
+    size_t iterations_finished;
+    size_t tasks[MR_SHOWN_COUNT]; /* of open iterations and of productions */
+    size_t tasks_stalled;
+    size_t productions;
+    size_t windows_on_disk;
+    size_t windows_in_memory;  /* degraded */
+    size_t unshared_guarantee; /* open iterations of jobs that may not share though they were to */
+    size_t unshared_apart;     /* open iterations that did not join a production that was there */
+    size_t keys;               /* of the state in the store, once all that was decided is committed */
+};
+void mr_core_count(const mr_core *core, struct mr_core_counts *ret);
+
+/* What the status document says of all iterations of a job together. */
+struct mr_job_numbers {
+    const char *label; /* for people: name, or name+trainer; "(anonymous)". Lent for the call */
+    uint32_t clients;
+    uint64_t skipped;
+    uint64_t lost_splits;
+    uint64_t repeated_splits;
+    bool coordinated; /* the next two are of its newest iteration that is not finished, if it has one */
+    uint64_t position;
+    uint64_t rounds_per_s;
+};
+struct mr_core_visitor {
+    void (*job)(void *ctx, const struct mr_job_numbers *numbers);
+    /* Other consumers of the job have waited so long for this one to receive a round. */
+    void (*waited_for)(void *ctx, const char *label, uint32_t consumer, uint64_t ms);
+    void *ctx;
+};
+/* All jobs, active ones first. */
+void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visitor);
 
 /* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For tests and slow
  * assertions. */

@@ -99,6 +99,7 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
         mr_blob_free(blob);
         return NULL;
     }
+    core->parts += blob->parts;
     return blob;
 }
 
@@ -173,6 +174,7 @@ void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
     TAILQ_REMOVE(&core->dataset_list, dataset, link);
     if (--blob->datasets == 0) {
         leave_over_parts(core, blob->id, blob->parts);
+        core->parts -= blob->parts;
         mr_map_remove(&core->blobs, blob->fingerprint);
         mr_blob_free(blob);
     }

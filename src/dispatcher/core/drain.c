@@ -252,6 +252,7 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
         mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
     }
     grant->granted -= sum;
+    core->out->tally.given_back += sum;
     it->cursors[in->provider].unwritten = true;
     mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
     mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum, in->provider);

@@ -285,6 +285,7 @@ struct mr_core {
     size_t live_workers;
     size_t open_iterations;
     size_t tasks;
+    size_t parts; /* of all definitions */
 
     Millrace__SchemaRecord *schema; /* as stored, or to be stored first */
     struct mr_staged *staged;       /* between mr_core_load() and mr_core_ready() */
@@ -466,6 +467,8 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
 struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed);
 /* Splits that were lost so far, those of losses that are not counted yet too. */
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it);
+/* Splits that were handed out again so far. */
+uint64_t mr_iteration_repeated(const struct mr_iteration *it);
 /* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
 void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
 void mr_iteration_put(mr_core *core, struct mr_iteration *it);
@@ -649,9 +652,11 @@ typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
     mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds, mr_adopt_consumer, mr_adopt_client;
 
-/* ---------------------------------------------------------------- timers.c, status.c, load.c */
+/* ---------------------------------------------------------------- timers.c, status.c, counts.c, load.c */
 
 void mr_core_do_timer(mr_core *core);
+/* A client may have attached again since its key was left over. */
+bool mr_left_over_is_in_use(const mr_core *core, const char *key);
 /* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
  * @keep_ms and may go; <= 0: it may. */
 int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
@@ -661,6 +666,8 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
+/* What people are told of its state. */
+enum mr_task_shown mr_task_shown(const struct mr_task *task);
 void mr_staged_free(struct mr_staged *staged);
 
 #include "dispatcher/core/rounds.h"  /* rounds.c, consumers.c */

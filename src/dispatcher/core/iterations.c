@@ -348,7 +348,10 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
     if (mr_iteration_repeats(it)) {
         mr_recovery_return(core, task, why, size);
     } else {
-        it->rec->lost_splits += splits_behind(core, task);
+        uint64_t lost = splits_behind(core, task);
+
+        it->rec->lost_splits += lost;
+        core->out->tally.lost += it->uses == NULL ? lost : 0; /* once: the production's own iteration counts them */
     }
     note_counted(task);
 }
@@ -396,10 +399,13 @@ static void drop_tasks(mr_core *core, struct mr_iteration *it)
     mr_rounds_drop(core, it);
 }
 
-static uint64_t count_repeated(const struct mr_iteration *it)
+uint64_t mr_iteration_repeated(const struct mr_iteration *it)
 {
     uint64_t sum = 0;
 
+    if (it->rec->end != NULL) {
+        return it->rec->end->repeated_splits;
+    }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         sum += it->cursors[i].rec != NULL ? it->cursors[i].rec->repeated_splits : 0;
     }
@@ -413,10 +419,10 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     end->lost_splits = it->rec->lost_splits;
     end->lost_workers = it->rec->lost_workers;
     end->quarantined_splits = it->rec->quarantined_splits;
-    end->repeated_splits = known != NULL ? known->repeated_splits : count_repeated(it);
+    end->repeated_splits = mr_iteration_repeated(it);
     end->error_code = known != NULL ? known->error_code : 0;
     end->rounds = known != NULL ? known->rounds : mr_rounds_end(it);
-    end->skipped = known != NULL ? known->skipped : mr_iteration_skipped(it);
+    end->skipped = mr_iteration_skipped(it);
     mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 

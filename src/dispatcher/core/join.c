@@ -151,6 +151,9 @@ uint64_t mr_iteration_skipped(const struct mr_iteration *it)
     const struct mr_task *task;
     uint64_t sum = 0;
 
+    if (it->rec->end != NULL) {
+        return it->rec->end->skipped;
+    }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         sum += mr_task_skipped(task);

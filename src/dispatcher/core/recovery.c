@@ -102,6 +102,7 @@ static void quarantine(struct returning *r, uint64_t position)
 
     it->rec->quarantined_splits++;
     it->rec->lost_splits++;
+    r->core->out->tally.lost++;
     mr_core_trace(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
                   r->provider);
     if (!it->dataset->rec->ignores_errors) {
@@ -124,6 +125,7 @@ static void return_range(void *ctx, const Millrace__OwedRange *range)
     }
     /* Several may have become one range with the worst's losses: they are still to be tried one by one. */
     losses = losses < MR_QUARANTINE_LOSSES ? losses : MR_ALONE_LOSSES;
+    r->core->out->tally.returned += range->count;
     mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count, losses);
 }
 

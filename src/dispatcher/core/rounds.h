@@ -132,6 +132,8 @@ const struct mr_held *mr_seat_held(const struct mr_seat *seat, const char *task)
 bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it);
 void mr_seat_clear(struct mr_seat *seat);
 void mr_consumers_drop(mr_core *core, struct mr_iteration *it);
+/* Others have waited so long for it to receive a round; 0: they do not, or not any more. */
+uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat);
 Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteration *it);
 
 #endif

@@ -306,6 +306,7 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
     grant->keep = d.keep;
     grant->end = d.range.count == 0;
     grant->granted += d.range.count;
+    core->out->tally.assigned += d.range.count;
     set_range(core, grant, &d.range);
     if (core->failed == 0 && !grant->end && mr_iteration_repeats(it)) {
         mr_grants_open(core, task, in->provider, &d.owed);

@@ -113,14 +113,13 @@ static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
 Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
-    bool failed = task->rec != NULL && task->rec->code < 0;
 
     if (status == NULL) {
         return NULL;
     }
     set_task_id(core, &status->task_id, task);
     mr_core_set(core, &status->worker_address, task->worker->rec->address);
-    mr_core_set(core, &status->state, failed ? "failed" : task->drained ? "drained" : mr_task_state_name(task->state));
+    mr_core_set(core, &status->state, mr_task_shown_name(mr_task_shown(task)));
     status->produced = task->produced;
     status->delivered = task->delivered;
     status->splits = mr_task_granted(task);

@@ -33,17 +33,12 @@ void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace_
     }
 }
 
-static uint64_t skipped_by(const struct mr_iteration *it)
-{
-    return it->rec->end != NULL ? it->rec->end->skipped : mr_iteration_skipped(it);
-}
-
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it, Millrace__IterationStatus *status)
 {
     mr_core_set(core, &status->production, it->rec->production);
     mr_core_set(core, &status->unshared, it->rec->unshared);
     status->joining = it->rec->joining;
-    status->skipped = skipped_by(it);
+    status->skipped = mr_iteration_skipped(it);
 }
 
 static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct mr_iteration *it)
@@ -60,7 +55,7 @@ static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct m
     status->lag = it->job->rec->lag;
     status->joining = it->rec->joining;
     status->finished = it->rec->finished;
-    status->skipped = skipped_by(it);
+    status->skipped = mr_iteration_skipped(it);
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         status->delivered += task->delivered;

@@ -374,8 +374,7 @@ static void settle(mr_core *core)
     }
 }
 
-/* A client may have attached again since its key was left over. */
-static bool is_in_use(const mr_core *core, const char *key)
+bool mr_left_over_is_in_use(const mr_core *core, const char *key)
 {
     static const char clients[] = "clients/";
     size_t n = sizeof clients - 1;
@@ -394,7 +393,7 @@ static void sweep(mr_core *core)
 
     while ((left = STAILQ_FIRST(&core->left_over)) != NULL && mr_core_has_room(core, 1)) {
         STAILQ_REMOVE_HEAD(&core->left_over, link);
-        if (!is_in_use(core, left->key)) {
+        if (!mr_left_over_is_in_use(core, left->key)) {
             mr_core_delete(core, left->key);
         }
         mr_free(left);
