@@ -251,6 +251,7 @@ void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_
     set_now(m, now_ms, wall_ms);
     unlist(m, event);
     note_trouble(m, event);
+    m->answered_ms = event->rc >= 0 ? now_ms : m->answered_ms;
     dispatch(m, event);
     if (event->rc >= 0 && event->revision > m->newest_revision) {
         m->newest_revision = event->revision;
@@ -344,6 +345,11 @@ bool mr_member_full(const mr_member *m)
 uint64_t mr_member_written(const mr_member *m)
 {
     return m->written + (m->commit != NULL ? mr_commit_written(m->commit) : 0);
+}
+
+int64_t mr_member_answered_ms(const mr_member *m)
+{
+    return m->answered_ms;
 }
 
 const char *mr_member_trouble(const mr_member *m)

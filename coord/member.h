@@ -95,6 +95,8 @@ int64_t mr_member_stalled_ms(const mr_member *m, int64_t now_ms);
 bool mr_member_full(const mr_member *m);
 /* Bytes of keys and values that were committed in all terms. */
 uint64_t mr_member_written(const mr_member *m);
+/* When the store last answered anything but an error; 0: never. Leases are renewed, so it is asked all the time. */
+int64_t mr_member_answered_ms(const mr_member *m);
 /* What the store said last, if it was an error; "" otherwise. Lent until the next call. */
 const char *mr_member_trouble(const mr_member *m);
 /*

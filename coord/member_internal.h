@@ -48,6 +48,7 @@ struct mr_member {
     bool stray;       /* mr_commit_stray() of this term's earlier loads */
     uint64_t written; /* in earlier loads */
     mr_error trouble;
+    int64_t answered_ms; /* the last time that the store said something else */
     bool status_out;
     int64_t status_ms;
 

@@ -141,6 +141,7 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     rc = rc < 0 ? rc : keep(&e->server_name, o->server_name, err);
     rc = rc < 0 ? rc : keep(&e->user, o->user, err);
     rc = rc < 0 ? rc : keep(&e->password_file, o->password_file, err);
+    e->seconds = o->seconds;
     if (rc < 0) {
         return rc;
     }

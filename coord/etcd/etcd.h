@@ -11,9 +11,18 @@
 #ifndef MR_COORD_ETCD_ETCD_H
 #define MR_COORD_ETCD_ETCD_H
 
+#include "base/histogram.h"
 #include "coord/store.h"
 
 #define MR_ETCD_ENDPOINTS_MAX 16
+
+/* How long transactions took, by what became of them. */
+struct mr_etcd_seconds {
+    struct mr_histogram ok;
+    struct mr_histogram guard;   /* a compare did not hold */
+    struct mr_histogram unknown; /* it may have been applied */
+    struct mr_histogram error;   /* it was not */
+};
 
 /* NULL or "" is "none" in each field but `endpoints`. Lent for mr_etcd_open(). */
 struct mr_etcd_options {
@@ -27,6 +36,7 @@ struct mr_etcd_options {
     const char *server_name;   /* whom etcd's certificate must name, if that is not the host of the endpoint */
     const char *user;          /* goes with password_file; an etcd without authentication lets it in all the same */
     const char *password_file; /* read anew for each login; a newline at its end does not count */
+    struct mr_etcd_seconds *seconds; /* outlives the store; NULL: nobody wants to know */
 };
 
 /*

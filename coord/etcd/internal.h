@@ -40,6 +40,7 @@ struct mr_etcd {
     char *server_name;
     char *user;
     char *password_file;
+    struct mr_etcd_seconds *seconds; /* lent; may be NULL */
 
     pthread_mutex_t lock; /* guards all below; held around calls into rpc/, never around callbacks of the user */
     pthread_cond_t idle;

@@ -26,6 +26,7 @@ struct mr_etcd_op {
     enum op_kind kind;
     struct mr_buf request;
     int64_t deadline_ms;
+    int64_t begun_ns;
     uint64_t login; /* number of the token it went with */
     bool waiting;   /* for a token */
     bool again;     /* it is on its way for the second time */
@@ -71,6 +72,23 @@ static int bad_answer(const struct mr_etcd_op *op, mr_error *err)
     return mr_error_set_traits(err, MR_EINTERNAL, traits, "etcd's answer to %s cannot be read", paths[op->kind]);
 }
 
+/* A transaction is over. @r NULL: with @err. */
+static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r, const mr_error *err)
+{
+    struct mr_etcd_seconds *s = op->etcd->seconds;
+    struct mr_histogram *h;
+
+    if (s == NULL) {
+        return;
+    }
+    if (r != NULL) {
+        h = r->succeeded ? &s->ok : &s->guard;
+    } else {
+        h = (err->traits & MR_MAYBE_APPLIED) != 0 ? &s->unknown : &s->error;
+    }
+    mr_histogram_note(h, mr_now_ns() - op->begun_ns);
+}
+
 static void answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t size)
 {
     mr_txn_done *done = (mr_txn_done *)op->done;
@@ -92,11 +110,15 @@ static void answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t si
         result.ngets++;
     }
     if (r == NULL || gets == NULL || r->header == NULL || result.ngets != expected) {
-        done(op->ctx, bad_answer(op, &err), NULL, &err);
+        int rc = bad_answer(op, &err);
+
+        note_txn(op, NULL, &err);
+        done(op->ctx, rc, NULL, &err);
     } else {
         result.succeeded = r->succeeded;
         result.revision = r->header->revision;
         result.store_id = r->header->cluster_id;
+        note_txn(op, &result, NULL);
         done(op->ctx, MR_OK, &result, NULL);
     }
     mr_free(gets);
@@ -175,6 +197,7 @@ static void answer_error(const struct mr_etcd_op *op, const mr_error *err)
 {
     switch (op->kind) {
     case OP_TXN:
+        note_txn(op, NULL, err);
         ((mr_txn_done *)op->done)(op->ctx, err->code, NULL, err);
         break;
     case OP_RANGE:
@@ -399,7 +422,8 @@ static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf reque
 
     op->etcd = e;
     op->request = request;
-    op->deadline_ms = mr_now_ms() + timeout_ms;
+    op->begun_ns = mr_now_ns();
+    op->deadline_ms = op->begun_ns / MR_NS_PER_MS + timeout_ms;
     mr_mutex_lock(&e->lock);
     link_locked(e, op);
     rc = request.failed ? mr_error_nomem(&op->error) : begin_locked(e, op, &op->error);

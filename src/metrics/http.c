@@ -1,0 +1,257 @@
+#include "metrics/http.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "metrics/process.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <millrace/dataset.h> /* mr_free */
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 64
+#define CONNECTIONS_MAX 64u
+#define CONNECTIONS_OF_ONE_MAX 32u
+#define SILENT_S 10u
+#define REQUEST_BYTES_MAX 16384
+
+#define TEXT "text/plain; charset=utf-8"
+#define EXPOSITION "text/plain; version=0.0.4; charset=utf-8"
+
+struct mr_http {
+    struct mr_http_options opts;
+    int fd; /* listens; -1: the daemon has it */
+    struct MHD_Daemon *daemon;
+    char *address;
+};
+
+/* ---- answers ---- */
+
+/* @body is copied. */
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const void *body,
+                              size_t size)
+{
+    struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    enum MHD_Result done = MHD_NO;
+
+    if (r != NULL) {
+        (void)MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+        if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+            (void)MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        }
+        done = MHD_queue_response(c, status, r);
+        MHD_destroy_response(r);
+    }
+    return done; /* MHD_NO: the connection is closed. */
+}
+
+static enum MHD_Result answer_line(struct MHD_Connection *c, unsigned status, const char *line)
+{
+    char text[MR_ERROR_MESSAGE_SIZE + 1];
+    int n = snprintf(text, sizeof text, "%s\n", line);
+
+    return answer(c, status, TEXT, text, (size_t)n);
+}
+
+static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
+{
+    mr_metrics *m = NULL;
+    struct mr_buf page = MR_BUF_INIT;
+    enum MHD_Result done;
+    mr_error err;
+    int rc = h->opts.page(h->opts.ctx, &m, &err);
+
+    if (rc == MR_OK) {
+        mr_metrics_add_process(m, h->opts.component);
+        page = mr_metrics_render(m);
+        rc = page.failed ? mr_error_nomem(&err) : MR_OK;
+    }
+    done = rc < 0 ? answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message)
+                  : answer(c, MHD_HTTP_OK, EXPOSITION, page.data, page.len);
+    mr_buf_free(&page);
+    mr_metrics_free(m);
+    return done;
+}
+
+static enum MHD_Result answer_check(mr_http *h, struct MHD_Connection *c, int (*check)(void *ctx, mr_error *err))
+{
+    mr_error err;
+
+    if (check(h->opts.ctx, &err) < 0) {
+        return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message);
+    }
+    return answer_line(c, MHD_HTTP_OK, "ok");
+}
+
+/* Called once for the headers, and again when the (empty) body is over: then it is answered. */
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
+                                  const char *version, const char *data, size_t *size, void **state)
+{
+    static char seen;
+    mr_http *h = ctx;
+
+    (void)version;
+    (void)data;
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+        return answer_line(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are all there is");
+    }
+    if (*state == NULL) {
+        *state = &seen;
+        return MHD_YES;
+    }
+    if (*size > 0) { /* Nobody needs a body with these. */
+        return MHD_NO;
+    }
+    if (strcmp(url, "/metrics") == 0) {
+        return answer_metrics(h, c);
+    }
+    if (strcmp(url, "/healthz") == 0) {
+        return answer_check(h, c, h->opts.alive);
+    }
+    if (strcmp(url, "/readyz") == 0) {
+        return answer_check(h, c, h->opts.ready);
+    }
+    return answer_line(c, MHD_HTTP_NOT_FOUND, "there are /metrics, /healthz and /readyz");
+}
+
+/* ---- listening ---- */
+
+/* "host:port" cut in two; brackets around an IPv6 address go. */
+static int split_address(const char *address, char host[MR_ADDRESS_BYTES_MAX], char port[8], mr_error *err)
+{
+    const char *colon = strrchr(address, ':');
+    size_t n = colon == NULL ? 0 : (size_t)(colon - address);
+    bool brackets = n >= 2 && address[0] == '[' && address[n - 1] == ']';
+    size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
+
+    if (n == 0 || n >= MR_ADDRESS_BYTES_MAX || digits == 0 || digits > 5 || colon[1 + digits] != '\0' ||
+        strtoul(colon + 1, NULL, 10) > 65535 || (!brackets && memchr(address, ':', n) != NULL)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "serving metrics on '%.200s': host:port is wanted, with a port from 0 to 65535", address);
+    }
+    memcpy(host, address + (brackets ? 1 : 0), n - (brackets ? 2 : 0));
+    host[n - (brackets ? 2 : 0)] = '\0';
+    (void)snprintf(port, 8, "%s", colon + 1);
+    return MR_OK;
+}
+
+static int bind_one(const struct addrinfo *ai, int *ret)
+{
+    int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
+    int on = 1;
+    int saved;
+
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        *ret = fd;
+        return 0;
+    }
+    saved = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return saved;
+}
+
+static int listen_on(const char *address, int *ret, mr_error *err)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    char host[MR_ADDRESS_BYTES_MAX];
+    char port[8];
+    int why = EADDRNOTAVAIL;
+    int rc = split_address(address, host, port, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    int found = getaddrinfo(host, port, &hints, &list);
+
+    if (found != 0) {
+        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%.200s': %s", address, gai_strerror(found));
+    }
+    for (const struct addrinfo *ai = list; ai != NULL && why != 0; ai = ai->ai_next) {
+        why = bind_one(ai, ret);
+    }
+    freeaddrinfo(list);
+    return why == 0 ? MR_OK : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%.200s': %s", address, strerror(why));
+}
+
+/* As it was asked for, with the port that was bound. */
+static char *bound_address(const char *address, int fd)
+{
+    struct sockaddr_storage sa;
+    socklen_t size = sizeof sa;
+    int port = 0;
+
+    if (getsockname(fd, (struct sockaddr *)&sa, &size) == 0) {
+        port = ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+                                              : ((struct sockaddr_in *)&sa)->sin_port);
+    }
+    return mr_asprintf("%.*s:%d", (int)(strrchr(address, ':') - address), address, port);
+}
+
+int mr_http_open(const char *address, mr_http **ret, mr_error *err)
+{
+    mr_http *h = mr_calloc(1, sizeof *h);
+    int rc;
+
+    if (h == NULL) {
+        return mr_error_nomem(err);
+    }
+    h->fd = -1;
+    rc = listen_on(address, &h->fd, err);
+    if (rc == MR_OK) {
+        h->address = bound_address(address, h->fd);
+        rc = h->address == NULL ? mr_error_nomem(err) : MR_OK;
+    }
+    if (rc < 0) {
+        mr_http_free(h);
+        return rc;
+    }
+    *ret = h;
+    return MR_OK;
+}
+
+const char *mr_http_address(const mr_http *h)
+{
+    return h->address;
+}
+
+int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
+{
+    int fd = h->fd;
+
+    h->opts = *opts;
+    h->fd = -1; /* The daemon's, whether it starts or not. */
+    h->daemon =
+        MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0 /* port */, NULL, NULL, on_request, h,
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+                         SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+    return h->daemon != NULL ? MR_OK
+                             : mr_error_set(err, MR_EEXHAUSTED,
+                                            "serving metrics on '%.200s': no thread or no memory for it", h->address);
+}
+
+void mr_http_free(mr_http *h)
+{
+    if (h == NULL) {
+        return;
+    }
+    if (h->daemon != NULL) {
+        MHD_stop_daemon(h->daemon);
+    }
+    if (h->fd >= 0) {
+        (void)close(h->fd);
+    }
+    mr_free(h->address);
+    mr_free(h);
+}
