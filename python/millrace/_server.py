@@ -42,15 +42,17 @@ class Child:
                 os.close(child_end)
             self._owner = os.getpid()
             try:
-                self.address = self._await_ready(ready)
+                said = self._await_ready(ready)
             except BaseException:
                 self.kill()
                 raise
+            self.address = said["address"]
+            self.metrics = said.get("metrics")
         finally:
             os.close(ready)
 
     def _await_ready(self, ready):
-        """The address it serves on. Waits in slices, so that Ctrl-C works."""
+        """What it says once it serves. Waits in slices, so that Ctrl-C works."""
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([ready], [], [], 0.1)[0]:
@@ -66,7 +68,7 @@ class Child:
         except ValueError:
             raise errors.InternalError(f"{self.what} said {line!r} where its address was expected") from None
         if "address" in said:
-            return said["address"]
+            return said
         if "error" in said:
             raise errors.from_code(int(said.get("code", 2)), f"{self.what}: {said['error']}")
         status = self._process.wait(_STOP_GRACE_S)
@@ -165,6 +167,11 @@ class Server:
     def address(self):
         """host:port"""
         return self._need().address
+
+    @property
+    def metrics_address(self):
+        """host:port of /metrics, /healthz and /readyz; None if the config has no metrics_port."""
+        return self._need().metrics
 
     @property
     def running(self):

@@ -375,6 +375,9 @@ class DispatcherConfig:
 
     @etcd_ca_file, @etcd_cert_file, @etcd_key_file, @etcd_server_name, @etcd_user, @etcd_password_file: TLS and access to
     etcd (docs/etcd.md). @etcd_write_budget_bytes: how much may be written to it in a second. @etcd_quota_bytes: its quota.
+
+    @metrics_port: serve Prometheus metrics and health there on the loopback interface (docs/metrics.md); 0 takes a free port,
+    None serves nothing.
     """
 
     port: int = 0
@@ -405,6 +408,7 @@ class DispatcherConfig:
     etcd_password_file: Optional[str] = None
     etcd_write_budget_bytes: Optional[int] = None
     etcd_quota_bytes: Optional[int] = None
+    metrics_port: Optional[int] = None
 
 
 _DISPATCHER_MS = ("client_timeout", "worker_timeout", "job_gc_timeout", "job_retention", "dataset_retention",
@@ -436,6 +440,8 @@ class WorkerConfig:
     A worker that is stopped gives back what it has not opened, under every guarantee. @shutdown_quiet_period_ms is how long
     stop() then lets clients read what it has begun under DYNAMIC sharding; when they have, nothing is lost with it. 0: it
     goes at once, and what it had begun counts as lost or is repeated, as the guarantee says.
+
+    @metrics_port: as in DispatcherConfig.
     """
 
     dispatcher_address: str
@@ -451,6 +457,7 @@ class WorkerConfig:
     cache_dir: Optional[str] = None
     python: Optional[str] = None
     shutdown_quiet_period_ms: int = 0
+    metrics_port: Optional[int] = None
 
 
 _KINDS = {str: (str, os.PathLike), int: (int, np.integer), float: (int, float, np.number), bool: (bool, np.bool_)}
@@ -473,8 +480,14 @@ def _refuse_unbuilt(config, names):
             raise errors.UnimplementedError(f"{type(config).__name__}.{name} is not built")
     if config.protocol not in (None, "grpc"):
         raise errors.NotFoundError(f"there are no credentials for the protocol {config.protocol!r}: use \"grpc\"")
-    if not 0 <= config.port < 65536:
-        raise ValueError(f"port {config.port} is not within 0..65535")
+    for name in ("port", "metrics_port"):
+        port = getattr(config, name)
+        if port is not None and not 0 <= port < 65536:
+            raise ValueError(f"{name} {port} is not within 0..65535")
+
+
+def _metrics_flags(config):
+    return [] if config.metrics_port is None else [f"--metrics-address=127.0.0.1:{config.metrics_port}"]
 
 
 class DispatchServer(_server.Server):
@@ -498,7 +511,7 @@ class DispatchServer(_server.Server):
 
     def _flags(self):
         config = self._config
-        flags = [f"--listen=127.0.0.1:{config.port}"]
+        flags = [f"--listen=127.0.0.1:{config.port}", *_metrics_flags(config)]
         if config.etcd_endpoints:
             endpoints = config.etcd_endpoints
             flags.append("--etcd-endpoints=" + (endpoints if isinstance(endpoints, str) else ",".join(endpoints)))
@@ -557,7 +570,7 @@ class WorkerServer(_server.Server):
 
     def _flags(self):
         config = self._config
-        flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=127.0.0.1:{config.port}"]
+        flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=127.0.0.1:{config.port}", *_metrics_flags(config)]
         if config.worker_address:
             flags.append(f"--advertise-address={config.worker_address}")
         if config.heartbeat_interval_ms is not None:

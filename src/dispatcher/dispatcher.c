@@ -15,6 +15,7 @@
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"
 #include "dispatcher/loop/loop.h"
+#include "dispatcher/loop/metrics.h"
 #include "dispatcher/loop/streams.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -24,6 +25,7 @@
 
 #define LEAVE_MS 3500
 #define SERVER_GRACE_MS 200
+#define PAGE_MS 2000
 
 struct mr_dispatcher {
     mr_rpc_runtime *rpc;
@@ -32,6 +34,7 @@ struct mr_dispatcher {
     mr_loop *loop;
     struct mr_mailbox *mailbox; /* the loop's */
     struct mr_stream_service *services;
+    struct mr_etcd_seconds etcd_seconds;
     char address[MR_ADDRESS_BYTES_MAX];
     char socket[MR_INSTANCE_SIZE];
     bool stopped;
@@ -56,7 +59,8 @@ static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t s
         return;
     }
     call->rpc = req;
-    call->arrived_ms = mr_now_ms();
+    call->arrived_ns = mr_now_ns();
+    call->took = service->took;
     if (mr_mailbox_put_call(service->mailbox, call, &err) < 0) {
         struct mr_header_info info = {.cluster = NULL};
 
@@ -76,7 +80,8 @@ static int add_methods(mr_dispatcher *d, mr_error *err)
     for (size_t i = 0; i < mr_methods_count && rc >= 0; i++) {
         struct mr_stream_service *s = &d->services[i];
 
-        *s = (struct mr_stream_service){.mailbox = d->mailbox, .method = &mr_methods[i]};
+        *s = (struct mr_stream_service){
+            .mailbox = d->mailbox, .method = &mr_methods[i], .took = mr_loop_rpc_seconds(d->loop, i)};
         rc = s->method->stream ? mr_rpc_server_stream(d->server, s->method->path, mr_dstream_accept, s, err)
                                : mr_rpc_server_unary(d->server, s->method->path, on_unary, s, err);
     }
@@ -264,7 +269,8 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
                                        .key_file = opts->etcd_key,
                                        .server_name = opts->etcd_server_name,
                                        .user = opts->etcd_user,
-                                       .password_file = opts->etcd_password_file};
+                                       .password_file = opts->etcd_password_file,
+                                       .seconds = &d->etcd_seconds};
 
         rc = mr_etcd_open(&etcd, &d->store, err);
     }
@@ -300,6 +306,30 @@ const char *mr_dispatcher_address(const mr_dispatcher *d)
 int mr_dispatcher_health(mr_dispatcher *d, mr_error *err)
 {
     return mr_loop_health(d->loop, err);
+}
+
+int mr_dispatcher_alive(mr_dispatcher *d, mr_error *err)
+{
+    return mr_loop_alive(d->loop, err);
+}
+
+int mr_dispatcher_ready(mr_dispatcher *d, mr_error *err)
+{
+    return mr_loop_ready(d->loop, err);
+}
+
+int mr_dispatcher_page(mr_dispatcher *d, mr_metrics **ret, mr_error *err)
+{
+    const struct mr_etcd_seconds *s = &d->etcd_seconds;
+    int rc = mr_loop_page(d->loop, PAGE_MS, ret, err);
+
+    if (rc == MR_OK) {
+        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "ok", &s->ok);
+        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "guard", &s->guard);
+        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "unknown", &s->unknown);
+        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "error", &s->error);
+    }
+    return rc;
 }
 
 void mr_dispatcher_stop(mr_dispatcher *d)

@@ -10,6 +10,8 @@
 #ifndef MR_DISPATCHER_DISPATCHER_H
 #define MR_DISPATCHER_DISPATCHER_H
 
+#include "metrics/metrics.h"
+
 #include <millrace/base.h>
 
 typedef struct mr_dispatcher mr_dispatcher;
@@ -61,6 +63,16 @@ const char *mr_dispatcher_address(const mr_dispatcher *d);
  * program polls this and exits.
  */
 int mr_dispatcher_health(mr_dispatcher *d, mr_error *err);
+
+/*
+ * For monitoring. alive: MR_EUNAVAIL when its loop hangs. ready: MR_EUNAVAIL while etcd does not answer and once it
+ * stops; standbys are ready like the leader. Neither blocks.
+ */
+int mr_dispatcher_alive(mr_dispatcher *d, mr_error *err);
+int mr_dispatcher_ready(mr_dispatcher *d, mr_error *err);
+/* Its metrics, without those of the process. Waits for the loop, two seconds at most: MR_EUNAVAIL. *@ret is the
+ * caller's. */
+int mr_dispatcher_page(mr_dispatcher *d, mr_metrics **ret, mr_error *err);
 
 /*
  * Stop: what was accepted is answered, leadership is handed over and the own keys leave etcd; then the port is closed.

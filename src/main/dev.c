@@ -55,6 +55,7 @@ struct server {
     int number; /* from 1, for people */
     pid_t pid;  /* 0: not running */
     char address[ADDRESS_BYTES];
+    char metrics[ADDRESS_BYTES]; /* where it serves them */
     int64_t started_ms;
     int64_t restart_at_ms; /* while not running */
     uint32_t restarts;
@@ -142,11 +143,14 @@ static int read_ready(struct server *s, int fd, mr_error *err)
     }
     json_t *doc = json_loadb(line, len, 0, NULL);
     const char *address = json_string_value(json_object_get(doc, "address"));
+    const char *metrics = json_string_value(json_object_get(doc, "metrics"));
     int rc = MR_OK;
-    if (address == NULL || strlen(address) >= sizeof s->address) {
+    if (address == NULL || strlen(address) >= sizeof s->address || metrics == NULL ||
+        strlen(metrics) >= sizeof s->metrics) {
         rc = mr_error_set(err, MR_EINTERNAL, "%s %d says no address", kind_of(s), s->number);
     } else {
         (void)snprintf(s->address, sizeof s->address, "%s", address);
+        (void)snprintf(s->metrics, sizeof s->metrics, "%s", metrics);
     }
     json_decref(doc);
     return rc;
@@ -167,20 +171,21 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     (void)snprintf(owner, sizeof owner, "%d", (int)getpid());
     (void)snprintf(ready, sizeof ready, "%d", fds[1]);
     (void)snprintf(ttl, sizeof ttl, "%" PRId64 "ms", dev->v->lease_ttl);
-    const char *argv[20 + 2 * ETCD_OPTIONS] = {"millrace",     kind_of(s),
-                                               "--listen",     s->address,
-                                               "--owner-pid",  owner,
-                                               "--ready-fd",   ready,
-                                               "--log-level",  dev->v->run.log_level,
-                                               "--log-format", dev->v->run.log_format,
-                                               "--cluster",    dev->v->cluster};
+    const char *argv[22 + 2 * ETCD_OPTIONS] = {"millrace",          kind_of(s),
+                                               "--listen",          s->address,
+                                               "--owner-pid",       owner,
+                                               "--ready-fd",        ready,
+                                               "--log-level",       dev->v->run.log_level,
+                                               "--log-format",      dev->v->run.log_format,
+                                               "--cluster",         dev->v->cluster,
+                                               "--metrics-address", s->metrics};
     const char *dispatcher_args[5 + 2 * ETCD_OPTIONS] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl};
     const char *const worker_args[] = {"--dispatcher", dev->service, "--drain-timeout", "0s", NULL};
     const char *const *more = s->is_worker ? worker_args : dispatcher_args;
 
     (void)etcd_arguments(&dev->v->etcd, dispatcher_args + 4);
     for (size_t i = 0; more[i] != NULL; i++) {
-        argv[14 + i] = more[i];
+        argv[16 + i] = more[i];
     }
     struct child_spec spec = {.program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
 
@@ -205,6 +210,7 @@ static int add_server(struct dev *dev, bool is_worker, int number, mr_error *err
     *s = (struct server){.is_worker = is_worker, .number = number};
     int64_t port = is_worker || dev->v->port == 0 ? 0 : dev->v->port + number - 1;
     (void)snprintf(s->address, sizeof s->address, "127.0.0.1:%d", (int)port);
+    (void)snprintf(s->metrics, sizeof s->metrics, "127.0.0.1:0");
     int rc = start_server(dev, s, err);
     if (rc == MR_OK) {
         dev->n++; /* only those that run are stopped */
@@ -258,7 +264,8 @@ static void print_service(const struct dev *dev)
     for (size_t i = 0; i < dev->n; i++) {
         const struct server *s = &dev->servers[i];
 
-        printf("%-10s %-2d %s   pid %d\n", kind_of(s), s->number, s->address, (int)s->pid);
+        printf("%-10s %-2d %s   pid %-7d http://%s/metrics\n", kind_of(s), s->number, s->address, (int)s->pid,
+               s->metrics);
     }
     printf("\nservice: grpc://%s\n\n"
            "    millrace status --service %s\n"
@@ -279,8 +286,9 @@ static json_t *describe(const struct dev *dev)
     for (size_t i = 0; i < dev->n; i++) {
         const struct server *s = &dev->servers[i];
 
-        (void)json_array_append_new(servers, json_pack("{ss si ss si}", "kind", kind_of(s), "number", s->number,
-                                                       "address", s->address, "pid", (int)s->pid));
+        (void)json_array_append_new(servers,
+                                    json_pack("{ss si ss si ss}", "kind", kind_of(s), "number", s->number, "address",
+                                              s->address, "pid", (int)s->pid, "metrics", s->metrics));
     }
     return json_pack("{ss si ss ss so}", "address", dev->service, "pid", (int)getpid(), "etcd", dev->etcd_endpoints,
                      "cluster", dev->v->cluster, "servers", servers);

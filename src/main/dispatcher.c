@@ -7,6 +7,7 @@
 #include "main/etcd_options.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
+#include "metrics/http.h"
 
 #include <stddef.h>
 
@@ -17,6 +18,7 @@
 struct dispatcher_values {
     const char *listen;
     const char *advertise;
+    const char *metrics;
     const char *etcd_endpoints;
     const char *work_dir;
     const char *cluster;
@@ -46,6 +48,10 @@ static const struct opt own_options[] = {
      "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
     {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
      "what workers, clients and the other dispatchers are told;\nwithout it the address that it listens on", 0},
+    {"metrics-address", OPT_STRING, AT(metrics), "HOST:PORT", NULL, 0, 0, NULL,
+     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without it nothing is "
+     "served",
+     0},
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
      "host:port,... of etcd, the home of the state; without it\na private etcd is started", 0},
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
@@ -130,13 +136,41 @@ static int serve(struct run *run, mr_dispatcher *d, struct private_etcd *etcd, m
     }
 }
 
+static int page(void *ctx, mr_metrics **ret, mr_error *err)
+{
+    return mr_dispatcher_page(ctx, ret, err);
+}
+
+static int alive(void *ctx, mr_error *err)
+{
+    return mr_dispatcher_alive(ctx, err);
+}
+
+static int ready(void *ctx, mr_error *err)
+{
+    return mr_dispatcher_ready(ctx, err);
+}
+
+/* @http NULL: nobody asked for them. */
+static int serve_metrics(mr_http *http, mr_dispatcher *d, mr_error *err)
+{
+    const struct mr_http_options opts = {
+        .component = "dispatcher", .page = page, .alive = alive, .ready = ready, .ctx = d};
+
+    return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
+}
+
 static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
 {
     struct run run;
     struct private_etcd *etcd = NULL;
     mr_dispatcher *d = NULL;
+    mr_http *http = NULL;
     int rc = run_prepare(&v->run, "dispatcher", &run, err);
 
+    if (rc == MR_OK && v->metrics != NULL) {
+        rc = mr_http_open(v->metrics, &http, err);
+    }
     if (rc == MR_OK && v->etcd_endpoints == NULL) {
         rc = private_etcd_start(v->work_dir, &etcd, err);
     }
@@ -171,18 +205,24 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
         .task_timeout_ms = v->task_timeout,
     };
     rc = mr_dispatcher_start(&opts, &d, err);
+    if (rc == MR_OK) {
+        rc = serve_metrics(http, d, err);
+    }
     if (rc < 0) {
         goto out;
     }
     mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_dispatcher_address(d), "cluster", "%s", v->cluster, "etcd", "%s",
            opts.etcd_endpoints, NULL);
-    rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? private_etcd_endpoint(etcd) : NULL, err);
+    rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
+                   http != NULL ? mr_http_address(http) : NULL, err);
     if (rc == MR_OK) {
         rc = serve(&run, d, etcd, err);
     }
     run_stopping(&run);
+    mr_dispatcher_stop(d); /* Metrics to the last. */
 
 out:
+    mr_http_free(http);
     mr_dispatcher_free(d);
     private_etcd_free(etcd); /* after the dispatcher has said good-bye to it */
     return rc;

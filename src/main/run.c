@@ -121,9 +121,11 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
     return rc;
 }
 
-int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err)
+int run_ready(struct run_options *opts, const char *address, const char *etcd, const char *metrics, mr_error *err)
 {
-    return run_tell_parent(opts, json_pack("{ss si ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd), err);
+    return run_tell_parent(
+        opts, json_pack("{ss si ss* ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd, "metrics", metrics),
+        err);
 }
 
 /* RUN_TIME: nothing that concerns us. */

@@ -38,9 +38,9 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
 
 /*
  * Write {"address":...,"pid":...} and a newline to --ready-fd, if given, and close it (0 in @opts from then on). @etcd
- * (the private one) may be NULL.
+ * (the private one) and @metrics (the address) may be NULL.
  */
-int run_ready(struct run_options *opts, const char *address, const char *etcd, mr_error *err);
+int run_ready(struct run_options *opts, const char *address, const char *etcd, const char *metrics, mr_error *err);
 
 /* The same with a document of the program's own, which it takes. Without --ready-fd nothing happens. */
 int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err);

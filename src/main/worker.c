@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "main/commands.h"
 #include "main/run.h"
+#include "metrics/http.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stddef.h>
@@ -21,6 +22,7 @@ struct worker_values {
     const char *dispatchers;
     const char *listen;
     const char *advertise;
+    const char *metrics;
     const char *tags;
     int64_t heartbeat;
     int64_t dispatcher_timeout;
@@ -43,6 +45,10 @@ static const struct opt own_options[] = {
      "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
     {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
      "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on", 0},
+    {"metrics-address", OPT_STRING, AT(metrics), "HOST:PORT", NULL, 0, 0, NULL,
+     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without it nothing is "
+     "served",
+     0},
     {"tags", OPT_STRING, AT(tags), "A,B,...", NULL, 0, 0, NULL, "words about this worker, for status and placement", 0},
     {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", NULL, 10, 60000, NULL,
      "how often it reports; without it what the dispatcher says", 0},
@@ -108,7 +114,7 @@ static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
 }
 
 /* Until something ends it. Ready means registered: who starts a worker and waits for it wants its tasks from now on. */
-static int serve(struct worker_values *v, struct run *run, mr_worker *w, mr_error *err)
+static int serve(struct worker_values *v, struct run *run, mr_worker *w, const mr_http *http, mr_error *err)
 {
     int64_t until = mr_now_ms() + v->dispatcher_timeout;
     int rc;
@@ -123,7 +129,7 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, mr_erro
         }
     }
     if (rc == MR_OK) {
-        rc = run_ready(&v->run, mr_worker_address(w), NULL, err);
+        rc = run_ready(&v->run, mr_worker_address(w), NULL, http != NULL ? mr_http_address(http) : NULL, err);
     }
     while (rc == MR_OK && run_wait(run, -1 /* for ever */) != RUN_STOP) {
     }
@@ -145,17 +151,45 @@ static void drain(struct run *run, mr_worker *w, int64_t timeout_ms)
     mr_log(MR_LOG_INFO, through ? "drained, leaving" : "leaving with tasks that are not through", NULL);
 }
 
+static int page(void *ctx, mr_metrics **ret, mr_error *err)
+{
+    return mr_worker_page(ctx, ret, err);
+}
+
+/* It has no loop that could hang without its process. */
+static int alive(void *ctx, mr_error *err)
+{
+    return MR_OK;
+}
+
+static int ready(void *ctx, mr_error *err)
+{
+    return mr_worker_ready(ctx, err);
+}
+
+/* @http NULL: nobody asked for them. */
+static int serve_metrics(mr_http *http, mr_worker *w, mr_error *err)
+{
+    const struct mr_http_options opts = {.component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};
+
+    return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
+}
+
 static int run_worker(struct worker_values *v, mr_error *err)
 {
     const char *tags[TAGS_MAX];
     size_t n_tags = 0;
     char *list = mr_strdup(v->tags == NULL ? "" : v->tags);
     mr_worker *w = NULL;
+    mr_http *http = NULL;
     struct run run;
     int rc = list == NULL ? mr_error_nomem(err) : split_tags(list, tags, &n_tags, err);
 
     if (rc == MR_OK) {
         rc = run_prepare(&v->run, "worker", &run, err);
+    }
+    if (rc == MR_OK && v->metrics != NULL) {
+        rc = mr_http_open(v->metrics, &http, err);
     }
     if (rc < 0) {
         goto out;
@@ -176,11 +210,14 @@ static int run_worker(struct worker_values *v, mr_error *err)
         .cluster = v->cluster,
     };
     rc = mr_worker_start(&opts, &w, err);
+    if (rc == MR_OK) {
+        rc = serve_metrics(http, w, err);
+    }
     if (rc < 0) {
         goto out;
     }
     mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
-    rc = serve(v, &run, w, err);
+    rc = serve(v, &run, w, http, err);
     if (rc == MR_OK) {
         drain(&run, w, v->drain_timeout);
     }
@@ -188,6 +225,7 @@ static int run_worker(struct worker_values *v, mr_error *err)
     mr_worker_stop(w, STOP_GRACE_MS);
 
 out:
+    mr_http_free(http);
     mr_worker_free(w);
     mr_free(list);
     return rc;

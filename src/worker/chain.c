@@ -67,7 +67,7 @@ static void note_degraded_locked(mr_chain *p, const mr_error *why)
         return;
     }
     (void)snprintf(p->degraded, sizeof p->degraded, "%s", why->message);
-    mr_windows_degraded(p->windows, why->message);
+    mr_windows_degraded(p->windows, why);
     mr_log(MR_LOG_WARN, "a shared production has lost its window on disk, what follows is in memory only", "production",
            "%s", p->id, "error", "%s", why->message, NULL);
 }

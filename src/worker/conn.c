@@ -130,6 +130,26 @@ static char *copy_cluster(struct mr_worker *w, uint64_t *epoch)
     return w->cluster_incarnation == NULL ? NULL : mr_strdup(w->cluster_incarnation);
 }
 
+static size_t bytes_of(const struct mr_part *parts, size_t n)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += mr_part_bytes(parts[i]);
+    }
+    return sum;
+}
+
+/* They left, or will. */
+static void note_sent(const struct mr_conn *c, uint32_t elements, size_t bytes)
+{
+    enum mr_sent_source source = c->task->kind == MR_TASK_READING ? MR_SENT_WINDOW : MR_SENT_PIPELINE;
+    struct mr_worker_numbers *n = &c->worker->numbers;
+
+    (void)atomic_fetch_add_explicit(&n->sent[source].elements, elements, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&n->sent[source].bytes, bytes, memory_order_relaxed);
+}
+
 static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n)
 {
     mr_error err;
@@ -140,6 +160,8 @@ static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
         mr_log(MR_LOG_WARN, "sending elements, breaking the stream off", "task", "%s", c->task->id, "peer", "%s",
                mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(c->stream);
+    } else if (rc == MR_OK) {
+        note_sent(c, header->elements, bytes_of(parts, n));
     }
 }
 

@@ -38,6 +38,21 @@ struct mr_life {
     char incarnation[33];
 };
 
+/* Where elements that are sent come from. */
+enum mr_sent_source { MR_SENT_PIPELINE, MR_SENT_WINDOW, MR_SENT_SOURCES };
+
+/* Counted as it happens, a block or a message at a time. */
+struct mr_worker_numbers {
+    _Atomic uint64_t made_elements;
+    _Atomic uint64_t made_bytes;
+    _Atomic uint64_t busy_ns; /* in pulls */
+    _Atomic uint64_t skipped;
+    struct {
+        _Atomic uint64_t elements;
+        _Atomic uint64_t bytes;
+    } sent[MR_SENT_SOURCES];
+};
+
 struct mr_worker {
     char *_Atomic incarnation; /* of the last life */
     struct mr_life *lives;     /* the link thread's, once it runs */
@@ -56,6 +71,7 @@ struct mr_worker {
     mr_rpc_runtime *rt;
     mr_rpc_server *server;
     struct mr_link *link;
+    struct mr_worker_numbers numbers;
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* ntasks; while it drains, how far it is */
@@ -84,6 +100,7 @@ enum mr_task_kind {
     MR_TASK_PRODUCING, /* a pipeline, for a production that others read; no client is attached to it */
     MR_TASK_READING,   /* clients, of a production */
     MR_TASK_TURNS,     /* a pipeline, for the consumers of a coordinated job */
+    MR_TASK_KINDS,
 };
 
 struct mr_task {

@@ -5,6 +5,7 @@
 #include "worker/internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -206,12 +207,12 @@ static void close_engine(struct mr_task *t)
     mr_engine_close(engine);
 }
 
-static int check_rows(const mr_block *block, mr_error *err)
+static int check_rows(const mr_block *block, size_t bytes_all, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
 
     /* Only a block of few rows can hold one that is too large to be sent. */
-    if (mr_block_row_bytes(block, 0, rows) <= MR_ELEMENT_BYTES_MAX) {
+    if (bytes_all <= MR_ELEMENT_BYTES_MAX) {
         return MR_OK;
     }
     for (uint32_t r = 0; r < rows; r++) {
@@ -225,6 +226,36 @@ static int check_rows(const mr_block *block, mr_error *err)
     return MR_OK;
 }
 
+/* @t->engine was asked at @begun_ns, and has answered. */
+static void note_pull(struct mr_task *t, int64_t begun_ns, uint32_t rows, size_t bytes)
+{
+    struct mr_worker_numbers *n = &t->worker->numbers;
+
+    (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_now_ns() - begun_ns), memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&n->made_elements, rows, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&n->made_bytes, bytes, memory_order_relaxed);
+}
+
+/* Pull a block that can be sent. */
+static int pull(struct mr_task *t, struct mr_want want, mr_block **ret, mr_error *err)
+{
+    int64_t begun_ns = mr_now_ns();
+    mr_block *block;
+    int rc = mr_engine_pull(t->engine, want, -1, &block, err);
+    size_t bytes = rc == MR_OK ? mr_block_row_bytes(block, 0, mr_block_rows(block)) : 0;
+
+    note_pull(t, begun_ns, rc == MR_OK ? mr_block_rows(block) : 0, bytes);
+    if (rc == MR_OK) {
+        rc = check_rows(block, bytes, err);
+        if (rc < 0) {
+            mr_block_unref(block);
+            return rc;
+        }
+        *ret = block;
+    }
+    return rc;
+}
+
 /* Pull and hand over until the pipeline is over: MR_END, or its error. */
 static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
 {
@@ -234,14 +265,9 @@ static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err
         int rc = sink->wait(t, &want.rows_max, err);
 
         if (rc == MR_OK) {
-            rc = mr_engine_pull(t->engine, want, -1, &block, err);
+            rc = pull(t, want, &block, err);
         }
         if (rc == MR_OK) {
-            rc = check_rows(block, err);
-            if (rc < 0) {
-                mr_block_unref(block);
-                return rc;
-            }
             rc = sink->put(t, block, err);
         }
         if (rc != MR_OK) {

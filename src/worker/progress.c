@@ -188,6 +188,22 @@ void mr_progress_free(struct mr_progress *p)
     mr_free(p);
 }
 
+void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret)
+{
+    *ret = (struct mr_progress_totals){.cache_bytes = p->cache.bytes};
+    for (size_t i = 0; i < p->n; i++) {
+        const struct entry *e = &p->entries[i];
+
+        ret->tasks[e->task->kind]++;
+        ret->sessions += e->base.sessions;
+        ret->buffered_bytes += e->base.buffered_bytes;
+        if (e->base.window != NULL) {
+            ret->window_bytes += e->window.bytes;
+            *(e->window.degraded[0] == '\0' ? &ret->windows_on_disk : &ret->windows_in_memory) += 1;
+        }
+    }
+}
+
 void mr_progress_fill(struct mr_progress *p, Millrace__WorkerHeartbeatRequest *req)
 {
     req->tasks = p->pointers;

@@ -1,21 +1,32 @@
 /*
  * What a heartbeat says: how far each task is, and what the cache holds.
  *
- * Threads: one at a time.
+ * Threads: any; a snapshot has one owner.
  */
 #ifndef MR_WORKER_PROGRESS_H
 #define MR_WORKER_PROGRESS_H
 
 #include "millrace/service.pb-c.h"
+#include "worker/internal.h"
 
 #include <millrace/base.h>
 
-struct mr_worker;
 struct mr_progress;
 
 /* As it is now. *@ret holds the tasks until mr_progress_free(). No lock is held. */
 int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err);
 void mr_progress_free(struct mr_progress *p); /* NULL is fine */
+/* All tasks together. */
+struct mr_progress_totals {
+    uint64_t tasks[MR_TASK_KINDS];
+    uint64_t sessions;
+    uint64_t buffered_bytes;
+    uint64_t window_bytes;
+    uint64_t windows_on_disk;
+    uint64_t windows_in_memory; /* degraded */
+    uint64_t cache_bytes;
+};
+void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret);
 /* Lends @req what it says. */
 void mr_progress_fill(struct mr_progress *p, Millrace__WorkerHeartbeatRequest *req);
 

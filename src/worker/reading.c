@@ -275,7 +275,10 @@ void mr_reading_note_skipped(struct mr_task *t)
 {
     mr_mutex_lock(&t->lock);
     if (t->reader != NULL && !t->joining) {
+        uint64_t before = t->skipped;
+
         t->skipped = mr_chain_skipped(t->reader);
+        (void)atomic_fetch_add(&t->worker->numbers.skipped, t->skipped > before ? t->skipped - before : 0);
         mr_book_set_skipped(t->book, t->skipped);
     }
     mr_mutex_unlock(&t->lock);

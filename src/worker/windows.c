@@ -45,6 +45,7 @@ struct mr_windows {
     bool used;
     unsigned in_memory;
     uint64_t failures;
+    uint64_t failures_by[MR_WINDOWS_CODES];
     char degraded[MR_ERROR_MESSAGE_SIZE];
 };
 
@@ -249,12 +250,15 @@ uint64_t mr_windows_memory_bytes(const mr_windows *w)
     return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
 }
 
-void mr_windows_degraded(mr_windows *w, const char *why)
+void mr_windows_degraded(mr_windows *w, const mr_error *why)
 {
+    int kind = -why->code;
+
     MR_LOCK(&w->lock);
     w->failures++;
+    w->failures_by[kind > 0 && kind < MR_WINDOWS_CODES ? kind : -MR_EUNKNOWN]++;
     w->in_memory++;
-    (void)snprintf(w->degraded, sizeof w->degraded, "%s", why);
+    (void)snprintf(w->degraded, sizeof w->degraded, "%s", why->message);
 }
 
 void mr_windows_restored(mr_windows *w)
@@ -272,5 +276,6 @@ void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret)
     ret->used = w->used;
     ret->bytes_max = w->disk_bytes_max;
     ret->failures = w->failures;
+    memcpy(ret->failures_by, w->failures_by, sizeof ret->failures_by);
     memcpy(ret->degraded, w->degraded, sizeof ret->degraded);
 }

@@ -34,14 +34,17 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
 uint64_t mr_windows_memory_bytes(const mr_windows *w);
 
 /* A production goes on in memory, because of @why; and: it is over. */
-void mr_windows_degraded(mr_windows *w, const char *why);
+void mr_windows_degraded(mr_windows *w, const mr_error *why);
 void mr_windows_restored(mr_windows *w);
+
+#define MR_WINDOWS_CODES 17 /* 0, and as many kinds of errors as there are */
 
 struct mr_windows_progress {
     bool used;          /* something was shared here */
     uint64_t bytes_max; /* on disk */
     uint64_t failures;
-    char degraded[MR_ERROR_MESSAGE_SIZE]; /* "": nothing is */
+    uint64_t failures_by[MR_WINDOWS_CODES]; /* the same by -code */
+    char degraded[MR_ERROR_MESSAGE_SIZE];   /* "": nothing is */
 };
 void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret);
 

@@ -4,11 +4,13 @@
  *
  * Not for: deciding what is to be done (the dispatcher's business), or transforming elements (the engine's).
  *
- * Threads: start, stop and free belong to one thread; mr_worker_address() and mr_worker_wait_registered() are safe from
- * any thread between start and free.
+ * Threads: start, stop and free belong to one thread; mr_worker_address(), mr_worker_wait_registered(),
+ * mr_worker_ready() and mr_worker_page() are safe from any thread between start and free.
  */
 #ifndef MR_WORKER_WORKER_H
 #define MR_WORKER_WORKER_H
+
+#include "metrics/metrics.h"
 
 #include <millrace/base.h>
 
@@ -46,6 +48,11 @@ int mr_worker_port(const mr_worker *w);
 
 /* MR_OK once a dispatcher has accepted the worker, MR_TIMEOUT after @timeout_ms (-1: wait). MR_ECANCELED after stop. */
 int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err);
+
+/* For monitoring: MR_EUNAVAIL before it is registered, and once it drains. Does not block. */
+int mr_worker_ready(mr_worker *w, mr_error *err);
+/* Its metrics, without those of the process. *@ret is the caller's. */
+int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err);
 
 /*
  * Drain: take on nothing new, give back what was not opened, go on with what was begun. Does not block. For good: what

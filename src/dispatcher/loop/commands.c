@@ -66,6 +66,16 @@ static void watch_stall(struct mr_loop *l)
     }
 }
 
+static void note_tally(struct mr_loop *l, const struct mr_tally *tally)
+{
+    struct mr_tally *all = &l->numbers.tally;
+
+    all->assigned += tally->assigned;
+    all->returned += tally->returned;
+    all->given_back += tally->given_back;
+    all->lost += tally->lost;
+}
+
 /* One command. @call (may be NULL) is answered through its effects; after a failure it still is the caller's. */
 static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, mr_error *err)
 {
@@ -86,6 +96,7 @@ static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, 
         rc = add_changes(l, alone, &batch, err);
     }
     if (rc >= 0) {
+        note_tally(l, &l->outcome.tally);
         rc = mr_loop_hold(l, call, batch, alone, err);
     }
     mr_outcome_clear(&l->outcome);
@@ -396,7 +407,7 @@ void mr_loop_waiting(struct mr_loop *l)
 {
     bool settled = l->serving || l->stopping || mr_loop_led_by_another(l);
 
-    while (l->waiting != NULL && (settled || l->now_ms >= l->waiting->arrived_ms + MR_WAITING_MS)) {
+    while (l->waiting != NULL && (settled || l->now_ms >= mr_call_arrived_ms(l->waiting) + MR_WAITING_MS)) {
         struct mr_call *call = l->waiting;
 
         l->waiting = call->next;

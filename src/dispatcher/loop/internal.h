@@ -6,6 +6,7 @@
 #include "coord/member.h"
 #include "dispatcher/loop/definition.h"
 #include "dispatcher/loop/loop.h"
+#include "dispatcher/loop/metrics.h"
 #include "dispatcher/loop/peer.h"
 #include "dispatcher/loop/streams.h"
 
@@ -83,6 +84,8 @@ struct mr_loop {
     int64_t silent_since_ms; /* no leader known since; for the log */
     int64_t complain_ms;
     int64_t store_warn_ms; /* not before */
+
+    struct mr_loop_numbers numbers;
 
     pthread_mutex_t lock;
     pthread_cond_t left_cond;

@@ -46,8 +46,12 @@ static void take_item(struct mr_loop *l, struct mr_item *item)
     case MR_ITEM_PROBED:
         mr_member_probed(l->member, item->epoch, item->refused, l->now_ms, (uint64_t)mr_wall_ms());
         break;
+    case MR_ITEM_PAGE:
+        mr_page_request_answer(item->page, l);
+        break;
     case MR_ITEM_STOP:
         l->stopping = true;
+        atomic_store(&l->numbers.stopping, true);
         l->drain_until_ms = l->now_ms + DRAIN_MS;
         mr_peer_follow(l->peer, NULL, 0, l->now_ms);
         break;
@@ -127,7 +131,7 @@ static int64_t next_due(const struct mr_loop *l)
         due = earlier(due, l->beat_ms);
     }
     if (l->waiting != NULL) {
-        due = earlier(due, l->waiting->arrived_ms + MR_WAITING_MS);
+        due = earlier(due, mr_call_arrived_ms(l->waiting) + MR_WAITING_MS);
     }
     if (l->stopping && !l->leaving) {
         due = earlier(due, l->drain_until_ms);
@@ -214,7 +218,9 @@ static void *loop_main(void *arg)
         struct mr_item *items = mr_mailbox_take(&l->mailbox, due > from ? due - from : 0);
 
         measure(l, from, due);
+        atomic_store(&l->numbers.turned_ms, l->now_ms);
         turn(l, items);
+        atomic_store(&l->numbers.store_ms, mr_member_answered_ms(l->member));
     }
     return NULL;
 }
@@ -277,7 +283,9 @@ int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *e
     mr_random_id(l->instance);
     l->cluster = mr_strdup(opts->cluster);
     l->address = mr_strdup(opts->address);
-    rc = l->cluster == NULL || l->address == NULL ? mr_error_nomem(err) : make_parts(l, err);
+    l->numbers.rpc = mr_calloc(mr_methods_count, sizeof *l->numbers.rpc);
+    atomic_store(&l->numbers.turned_ms, mr_now_ms());
+    rc = l->cluster == NULL || l->address == NULL || l->numbers.rpc == NULL ? mr_error_nomem(err) : make_parts(l, err);
     if (rc >= 0) {
         rc = mr_thread_start(&l->thread, "mr-loop", loop_main, l, err);
     }
@@ -294,6 +302,11 @@ int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *e
 struct mr_mailbox *mr_loop_mailbox(mr_loop *l)
 {
     return &l->mailbox;
+}
+
+struct mr_histogram *mr_loop_rpc_seconds(mr_loop *l, size_t method)
+{
+    return &l->numbers.rpc[method];
 }
 
 int mr_loop_health(mr_loop *l, mr_error *err)
@@ -348,6 +361,9 @@ static void drop_item(struct mr_loop *l, struct mr_item *item)
         break;
     case MR_ITEM_FOLLOW_ENDED:
         (void)mr_peer_event(l->peer, item, 0, &epoch, &state);
+        break;
+    case MR_ITEM_PAGE:
+        mr_page_request_answer(item->page, NULL);
         break;
     case MR_ITEM_STREAM_SENT:
     case MR_ITEM_FOLLOW_ALIVE:
@@ -410,6 +426,7 @@ void mr_loop_free(mr_loop *l)
     }
     mr_free(l->cluster);
     mr_free(l->address);
+    mr_free(l->numbers.rpc);
     mr_mailbox_destroy(&l->mailbox);
     (void)pthread_cond_destroy(&l->left_cond);
     (void)pthread_mutex_destroy(&l->lock);

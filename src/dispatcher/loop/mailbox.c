@@ -74,6 +74,12 @@ int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *er
     return MR_OK;
 }
 
+size_t mr_mailbox_calls(struct mr_mailbox *m)
+{
+    MR_LOCK(&m->lock);
+    return m->calls;
+}
+
 struct mr_item *mr_mailbox_take(struct mr_mailbox *m, int64_t timeout_ms)
 {
     MR_LOCK(&m->lock);

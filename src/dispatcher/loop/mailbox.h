@@ -16,6 +16,7 @@
 
 struct mr_member_event;
 struct mr_follow;
+struct mr_page_request;
 
 enum mr_item_kind {
     MR_ITEM_CALL,
@@ -25,6 +26,7 @@ enum mr_item_kind {
     MR_ITEM_FOLLOW_ALIVE,
     MR_ITEM_FOLLOW_ENDED,
     MR_ITEM_PROBED,
+    MR_ITEM_PAGE,
     MR_ITEM_STOP,
     MR_ITEM_EXIT,
 };
@@ -36,6 +38,7 @@ struct mr_item {
     struct mr_member_event *event;
     struct mr_dstream *stream;
     struct mr_follow *follow;
+    struct mr_page_request *page;
     int64_t epoch;
     bool refused;
 };
@@ -55,6 +58,8 @@ void mr_mailbox_destroy(struct mr_mailbox *m); /* it must be empty */
 void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item);
 /* Calls: MR_EEXHAUSTED when full; the call is still the caller's then. */
 int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *err);
+/* Calls that nobody has taken yet. */
+size_t mr_mailbox_calls(struct mr_mailbox *m);
 /* All that is there, as a list to be freed one by one; waits up to @timeout_ms for the first. */
 struct mr_item *mr_mailbox_take(struct mr_mailbox *m, int64_t timeout_ms);
 

@@ -160,4 +160,7 @@ void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struc
         mr_rpc_reply(rpc, MR_OK, NULL, b.data, b.len);
     }
     mr_buf_free(&b);
+    if (call->took != NULL) {
+        mr_histogram_note(call->took, mr_now_ns() - call->arrived_ns);
+    }
 }

@@ -8,6 +8,8 @@
 #define MR_DISPATCHER_LOOP_METHOD_H
 
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/histogram.h"
 #include "dispatcher/core/core.h"
 #include "rpc/rpc.h"
 
@@ -37,11 +39,12 @@ struct mr_call {
     mr_rpc_request *rpc;              /* unary: to be answered once; NULL afterwards */
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
-    int64_t arrived_ms;
-    size_t size;             /* of the request */
-    atomic_size_t *account;  /* where `size` is counted while the call lives; NULL: nowhere yet */
-    mr_error error;          /* on its way to the side thread and back */
-    ProtobufCMessage *reply; /* GetDataset: waiting for its definition */
+    int64_t arrived_ns;
+    struct mr_histogram *took; /* where it is noted how long it took; NULL: nowhere */
+    size_t size;               /* of the request */
+    atomic_size_t *account;    /* where `size` is counted while the call lives; NULL: nowhere yet */
+    mr_error error;            /* on its way to the side thread and back */
+    ProtobufCMessage *reply;   /* GetDataset: waiting for its definition */
     char blob[80];
     uint32_t parts;
 };
@@ -58,6 +61,11 @@ struct mr_header_info {
     const char *const *dispatchers;
     size_t ndispatchers;
 };
+
+static inline int64_t mr_call_arrived_ms(const struct mr_call *call)
+{
+    return call->arrived_ns / MR_NS_PER_MS;
+}
 
 /* Decode a request. NULL, with @err, if it is not one. Takes @rpc or @stream on success. */
 struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err);

@@ -62,7 +62,7 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         return;
     }
     call->stream = d;
-    call->arrived_ms = mr_now_ms();
+    call->arrived_ns = mr_now_ns();
     d->refs++; /* Before anybody else can see it. */
     rc = mr_mailbox_put_call(d->mailbox, call, &err);
     if (rc < 0) {

@@ -1,6 +1,7 @@
 /* What the member tells the loop: a term begins, is loaded, commits, ends. */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -34,7 +35,11 @@ static void on_leader(void *ctx, const struct mr_leader_view *leader)
 {
     struct mr_loop *l = ctx;
     bool other = mr_loop_led_by_another(l);
+    int64_t epoch = leader->known ? leader->epoch : 0;
 
+    l->numbers.leader_changes += epoch != 0 && epoch != l->numbers.last_epoch ? 1 : 0;
+    l->numbers.last_epoch = epoch != 0 ? epoch : l->numbers.last_epoch;
+    l->numbers.leader_epoch = epoch;
     if (other) {
         mr_log(MR_LOG_INFO, "following", "leader", "%s", leader->record.address, "epoch", "%lld",
                (long long)leader->epoch, NULL);
@@ -92,6 +97,7 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
                                     .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};
 
     l->serving = false;
+    l->numbers.won_ns = l->loads == 0 ? mr_now_ns() : 0;
     mr_core_free(l->core);
     l->core = mr_core_new(&config); /* NULL is told by the first key, or the end. */
     l->schema_seen = false;
@@ -156,6 +162,10 @@ static int on_load_end(void *ctx, mr_error *err)
         return rc;
     }
     l->serving = true;
+    if (l->numbers.won_ns != 0) {
+        mr_histogram_note(&l->numbers.takeover, mr_now_ns() - l->numbers.won_ns);
+        l->numbers.won_ns = 0;
+    }
     l->late_ms = 0; /* Its timers have just been started. */
     l->refusing_since_ms = 0;
     l->timer_from_ms = 0;
@@ -254,6 +264,9 @@ static void on_store(void *ctx, const struct mr_store_status *s)
     struct mr_loop *l = ctx;
     int64_t quota = s->quota_bytes > 0 ? s->quota_bytes : l->opts.etcd_quota_bytes;
     static const char *const broken[] = {"3.5.0", "3.5.1", "3.5.2"};
+
+    l->numbers.store_bytes = s->size_bytes;
+    l->numbers.store_quota_bytes = quota;
     bool filling = quota > 0 && s->size_bytes >= quota / 100 * STORE_WARN_PERCENT;
 
     for (size_t i = 0; i < sizeof broken / sizeof broken[0] && l->now_ms >= l->store_warn_ms; i++) {
