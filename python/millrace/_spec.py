@@ -6,6 +6,7 @@ import numpy as np
 
 from . import _ffi, _structure
 from ._ffi import byref, check, lib
+from ._wire import field, varint
 from .dtypes import as_dtype, from_code
 
 
@@ -219,31 +220,17 @@ def new_spec(leaves, structure):
     return _ffi.SpecHandle(ret)
 
 
-def _varint(value):
-    out = bytearray()
-    value &= (1 << 64) - 1
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _field(number, payload):
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
 def serialize_spec(element_spec):
     """Nested TensorSpecs as a millrace.ElementSpec (proto/millrace/dataset.proto)."""
     leaves, structure = flatten_spec(element_spec)
     out = bytearray()
     for leaf in leaves:
-        body = _varint(1 << 3) + _varint(leaf.dtype.code)
+        body = varint(1 << 3) + varint(leaf.dtype.code)
         if leaf.shape.rank is None:
-            body += _varint(2 << 3) + _varint(1)
+            body += varint(2 << 3) + varint(1)
         else:
             dims = [-1 if d is None else d for d in leaf.shape.as_list()]
             if dims:
-                body += _field(3, b"".join(_varint(d << 1 ^ d >> 63) for d in dims))  # sint64: zigzag
-        out += _field(1, body)
-    return bytes(out + _field(2, _structure.to_json(structure).encode()))
+                body += field(3, b"".join(varint(d << 1 ^ d >> 63) for d in dims))  # sint64: zigzag
+        out += field(1, body)
+    return bytes(out + field(2, _structure.to_json(structure).encode()))

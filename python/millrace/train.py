@@ -5,23 +5,9 @@
 
 import struct
 
+from ._wire import field, varint
+
 __all__ = ["BytesList", "Example", "Feature", "Features", "FloatList", "Int64List"]
-
-
-def _varint(value):
-    value &= (1 << 64) - 1
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _field(number, payload):
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
 
 
 def _read_varint(data, at):
@@ -102,7 +88,7 @@ class BytesList(_List):
         return bytes(value)
 
     def _bytes(self):
-        return b"".join(_field(1, v) for v in self.value)
+        return b"".join(field(1, v) for v in self.value)
 
     def _merge(self, data):
         self.value += [value for number, _, value in _fields(data) if number == 1]
@@ -114,7 +100,7 @@ class FloatList(_List):
     _check = staticmethod(float)
 
     def _bytes(self):
-        return _field(1, struct.pack(f"<{len(self.value)}f", *self.value)) if self.value else b""
+        return field(1, struct.pack(f"<{len(self.value)}f", *self.value)) if self.value else b""
 
     def _merge(self, data):
         for number, _, value in _fields(data):
@@ -133,7 +119,7 @@ class Int64List(_List):
         return number
 
     def _bytes(self):
-        return _field(1, b"".join(map(_varint, self.value))) if self.value else b""
+        return field(1, b"".join(map(varint, self.value))) if self.value else b""
 
     def _merge(self, data):
         for number, wire, value in _fields(data):
@@ -172,7 +158,7 @@ class Feature(_Message):
         return self._kind
 
     def _bytes(self):
-        return b"" if self._kind is None else _field(self._KINDS[self._kind][0], self._list.SerializeToString())
+        return b"" if self._kind is None else field(self._KINDS[self._kind][0], self._list.SerializeToString())
 
     def _merge(self, data):
         for number, _, value in _fields(data):
@@ -196,7 +182,7 @@ class Features(_Message):
     def _bytes(self):
         out = bytearray()
         for name in sorted(self.feature):
-            out += _field(1, _field(1, name.encode()) + _field(2, self.feature[name].SerializeToString()))
+            out += field(1, field(1, name.encode()) + field(2, self.feature[name].SerializeToString()))
         return bytes(out)
 
     def _merge(self, data):
@@ -216,7 +202,7 @@ class Example(_Message):
         self.features = features if features is not None else Features()
 
     def _bytes(self):
-        return _field(1, self.features.SerializeToString())
+        return field(1, self.features.SerializeToString())
 
     def _merge(self, data):
         for number, _, value in _fields(data):

@@ -167,9 +167,13 @@ def test_an_unknown_id_is_not_found_and_named(cluster):
 
 def test_reading_with_another_spec_is_an_error_not_garbage(cluster):
     id = mr.service.register_dataset(cluster.service, Dataset.range(10))
-    ds = mr.service.from_dataset_id("parallel_epochs", cluster.service, id, mr.TensorSpec([], mr.float32))
-    with pytest.raises(mr.errors.InvalidArgumentError):
-        next(iter(ds))
+    scalar = mr.TensorSpec([], mr.int64)
+    for spec, why in ((mr.TensorSpec([], mr.float32), "int64, not float32"), (mr.TensorSpec([2], mr.int64), r"shape \[\], not \[2\]"),
+                      ((scalar, scalar), "1 components, not 2")):
+        ds = mr.service.from_dataset_id("parallel_epochs", cluster.service, id, spec)
+        with pytest.raises(mr.errors.InvalidArgumentError, match=why):
+            next(iter(ds))
+    assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, id, scalar)) == list(range(10))
 
 
 def test_the_spec_is_fetched_when_it_is_left_out(cluster):

@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -200,18 +201,44 @@ def test_a_worker_that_nobody_takes_on_is_unavailable():
         mr.service.WorkerServer(mr.service.WorkerConfig(address, dispatcher_timeout_ms=300))
 
 
-def test_waiting_for_a_dispatcher_is_said_after_three_seconds(tmp_path):
-    address = f"127.0.0.1:{free_port()}"
-    source = f"""
-        import millrace as mr
-        ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", "{address}", connect_timeout_ms=5000))
-        try:
-            next(iter(ds))
-        except mr.errors.UnavailableError:
-            print("unavailable")
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "unavailable\n" and address in done.stderr
+@pytest.mark.parametrize("call", [
+    "next(iter(ds))", "mr.service.register_dataset(service, ds)", "mr.service.from_dataset_id('parallel_epochs', service, 'id')",
+    "mr.service.status(service)"], ids=["read", "register", "from_id", "status"])
+def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted(call):
+    """A dispatcher that takes connections and says nothing; the default time is a minute."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        service = "127.0.0.1:%d" % silent.getsockname()[1]
+        source = f"""
+            import millrace as mr
+            service = "{service}"
+            ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", service))
+            try:
+                {call}
+            except KeyboardInterrupt:
+                print("interrupted")
+        """
+        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True)
+        assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n"
+        child.send_signal(signal.SIGINT)
+        assert child.communicate(timeout=30) == ("interrupted\n", "")
+
+
+def test_a_frozen_dispatcher_is_unavailable_and_found_again(cluster):
+    ds = lambda **more: Dataset.range(3).apply(cluster.distribute(**more))  # noqa: E731
+    os.kill(cluster.dispatchers[0].pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(mr.errors.UnavailableError, match=cluster.dispatchers[0].address):
+            list(ds(connect_timeout_ms=1000))
+    finally:
+        os.kill(cluster.dispatchers[0].pid, signal.SIGCONT)
+    assert values(ds()) == [0, 1, 2]
+
+
+def test_what_is_no_dispatcher_is_unavailable_and_says_why(cluster, etcd):
+    for address, why in ((cluster.workers[0].address, "no method"), (etcd.endpoint, "unknown service")):
+        with pytest.raises(mr.errors.UnavailableError, match=f"{address} after .*{why}"):
+            mr.service.status(address, timeout_ms=500)
 
 
 def test_a_corrupt_file_on_a_worker_names_file_and_offset(cluster, tmp_path):
