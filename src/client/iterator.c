@@ -31,6 +31,7 @@ struct mr_iterator {
  */
 static unsigned generation;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int register_errnum; /* by once */
 
 static void in_child(void)
 {
@@ -39,7 +40,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-    (void)pthread_atfork(NULL, NULL, in_child);
+    register_errnum = pthread_atfork(NULL, NULL, in_child);
 }
 
 static int check_process(const mr_iterator *it, mr_error *err)
@@ -68,6 +69,9 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         memcpy(&given, opts, known);
     }
     (void)pthread_once(&once, watch_forks);
+    if (register_errnum != 0) {
+        return mr_error_errno(err, register_errnum, "pthread_atfork");
+    }
     it = mr_calloc(1, sizeof *it);
     if (it == NULL) {
         return mr_error_nomem(err);

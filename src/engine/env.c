@@ -171,6 +171,18 @@ void mr_env_release(struct mr_env *env, size_t bytes)
     (void)atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
 }
 
+bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes)
+{
+    if (bytes > *charged && !mr_env_charge(env, bytes - *charged)) {
+        return false;
+    }
+    if (bytes < *charged) {
+        mr_env_release(env, *charged - bytes);
+    }
+    *charged = bytes;
+    return true;
+}
+
 /* ---- compiled things ---- */
 
 static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err)

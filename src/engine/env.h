@@ -86,6 +86,9 @@ int mr_env_use_pool(struct mr_env *env, mr_error *err);
 /* false (and nothing charged) if that would go over the budget. */
 bool mr_env_charge(struct mr_env *env, size_t bytes);
 void mr_env_release(struct mr_env *env, size_t bytes);
+/* What was *@charged is now @bytes, and *@charged says so. false (and nothing changed) if that would go over the
+ * budget. */
+bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes);
 
 /* Compiled once an environment; lent until its end. */
 int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err);

@@ -103,18 +103,7 @@ static int too_large(struct batch_iter *it, mr_error *err)
 /* Keep the budget informed of what is gathered. */
 static int recharge(struct batch_iter *it, mr_error *err)
 {
-    struct mr_env *env = it->base.head.env;
-    size_t bytes = it->rows.bytes;
-
-    if (bytes > it->charged) {
-        if (!mr_env_charge(env, bytes - it->charged)) {
-            return too_large(it, err);
-        }
-    } else {
-        mr_env_release(env, it->charged - bytes);
-    }
-    it->charged = bytes;
-    return MR_OK;
+    return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
 }
 
 static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
@@ -244,8 +233,7 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         mr_gather_clear(&it->rows);
         rc = MR_END;
     }
-    mr_env_release(head->env, it->charged - (it->charged < it->rows.bytes ? it->charged : it->rows.bytes));
-    it->charged = it->charged < it->rows.bytes ? it->charged : it->rows.bytes;
+    (void)mr_env_recharge(head->env, &it->charged, it->rows.bytes); /* less: what does not fit was told when it came */
     return rc;
 }
 

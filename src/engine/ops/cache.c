@@ -114,13 +114,12 @@ static int recharge(struct cache_iter *it, mr_error *err)
     struct mr_op_iter *head = &it->head;
     size_t bytes = it->rows.bytes;
 
-    if (bytes > it->charged && !mr_env_charge(head->env, bytes - it->charged)) {
+    if (bytes > it->charged && !mr_env_recharge(head->env, &it->charged, bytes)) {
         int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, the memory budget is %zu",
                               (unsigned long long)it->rows.rows, bytes, head->env->budget_bytes);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
-    it->charged = bytes > it->charged ? bytes : it->charged;
     return MR_OK;
 }
 

@@ -132,13 +132,12 @@ static int recharge(struct unique_iter *it, mr_error *err)
     struct mr_op_iter *head = &it->base.head;
     size_t bytes = seen_bytes(&it->seen);
 
-    if (bytes > it->charged && !mr_env_charge(head->env, bytes - it->charged)) {
+    if (!mr_env_recharge(head->env, &it->charged, bytes)) {
         int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, the memory budget is %zu",
                               it->seen.n, bytes, head->env->budget_bytes);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
-    it->charged = bytes;
     return MR_OK;
 }
 

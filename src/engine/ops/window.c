@@ -95,16 +95,13 @@ static int recharge(struct window_iter *it, mr_error *err)
     struct mr_op_iter *head = &it->base.head;
     size_t bytes = it->rows.bytes;
 
-    if (bytes <= it->charged) {
-        mr_env_release(head->env, it->charged - bytes);
-    } else if (!mr_env_charge(head->env, bytes - it->charged)) {
+    if (!mr_env_recharge(head->env, &it->charged, bytes)) {
         int rc = mr_error_set(
             err, MR_EEXHAUSTED, "%llu elements of a window that spans %llu hold %zu bytes, the memory budget is %zu",
             (unsigned long long)it->rows.rows, (unsigned long long)it->span, bytes, head->env->budget_bytes);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
-    it->charged = bytes;
     return MR_OK;
 }
 
