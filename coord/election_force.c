@@ -1,12 +1,14 @@
 /*
  * When a leader may be removed by others, and when not.
  *
- *   its stream ended, or it is silent ──► connects, twice ──refused──► evidence ──► own read in time? old enough? ──►
- * delete │                          ▲ accepted, or unheard                │ no renewal for SILENT_MS └──► remaining
- * time of its lease, again and again
+ *  - Its stream has ended, or is silent: connect to it. Refused twice in a row, the process is gone: that is evidence.
+ *  - It accepts, or nothing is heard: ask for the remaining time of its lease, again and again. Not renewed for
+ *    SILENT_MS is evidence.
+ *  - This process holds the socket that the leader listened on, having been restarted: evidence that does not age.
  *
- * Its listening socket in this process's hands is evidence, too: it was restarted. A wrong guess costs a term, so each
- * one makes every term be left alone for twice as long (min_tenure_ms()).
+ * With evidence, an own read that etcd answers in time (else the fault may be ours), and a term that is old enough, the
+ * key is deleted. A wrong guess costs a term, so each one makes every term be left alone for twice as long
+ * (min_tenure_ms()).
  */
 #include "coord/election_internal.h"
 
