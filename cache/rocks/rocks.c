@@ -70,14 +70,15 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
 
     rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
     /*
-     * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block cache RocksDB would copy
-     * each value out of its block. A larger one gains nothing: the kernel's page cache does as well, and a value that is
-     * not kept lands in memory that is still warm.
+     * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block cache RocksDB would
+     * copy each value out of its block. A larger one gains nothing: the kernel's page cache does as well, and a value
+     * that is not kept lands in memory that is still warm.
      */
     rocksdb_cache_t *cache = rocksdb_cache_create_lru(0);
     rocksdb_block_based_options_set_block_cache(table, cache);
     rocksdb_cache_destroy(cache); /* the table's options have a reference */
-    /* Of three files or fewer RocksDB looks into each, newest first, without regard to their keys: a whole block read. */
+    /* Of three files or fewer RocksDB looks into each, newest first, without regard to their keys: a whole block read.
+     */
     rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
     rocksdb_options_set_block_based_table_factory(o, table);
     rocksdb_block_based_options_destroy(table);
