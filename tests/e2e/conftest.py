@@ -76,6 +76,28 @@ def run_state(etcd, cluster, *words):
     return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=60)
 
 
+def children_of(pid):
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/stat") as f:
+                if int(f.read().rsplit(")", 1)[1].split()[1]) == pid:
+                    found.append(int(entry))
+        except (OSError, IndexError):  # not a process, or gone meanwhile
+            pass
+    return found
+
+
+def judge_private_state(dispatcher):
+    """What is in the private etcd of a DispatchServer is sound."""
+    [etcd] = children_of(dispatcher.pid)
+    with open(f"/proc/{etcd}/cmdline") as f:
+        words = f.read().split("\0")
+    endpoint = words[words.index("--listen-client-urls") + 1].split("://")[1]
+    done = run_state(None, "default", "check", f"--etcd-endpoints={endpoint}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(autouse=True)
 def bounded():
     """A test that hangs ends the run, with a stack."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import millrace as mr
+from conftest import judge_private_state
 
 Dataset = mr.Dataset
 
@@ -37,6 +38,7 @@ def test_the_first_toy_example_with_a_private_etcd(config, tmp_path):
         with mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher_address=address)):
             ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", dispatcher.target))
             assert values(ds) == list(range(10))
+            judge_private_state(dispatcher)
 
 
 def test_the_example_of_the_documentation(cluster):

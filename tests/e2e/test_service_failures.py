@@ -16,7 +16,7 @@ import pytest
 
 import millrace as mr
 from millrace import _ffi
-from conftest import free_port, is_waiting, pid_gone, wait_until
+from conftest import children_of, free_port, is_waiting, judge_private_state, pid_gone, wait_until
 
 Dataset = mr.Dataset
 
@@ -106,6 +106,7 @@ def test_a_private_etcd_in_work_dir_recovers(tmp_path):
     with mr.service.DispatchServer(config) as third:
         ds = mr.service.from_dataset_id("parallel_epochs", third.target, "kept")
         assert ds.element_spec == mr.TensorSpec([], mr.int64)
+        judge_private_state(third)
 
 
 # ---- workers ----
@@ -279,18 +280,6 @@ def test_closing_a_reader_early_disturbs_nobody(cluster):
 
 
 # ---- processes ----
-
-
-def children_of(pid):
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{entry}/stat") as f:
-                if int(f.read().rsplit(")", 1)[1].split()[1]) == pid:
-                    found.append(int(entry))
-        except (OSError, IndexError):  # not a process, or gone meanwhile
-            pass
-    return found
 
 
 @pytest.mark.parametrize("end", ["SIGKILL", "exit"])

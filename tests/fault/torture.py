@@ -372,7 +372,8 @@ class Torture:
                 self.gap[killed] = max(self.gap[killed], gap["s"])
                 if gap["s"] > GAP_TOLD_S:
                     print(f"torture: reader {i} waited {gap['s']:.1f} s for {gap['for']}, until {_clock(gap['until'])}, in cycle "
-                          f"{self.counts['cycles']}: {self._suffered(gap['until'] - gap['s'], gap['until'])}", flush=True)
+                          f"{self.counts['cycles']}{killed and f' (a {killed} was killed)'}: "
+                          f"{self._suffered(gap['until'] - gap['s'], gap['until'])}", flush=True)
 
     def _count(self, n, got, guarantee):
         """Of numbers below n: which are doubled, which are missing."""
