@@ -228,6 +228,21 @@ def test_a_second_set_of_consumers_is_told_that_the_rounds_are_past(cluster):  #
         assert "resume_round" in str(consumer.error)
 
 
+def test_a_second_set_does_not_replace_a_first_one_that_rests(cluster):  # COORD-04
+    """What the first ones have received lets a second one read on for some rounds: that does not make it one of them."""
+    first = [Consumer(cluster, i, 3) for i in range(3)]
+    for _ in range(20):
+        assert len({int(next(c.iterator)) // 3 for c in first}) == 1
+    second = Consumers(cluster, 3)
+    wait_until(lambda: any(c.error for c in second), "one of the second set is told")
+    for consumer in second:
+        assert not consumer.error or isinstance(consumer.error, mr.errors.FailedPreconditionError), consumer.error
+        consumer.limit = 0
+    assert not all(c.seen for c in second)
+    for consumer in first:
+        consumer.iterator.close()
+
+
 def test_consumers_that_all_restart_say_where_they_begin(cluster):
     first = Consumers(cluster, 2)
     first.read(20)

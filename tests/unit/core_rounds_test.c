@@ -19,6 +19,7 @@ static const char FP[] = "00000000000000000000000000000001";
 struct fixture {
     struct table t;
     char it[64];
+    uint64_t from; /* where sessions begin that are not the first */
 };
 
 /* Consumer @index of two; @resume < 0: no resume_round. */
@@ -59,8 +60,9 @@ static void report_of(struct fixture *f, const char *client, uint64_t session, u
 
     said.ask = update->rounds->ask;
     said.session = session;
+    said.from_round = session > 1 && position > 0 ? f->from : 0;
     said.position = position;
-    said.returned = position;
+    said.returned = position - said.from_round;
     said.closing = &closing;
     said.n_closing = closing != NULL ? 1 : 0;
     request.client = (char *)(uintptr_t)id_of(client);
@@ -197,23 +199,67 @@ static void all_new_is_told_to_all(void **state)
     report(f, "c0", 1, 5, NULL, 0);
     assert_int_equal(open2(f, "d1", 1), MR_OK);
     assert_int_equal(open2(f, "d0", 0), MR_EUNAVAIL);
-    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
-    Millrace__ConsumerReport said = MILLRACE__CONSUMER_REPORT__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
-
-    said.ask = rounds_of(f, "d1")->ask;
-    said.session = 2;
-    said.from_round = said.position = 5;
-    request.client = (char *)(uintptr_t)id_of("d1");
-    request.iteration_id = f->it;
-    request.rounds = &said;
-    table_step(&f->t, &command);
+    /* It has gone on with what the one before it had received; consumer 0 has not. */
+    f->from = 5;
+    report(f, "d1", 2, 8, NULL, 0);
     assert_int_equal(open2(f, "d0", 0), MR_EPRECOND);
     assert_non_null(strstr(the_reply(&f->t)->error.message, "are new"));
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "(0: 5 when last heard, 1: 8)"));
     assert_string_not_equal(rounds_of(f, "d1")->refused, "");
     /* With a word from whoever runs the job it goes on. */
     assert_int_equal(open_as(f, "d0", 0, 5, "", 2), MR_OK);
     assert_string_equal(rounds_of(f, "d1")->refused, "");
+}
+
+/* Restarts one after the other: who has read a round with one that was there before knows as much. */
+static void all_may_restart_in_turn(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
+    report(f, "c0", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_OK);
+    f->from = 5;
+    report(f, "d1", 2, 6, NULL, 0);
+    report(f, "c0", 1, 6, NULL, 0);
+    table_take_over(&f->t);
+    assert_int_equal(open2(f, "d0", 0), MR_EUNAVAIL);
+    report(f, "d1", 2, 7, NULL, 0);
+    assert_int_equal(open2(f, "d0", 0), MR_OK);
+    assert_int_equal(opened(&f->t)->from_round, 7);
+}
+
+/* Each one that restarts hears where the others are now, not where they were when an earlier one asked. */
+static void answers_are_good_until_a_place_is_taken(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
+    report(f, "c0", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "e1", 1), MR_OK); /* yet another process */
+    assert_int_equal(opened(&f->t)->from_round, 5);
+    assert_int_equal(open2(f, "f1", 1), MR_EUNAVAIL);
+    report(f, "c0", 1, 6, NULL, 0);
+    assert_int_equal(open2(f, "f1", 1), MR_OK);
+    assert_int_equal(opened(&f->t)->from_round, 6);
+}
+
+/* One that hangs may be anywhere. */
+static void who_does_not_answer_is_not_believed(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
+    table_wait(&f->t, 2000);
+    assert_int_equal(open2(f, "d1", 1), MR_EPRECOND);
+    assert_non_null(strstr(the_reply(&f->t)->error.message, "(0: 5 when last heard, 1: 5 when last heard)"));
+    assert_string_equal(rounds_of(f, "c0")->refused, ""); /* it may be well */
 }
 
 /* Round 1 is w2's: consumer 0 has returned it, consumer 1 has it; of round 3 only consumer 0 has anything. */
@@ -375,6 +421,9 @@ int main(void)
         CASE(who_must_mean_the_same_job),
         CASE(who_restarts_begins_where_the_others_are),
         CASE(all_new_is_told_to_all),
+        CASE(all_may_restart_in_turn),
+        CASE(answers_are_good_until_a_place_is_taken),
+        CASE(who_does_not_answer_is_not_believed),
         CASE(a_lost_workers_rounds_are_decided_once),
         CASE(what_is_behind_an_end_was_returned_by_nobody),
         CASE(who_refuses_connections_and_is_silent_is_not_waited_for),

@@ -3,10 +3,14 @@
  *
  * Whoever opens takes the place it names, and the session number grows: workers and dispatcher refuse the one before.
  * Somebody who takes it from another begins where the others are, and they are asked for that: the answer has to be of
- * one moment. When all are new there is nobody to ask, and no way to know where the model is that they train: that is
- * told, to all of them.
+ * one moment, after it came. When all are new there is nobody to ask, and no way to know where the model is that they
+ * train: that is told, to all of them. A new one is not new any more when it has read a round together with one that is
+ * not, which is remembered: reading alone proves nothing, since the receipts of whoever was there before let a new one
+ * go on for some rounds.
  */
 #include "dispatcher/core/internal.h"
+
+#include "base/rng.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -92,6 +96,7 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
         mr_core_trace(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id, i);
         mr_core_set(core, &seat->rec->client, "");
         seat->rec->session++;
+        seat->rec->joined = false;
         mr_seat_clear(seat);
         put_seat(core, it, seat);
         mr_rounds_note(core, it, false);
@@ -101,7 +106,13 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
 
 /* ---------------------------------------------------------------- where to begin */
 
-/* "0: 17, 1: 18, 2: not known" */
+/* It is there, and has said where it is since it was asked. */
+static bool has_answered(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
+{
+    return seat->known && seat->answered == it->rounds->ask && mr_seat_client(core, it, seat) != NULL;
+}
+
+/* "0: 17, 1: 18 when last heard, 2: not known" */
 static void list_positions(const mr_core *core, const struct mr_iteration *it, char *out, size_t size)
 {
     size_t len = 0;
@@ -112,25 +123,26 @@ static void list_positions(const mr_core *core, const struct mr_iteration *it, c
         const char *sep = i == 0 ? "" : ", ";
         int n;
 
-        if (seat->known && mr_seat_client(core, it, seat) != NULL) {
-            n = snprintf(out + len, size - len, "%s%u: %" PRIu64, sep, i, seat->position);
+        if (seat->known) {
+            n = snprintf(out + len, size - len, "%s%u: %" PRIu64 "%s", sep, i, seat->position,
+                         has_answered(core, it, seat) ? "" : " when last heard");
         } else {
-            n = snprintf(out + len, size - len, "%s%u: not there", sep, i);
+            n = snprintf(out + len, size - len, "%s%u: not known", sep, i);
         }
         len += n > 0 ? (size_t)n : 0;
     }
 }
 
-/* It was put there by this very rule, and has returned nothing since: it knows no more than others. */
-static bool is_fresh(const struct mr_seat *seat)
+/* It knows the job's round: it was there from the first on, was told it, or has read with one that knew it. */
+static bool is_anchor(const struct mr_seat *seat)
 {
-    return seat->rec->session > 1 && !seat->rec->placed && seat->returned == 0;
+    return seat->rec->session == 1 || seat->rec->placed || seat->rec->joined;
 }
 
 struct others {
-    uint32_t there;    /* attached, and known */
-    uint32_t anchored; /* of those: not fresh */
-    uint32_t silent;   /* attached, and not heard of since they were asked */
+    uint32_t silent; /* attached, and not heard of since they were asked */
+    uint32_t there;  /* the others of them: */
+    uint32_t anchors;
     uint64_t least;
     uint64_t most;
 };
@@ -145,12 +157,12 @@ static struct others look_at_others(const mr_core *core, const struct mr_iterati
         if (seat == mine || mr_seat_client(core, it, seat) == NULL) {
             continue;
         }
-        others.silent += seat->answered != it->rounds->ask ? 1 : 0;
-        if (!seat->known) {
+        if (!has_answered(core, it, seat)) {
+            others.silent++;
             continue;
         }
         others.there++;
-        others.anchored += is_fresh(seat) ? 0 : 1;
+        others.anchors += is_anchor(seat) ? 1 : 0;
         others.least = seat->position < others.least ? seat->position : others.least;
         others.most = seat->position > others.most ? seat->position : others.most;
     }
@@ -200,26 +212,33 @@ static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index
     return MR_EPRECOND;
 }
 
+/* An answer is not good any more when somebody has taken a place since: then all are there, and go on. */
+static void ask_others(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_coordination *rounds = it->rounds;
+
+    if (rounds->asked == MR_NEVER || core->now >= mr_time_add(rounds->asked, MR_ASK_FRESH_MS)) {
+        rounds->ask = mr_mix64(mr_mix64(core->config.epoch) + ++core->versions);
+        rounds->asked = core->now;
+        mr_rounds_note(core, it, false);
+    }
+}
+
 /* Where the others are, at one moment. */
 static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from, mr_error *err)
 {
-    struct mr_coordination *rounds = it->rounds;
     uint32_t index = index_of(it, mine);
     struct others others;
     char positions[120];
 
-    if (rounds->ask == 0 || core->now >= mr_time_add(rounds->asked, MR_ASK_FRESH_MS)) {
-        rounds->ask = ++core->versions; /* another one than any that this leader's epoch has asked */
-        rounds->asked = core->now;
-        mr_rounds_note(core, it, false);
-    }
+    ask_others(core, it);
     others = look_at_others(core, it, mine);
-    if (others.silent > 0 && core->now < mr_time_add(rounds->asked, MR_ASK_MS)) {
+    if (others.silent > 0 && core->now < mr_time_add(it->rounds->asked, MR_ASK_MS)) {
         mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are", index);
         err->traits |= MR_RETRYABLE;
         return MR_EUNAVAIL;
     }
-    if (others.anchored == 0) {
+    if (others.anchors == 0) {
         return refuse_all_new(core, it, index, others.there > 0, err);
     }
     if (others.most - others.least > 1) {
@@ -299,9 +318,11 @@ void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__Op
     seat->rec->session++;
     seat->rec->from_round = from;
     seat->rec->placed = in->resume != NULL;
+    seat->rec->joined = false;
     mr_core_set(core, &seat->rec->client, in->client);
     mr_seat_clear(seat);
     it->rounds->refused[0] = '\0';
+    it->rounds->asked = MR_NEVER;
     put_seat(core, it, seat);
     mr_core_trace(core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
                   it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
@@ -348,6 +369,29 @@ static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__Consu
     seat->nheld = n;
 }
 
+/* Whoever has read a round together with one that knows the job's round knows it as well: one in each step. */
+static void note_joined(mr_core *core, struct mr_iteration *it)
+{
+    uint64_t known = 0;
+
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+
+        if (seat->rec != NULL && is_anchor(seat) && seat->position > known) {
+            known = seat->position;
+        }
+    }
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        struct mr_seat *seat = &it->rounds->seats[i];
+
+        if (seat->returned > 0 && !is_anchor(seat) && seat->position > seat->from && known > seat->from) {
+            seat->rec->joined = true;
+            put_seat(core, it, seat);
+            break;
+        }
+    }
+}
+
 void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace__ConsumerReport *report)
 {
     struct mr_iteration *it = client->iteration;
@@ -376,6 +420,9 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
         return;
     }
     mr_rounds_move_horizon(core, it);
+    if (mr_core_has_room(core, 2)) {
+        note_joined(core, it);
+    }
     if (report->n_closing > 0 || it->open_tasks == 0) {
         mr_iteration_unsettle(core, it);
     }

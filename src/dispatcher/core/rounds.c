@@ -30,7 +30,7 @@ struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *
         return NULL;
     }
     rounds->n = job->rec->num_consumers;
-    rounds->pace_since = MR_NEVER;
+    rounds->asked = rounds->pace_since = MR_NEVER;
     rounds->seats = mr_calloc(rounds->n, sizeof *rounds->seats);
     if (rounds->seats == NULL) {
         mr_core_nomem(core);

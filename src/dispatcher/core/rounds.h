@@ -20,7 +20,7 @@
 #define MR_REPORT_MS 1000
 /* Whoever does not answer within it when asked for its position is not waited for. */
 #define MR_ASK_MS 2000
-/* An answer is good for so long. */
+/* An answer is good for so long, unless somebody takes a place meanwhile. */
 #define MR_ASK_FRESH_MS 5000
 /* Places that are taken from consumers who are gone, in one step. */
 #define MR_VACATE_MAX 16
@@ -58,8 +58,8 @@ struct mr_coordination {
     bool unwritten; /* the record changed in this step, and is put before the step ends */
     bool moved;     /* something that others hear of changed in this step, */
     bool turned;    /* namely the schedule */
-    uint64_t ask;   /* consumers are asked where they are; 0: nobody asked yet */
-    int64_t asked;
+    uint64_t ask;   /* consumers are asked where they are, and no other leader has used this number; 0: nobody asked */
+    int64_t asked;  /* MR_NEVER: whoever wants to know has to ask again */
     char refused[MR_ERROR_MESSAGE_SIZE]; /* all consumers are new */
     uint64_t pace;                       /* rounds in a thousand seconds; 0: not known */
     uint64_t pace_progress;
