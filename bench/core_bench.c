@@ -278,6 +278,32 @@ static void end_task(struct bench *b, unsigned job, unsigned worker, struct time
     step(b, &command, times);
 }
 
+static void on_job(void *ctx, const struct mr_job_numbers *n)
+{
+    *(uint64_t *)ctx += n->clients;
+}
+
+static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint64_t ms)
+{
+    *(uint64_t *)ctx += ms;
+}
+
+/* What a page of metrics asks the core. */
+static void count(struct bench *b, struct times *times)
+{
+    uint64_t sum = 0;
+    struct mr_core_visitor visitor = {.job = on_job, .waited_for = on_waited_for, .ctx = &sum};
+    struct mr_core_counts counts;
+    double from = now_us();
+
+    mr_core_count(b->core, &counts);
+    mr_core_visit_jobs(b->core, &visitor);
+    note(times, now_us() - from);
+    if (counts.clients != sum) {
+        die("counts", NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct bench b = {.workers = argc > 1 ? (unsigned)atoi(argv[1]) : 1000,
@@ -317,6 +343,10 @@ int main(int argc, char **argv)
         heartbeat(&b, i, &times);
     }
     print_times("heartbeat", &times);
+    for (unsigned i = 0; i < 20; i++) {
+        count(&b, &times);
+    }
+    print_times("count", &times);
     take_over(&b, "takeover");
     for (unsigned i = 0; i < b.workers; i++) {
         end_task(&b, 0, i, &times);

@@ -12,6 +12,7 @@ static const char *const code_names[] = {
     "DATA_LOSS", "UNAUTHENTICATED",
 };
 
+_Static_assert(sizeof code_names / sizeof code_names[0] == MR_CODES, "every code has a name");
 _Static_assert(sizeof(mr_error) == 256, "mr_error is 256 bytes for good");
 
 const char *mr_version(void)

@@ -19,6 +19,8 @@ int mr_error_nomem(mr_error *err);
 int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
 void mr_error_clear(mr_error *err);
 
+#define MR_CODES 17 /* MR_OK and all kinds of errors: -code is below */
+
 /* Canonical status number (0..16, as gRPC has it) to enum mr_code and back. */
 int mr_code_from_status(int status);
 int mr_code_to_status(int code);

@@ -60,7 +60,7 @@ static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t s
     }
     call->rpc = req;
     call->arrived_ns = mr_now_ns();
-    call->took = service->took;
+    call->numbers = service->numbers;
     if (mr_mailbox_put_call(service->mailbox, call, &err) < 0) {
         struct mr_header_info info = {.cluster = NULL};
 
@@ -81,7 +81,7 @@ static int add_methods(mr_dispatcher *d, mr_error *err)
         struct mr_stream_service *s = &d->services[i];
 
         *s = (struct mr_stream_service){
-            .mailbox = d->mailbox, .method = &mr_methods[i], .took = mr_loop_rpc_seconds(d->loop, i)};
+            .mailbox = d->mailbox, .method = &mr_methods[i], .numbers = mr_loop_method_numbers(d->loop, i)};
         rc = s->method->stream ? mr_rpc_server_stream(d->server, s->method->path, mr_dstream_accept, s, err)
                                : mr_rpc_server_unary(d->server, s->method->path, on_unary, s, err);
     }

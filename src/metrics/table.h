@@ -24,6 +24,8 @@
     X(HELD_ANSWERS, "millrace_dispatcher_held_answers", GAUGE, DISPATCHER, "", \
       "Answers and updates that wait for what they rest on to be committed.") \
     X(RPC_SECONDS, "millrace_rpc_seconds", HISTOGRAM, DISPATCHER, "method", "From a call's arrival to its answer.") \
+    X(RPC_ERRORS, "millrace_rpc_errors_total", COUNTER, DISPATCHER, "method,code", \
+      "Of those, answered with an error; code: its canonical name. UNAVAILABLE is what a standby says.") \
     X(STORE_TXN_SECONDS, "millrace_store_txn_seconds", HISTOGRAM, DISPATCHER, "result", \
       "Transactions with etcd; result: ok, guard (a condition did not hold), unknown (it may have been applied), error.") \
     X(STORE_WRITTEN_BYTES, "millrace_store_written_bytes_total", COUNTER, DISPATCHER, "", \

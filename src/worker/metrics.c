@@ -49,7 +49,7 @@ static void add_windows(struct mr_worker *w, mr_metrics *m)
 
     mr_windows_progress(w->windows, &windows);
     mr_metrics_add(m, MR_METRIC_CACHE_LIMIT_BYTES, (double)windows.bytes_max);
-    for (int i = 0; i < MR_WINDOWS_CODES; i++) {
+    for (int i = 0; i < MR_CODES; i++) {
         if (windows.failures_by[i] > 0) {
             mr_metrics_add1(m, MR_METRIC_WINDOWS_DEGRADED, mr_code_name(-i), (double)windows.failures_by[i]);
         }

@@ -45,7 +45,7 @@ struct mr_windows {
     bool used;
     unsigned in_memory;
     uint64_t failures;
-    uint64_t failures_by[MR_WINDOWS_CODES];
+    uint64_t failures_by[MR_CODES];
     char degraded[MR_ERROR_MESSAGE_SIZE];
 };
 
@@ -256,7 +256,7 @@ void mr_windows_degraded(mr_windows *w, const mr_error *why)
 
     MR_LOCK(&w->lock);
     w->failures++;
-    w->failures_by[kind > 0 && kind < MR_WINDOWS_CODES ? kind : -MR_EUNKNOWN]++;
+    w->failures_by[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN]++;
     w->in_memory++;
     (void)snprintf(w->degraded, sizeof w->degraded, "%s", why->message);
 }

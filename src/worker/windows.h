@@ -10,6 +10,7 @@
 #ifndef MR_WORKER_WINDOWS_H
 #define MR_WORKER_WINDOWS_H
 
+#include "base/error.h"
 #include "cache/cache.h"
 
 typedef struct mr_windows mr_windows;
@@ -37,14 +38,12 @@ uint64_t mr_windows_memory_bytes(const mr_windows *w);
 void mr_windows_degraded(mr_windows *w, const mr_error *why);
 void mr_windows_restored(mr_windows *w);
 
-#define MR_WINDOWS_CODES 17 /* 0, and as many kinds of errors as there are */
-
 struct mr_windows_progress {
     bool used;          /* something was shared here */
     uint64_t bytes_max; /* on disk */
     uint64_t failures;
-    uint64_t failures_by[MR_WINDOWS_CODES]; /* the same by -code */
-    char degraded[MR_ERROR_MESSAGE_SIZE];   /* "": nothing is */
+    uint64_t failures_by[MR_CODES];       /* the same by -code */
+    char degraded[MR_ERROR_MESSAGE_SIZE]; /* "": nothing is */
 };
 void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret);
 

@@ -106,6 +106,9 @@ def test_pages_say_what_status_says(etcd, measured):
     assert p.value("millrace_splits_lost_total") == 0
     assert p.value("millrace_dispatcher_takeover_seconds_count") == 1
     assert p.value("millrace_rpc_seconds_count", method="Open") >= 2
+    with pytest.raises(mr.errors.NotFoundError):
+        mr.service.delete_dataset(cluster.service, "nobody's")
+    assert leader_page(cluster).value("millrace_rpc_errors_total", method="DeleteDataset", code="NOT_FOUND") == 1
     assert p.value("millrace_store_txn_seconds_count", result="ok") > 0
     assert p.value("millrace_store_written_bytes_total") > 0
     assert p.value("millrace_store_write_budget_bytes_per_second") == 1000000

@@ -389,6 +389,35 @@ static void the_end_is_the_same_for_all(void **state)
 }
 
 /* A worker says who keeps the others waiting; people see it while that is new. */
+struct waiting {
+    uint32_t consumer;
+    uint64_t ms;
+};
+
+static void on_job(void *ctx, const struct mr_job_numbers *n)
+{
+    assert_true(n->coordinated);
+}
+
+static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint64_t ms)
+{
+    struct waiting *w = ctx;
+
+    if (consumer == w->consumer) {
+        w->ms += ms;
+    }
+}
+
+/* As metrics have it. */
+static uint64_t waited_for(const struct fixture *f, uint32_t consumer)
+{
+    struct waiting w = {.consumer = consumer};
+    struct mr_core_visitor visitor = {.job = on_job, .waited_for = on_waited_for, .ctx = &w};
+
+    mr_core_visit_jobs(f->t.core, &visitor);
+    return w.ms;
+}
+
 static void who_keeps_others_waiting_is_named(void **state)
 {
     struct fixture *f = *state;
@@ -406,8 +435,11 @@ static void who_keeps_others_waiting_is_named(void **state)
     assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
     table_step(&f->t, &command);
     assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "\"missedMs\":\"700\""));
+    assert_int_equal(waited_for(f, 1), 700);
+    assert_int_equal(waited_for(f, 0), 0);
     table_wait(&f->t, 60000);
     table_step(&f->t, &command);
+    assert_int_equal(waited_for(f, 1), 0);
     assert_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
 }
 

@@ -283,9 +283,10 @@ int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *e
     mr_random_id(l->instance);
     l->cluster = mr_strdup(opts->cluster);
     l->address = mr_strdup(opts->address);
-    l->numbers.rpc = mr_calloc(mr_methods_count, sizeof *l->numbers.rpc);
+    l->numbers.methods = mr_calloc(mr_methods_count, sizeof *l->numbers.methods);
     atomic_store(&l->numbers.turned_ms, mr_now_ms());
-    rc = l->cluster == NULL || l->address == NULL || l->numbers.rpc == NULL ? mr_error_nomem(err) : make_parts(l, err);
+    rc = l->cluster == NULL || l->address == NULL || l->numbers.methods == NULL ? mr_error_nomem(err)
+                                                                                : make_parts(l, err);
     if (rc >= 0) {
         rc = mr_thread_start(&l->thread, "mr-loop", loop_main, l, err);
     }
@@ -304,9 +305,9 @@ struct mr_mailbox *mr_loop_mailbox(mr_loop *l)
     return &l->mailbox;
 }
 
-struct mr_histogram *mr_loop_rpc_seconds(mr_loop *l, size_t method)
+struct mr_method_numbers *mr_loop_method_numbers(mr_loop *l, size_t method)
 {
-    return &l->numbers.rpc[method];
+    return &l->numbers.methods[method];
 }
 
 int mr_loop_health(mr_loop *l, mr_error *err)
@@ -426,7 +427,7 @@ void mr_loop_free(mr_loop *l)
     }
     mr_free(l->cluster);
     mr_free(l->address);
-    mr_free(l->numbers.rpc);
+    mr_free(l->numbers.methods);
     mr_mailbox_destroy(&l->mailbox);
     (void)pthread_cond_destroy(&l->left_cond);
     (void)pthread_mutex_destroy(&l->lock);

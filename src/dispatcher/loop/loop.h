@@ -14,7 +14,6 @@
 #ifndef MR_DISPATCHER_LOOP_LOOP_H
 #define MR_DISPATCHER_LOOP_LOOP_H
 
-#include "base/histogram.h"
 #include "coord/store.h"
 #include "dispatcher/loop/mailbox.h"
 
@@ -46,7 +45,7 @@ struct mr_loop_options {
 int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *err);
 struct mr_mailbox *mr_loop_mailbox(mr_loop *l);
 /* Of calls of that method (of mr_methods). Lent until the loop is freed. Any thread. */
-struct mr_histogram *mr_loop_rpc_seconds(mr_loop *l, size_t method);
+struct mr_method_numbers *mr_loop_method_numbers(mr_loop *l, size_t method);
 /* MR_OK, or why it must not go on. Any thread. */
 int mr_loop_health(mr_loop *l, mr_error *err);
 /* Hand over and leave the election; calls are refused from now on. Waits at most @timeout_ms. Any thread. */

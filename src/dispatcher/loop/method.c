@@ -146,6 +146,19 @@ struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMes
     return b;
 }
 
+static void note_answer(const struct mr_call *call, const mr_error *error)
+{
+    int kind = error != NULL ? -error->code : 0;
+
+    if (call->numbers == NULL) {
+        return;
+    }
+    mr_histogram_note(&call->numbers->seconds, mr_now_ns() - call->arrived_ns);
+    if (kind != 0) {
+        (void)atomic_fetch_add(&call->numbers->errors[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN], 1);
+    }
+}
+
 void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struct mr_header_info *info,
                     const mr_error *error)
 {
@@ -160,7 +173,5 @@ void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struc
         mr_rpc_reply(rpc, MR_OK, NULL, b.data, b.len);
     }
     mr_buf_free(&b);
-    if (call->took != NULL) {
-        mr_histogram_note(call->took, mr_now_ns() - call->arrived_ns);
-    }
+    note_answer(call, error);
 }

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/histogram.h"
 #include "dispatcher/core/core.h"
 #include "rpc/rpc.h"
@@ -32,6 +33,12 @@ struct mr_method {
 extern const struct mr_method mr_methods[];
 extern const size_t mr_methods_count;
 
+/* What became of the calls of a method. Threads: any. */
+struct mr_method_numbers {
+    struct mr_histogram seconds;
+    _Atomic uint64_t errors[MR_CODES]; /* by -code */
+};
+
 struct mr_call {
     struct mr_call *next;
     const struct mr_method *method;
@@ -40,11 +47,11 @@ struct mr_call {
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ns;
-    struct mr_histogram *took; /* where it is noted how long it took; NULL: nowhere */
-    size_t size;               /* of the request */
-    atomic_size_t *account;    /* where `size` is counted while the call lives; NULL: nowhere yet */
-    mr_error error;            /* on its way to the side thread and back */
-    ProtobufCMessage *reply;   /* GetDataset: waiting for its definition */
+    struct mr_method_numbers *numbers; /* where the answer is noted; NULL: nowhere */
+    size_t size;                       /* of the request */
+    atomic_size_t *account;            /* where `size` is counted while the call lives; NULL: nowhere yet */
+    mr_error error;                    /* on its way to the side thread and back */
+    ProtobufCMessage *reply;           /* GetDataset: waiting for its definition */
     char blob[80];
     uint32_t parts;
 };

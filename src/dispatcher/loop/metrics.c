@@ -104,10 +104,24 @@ static void add_self(struct mr_loop *l, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_QUEUED_CALLS, (double)(mr_mailbox_calls(&l->mailbox) + l->nwaiting));
     mr_metrics_add(m, MR_METRIC_CALL_BYTES, (double)atomic_load(&l->mailbox.call_bytes));
     mr_metrics_add(m, MR_METRIC_HELD_ANSWERS, (double)held);
+}
+
+static void add_methods(const struct mr_loop *l, mr_metrics *m)
+{
     for (size_t i = 0; i < mr_methods_count; i++) {
-        if (!mr_methods[i].stream) {
-            mr_metrics_add_histogram(m, MR_METRIC_RPC_SECONDS, strrchr(mr_methods[i].path, '/') + 1,
-                                     &l->numbers.rpc[i]);
+        const struct mr_method_numbers *n = &l->numbers.methods[i];
+        const char *name = strrchr(mr_methods[i].path, '/') + 1;
+
+        if (mr_methods[i].stream) {
+            continue; /* Its answers have no end. */
+        }
+        mr_metrics_add_histogram(m, MR_METRIC_RPC_SECONDS, name, &n->seconds);
+        for (int kind = 1; kind < MR_CODES; kind++) {
+            uint64_t errors = atomic_load(&n->errors[kind]);
+
+            if (errors > 0) {
+                mr_metrics_add2(m, MR_METRIC_RPC_ERRORS, name, mr_code_name(-kind), (double)errors);
+            }
         }
     }
 }
@@ -201,6 +215,7 @@ static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint6
 static void fill(struct mr_loop *l, mr_metrics *m)
 {
     add_self(l, m);
+    add_methods(l, m);
     add_splits(l, m);
     add_store(l, m);
     if (l->serving) {

@@ -18,12 +18,12 @@ struct mr_loop_numbers {
     int64_t leader_epoch;    /* of whoever leads, as far as is known; 0: nobody */
     int64_t won_ns;          /* the term that is being loaded for the first time; 0: there is none */
     struct mr_histogram takeover;
-    int64_t store_bytes;       /* of the store's database; 0: not told yet */
-    int64_t store_quota_bytes; /* the same */
-    struct mr_histogram *rpc;  /* of each method; any thread's */
-    _Atomic int64_t turned_ms; /* the last turn began then */
-    _Atomic int64_t store_ms;  /* and this was the last answer of the store that was known; 0: none */
-    _Atomic bool stopping;     /* as the loop's */
+    int64_t store_bytes;               /* of the store's database; 0: not told yet */
+    int64_t store_quota_bytes;         /* the same */
+    struct mr_method_numbers *methods; /* as many as there are; any thread's */
+    _Atomic int64_t turned_ms;         /* the last turn began then */
+    _Atomic int64_t store_ms;          /* and this was the last answer of the store that was known; 0: none */
+    _Atomic bool stopping;             /* as the loop's */
 };
 
 /* A page that is not asked for any more when it is ready is thrown away. */

@@ -56,7 +56,7 @@ struct mr_streams {
 struct mr_stream_service {
     struct mr_mailbox *mailbox;
     const struct mr_method *method;
-    struct mr_histogram *took; /* of unary calls */
+    struct mr_method_numbers *numbers; /* of unary calls */
 };
 void mr_dstream_accept(void *ctx, mr_rpc_stream *s);
 

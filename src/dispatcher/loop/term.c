@@ -97,7 +97,7 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
                                     .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};
 
     l->serving = false;
-    l->numbers.won_ns = l->loads == 0 ? mr_now_ns() : 0;
+    l->numbers.won_ns = l->loads == 0 ? mr_now_ns() : l->numbers.won_ns; /* A load may have to begin anew. */
     mr_core_free(l->core);
     l->core = mr_core_new(&config); /* NULL is told by the first key, or the end. */
     l->schema_seen = false;

@@ -1,0 +1,180 @@
+/*
+ * What the core counts for metrics: it is what status lists, and steps say which splits they moved. That the keys are
+ * counted right is checked after every step of every test with core_support.h.
+ */
+#include "core_support.h"
+
+#include "base/alloc.h"
+
+#include <millrace/dataset.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char FP[] = "00000000000000000000000000000001";
+
+struct fixture {
+    struct table t;
+    char it[64];
+};
+
+/* Workers w1 and w2, and a dataset of 100 splits. */
+static int setup(void **state)
+{
+    static const int64_t hundred[] = {100};
+    struct fixture *f = mr_calloc(1, sizeof *f);
+
+    table_open(&f->t, NULL);
+    *state = f;
+    assert_int_equal(put_dataset(&f->t, "numbers", FP, hundred, 1), MR_OK);
+    add_worker(&f->t, "w1", "a:1");
+    add_worker(&f->t, "w2", "b:1");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    table_close(&f->t);
+    mr_free(f);
+    return 0;
+}
+
+static void open_it(struct fixture *f, const char *client, const char *name, int guarantee)
+{
+    assert_int_equal(
+        open_job(&f->t,
+                 (struct open_args){
+                     .client = client, .dataset = "numbers", .name = name, .dynamic = true, .guarantee = guarantee}),
+        MR_OK);
+    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
+}
+
+static struct mr_core_counts counts_of(const struct fixture *f)
+{
+    struct mr_core_counts counts;
+
+    mr_core_count(f->t.core, &counts);
+    return counts;
+}
+
+static void everything_is_counted_by_state(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_core_counts c = counts_of(f);
+
+    assert_int_equal(c.workers_live, 2);
+    assert_int_equal(c.datasets, 1);
+    assert_int_equal(c.jobs_active + c.jobs_idle + c.iterations_open + c.clients, 0);
+
+    open_it(f, "c1", "train", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    c = counts_of(f);
+    assert_int_equal(c.jobs_active, 1);
+    assert_int_equal(c.iterations_open, 1);
+    assert_int_equal(c.clients, 1);
+    assert_int_equal(c.tasks[MR_SHOWN_OPEN], 2);
+
+    assert_int_equal(say_draining(&f->t, "w1"), MR_OK);
+    assert_int_equal(end_drained(&f->t, "w1", task_of(f->it, "w1", 1)), MR_OK);
+    c = counts_of(f);
+    assert_int_equal(c.workers_live, 1);
+    assert_int_equal(c.workers_draining, 1);
+    assert_int_equal(c.tasks[MR_SHOWN_DRAINED], 1);
+    assert_int_equal(c.tasks[MR_SHOWN_OPEN], 1);
+
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->it, "w2", 1), MR_OK, ""), MR_OK);
+    c = counts_of(f);
+    assert_int_equal(c.iterations_open, 0);
+    assert_int_equal(c.iterations_finished, 1);
+    assert_int_equal(c.jobs_active, 0);
+    assert_int_equal(c.jobs_idle, 1);
+    assert_int_equal(c.tasks[MR_SHOWN_OPEN] + c.tasks[MR_SHOWN_ENDED] + c.tasks[MR_SHOWN_DRAINED], 0);
+
+    assert_int_equal(leave(&f->t, "w1"), MR_OK);
+    assert_int_equal(counts_of(f).workers_lost, 1);
+}
+
+static void a_step_says_which_splits_it_moved(void **state)
+{
+    struct fixture *f = *state;
+
+    open_it(f, "c1", "most", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    assert_int_equal(get_splits(&f->t, "w1", task_of(f->it, "w1", 1), 0, 1, 5), MR_OK);
+    uint64_t n = f->t.out.tally.assigned;
+
+    assert_int_equal(n, splits(&f->t)->ranges[0]->count);
+    assert_true(n > 0);
+    assert_int_equal(get_splits(&f->t, "w1", task_of(f->it, "w1", 1), 0, 1, 5), MR_OK);
+    assert_int_equal(f->t.out.tally.assigned, 0); /* the same answer again */
+
+    open_it(f, "c2", "least", MILLRACE__GUARANTEE__AT_LEAST_ONCE);
+    assert_int_equal(get_splits(&f->t, "w1", task_of(f->it, "w1", 1), 0, 1, 5), MR_OK);
+    uint64_t owed = f->t.out.tally.assigned;
+
+    assert_int_equal(leave(&f->t, "w1"), MR_OK);
+    uint64_t lost = f->t.out.tally.lost, returned = f->t.out.tally.returned;
+
+    while (mr_core_next_timer(f->t.core) <= f->t.now) { /* What the loss leads to may come with timers. */
+        struct mr_command timer = {.kind = MR_COMMAND_TIMER};
+
+        table_step(&f->t, &timer);
+        lost += f->t.out.tally.lost;
+        returned += f->t.out.tally.returned;
+    }
+    assert_int_equal(lost, n);
+    assert_int_equal(returned, owed);
+}
+
+struct visit {
+    char seen[256];
+    uint64_t lost;
+    uint64_t skipped;
+    uint32_t clients;
+};
+
+static void on_job(void *ctx, const struct mr_job_numbers *n)
+{
+    struct visit *v = ctx;
+
+    snprintf(v->seen + strlen(v->seen), sizeof v->seen - strlen(v->seen), "%s ", n->label);
+    v->lost += n->lost_splits;
+    v->skipped += n->skipped;
+    v->clients += n->clients;
+}
+
+static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint64_t ms)
+{
+    fail_msg("job %s waits for consumer %u", label, consumer);
+}
+
+static void active_jobs_come_first_and_those_without_a_name_share_one(void **state)
+{
+    struct fixture *f = *state;
+    struct visit v = {.seen = ""};
+    struct mr_core_visitor visitor = {.job = on_job, .waited_for = on_waited_for, .ctx = &v};
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->it, "w1", 1), MR_OK, ""), MR_OK);
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->it, "w2", 1), MR_OK, ""), MR_OK);
+    open_it(f, "c2", "second", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c3", "", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    mr_core_visit_jobs(f->t.core, &visitor);
+    assert_string_equal(v.seen, "second (anonymous) first ");
+    assert_int_equal(v.clients, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        CASE(everything_is_counted_by_state),
+        CASE(a_step_says_which_splits_it_moved),
+        CASE(active_jobs_come_first_and_those_without_a_name_share_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
