@@ -12,10 +12,11 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
-/* Rounds that may be fixed and not returned by everybody. */
-#define KEEP_ROUNDS 64u
+/* Rounds that may be fixed and not returned by everybody: what consumers have under way at once (AHEAD_ROUNDS of
+ * src/client/coordinated.c), and as many that they have returned and not told of yet. */
+#define KEEP_ROUNDS 128u
 /* Groups that are made ahead of the rounds they will be of; beyond one, only while they are small. */
-#define AHEAD_GROUPS 16u
+#define AHEAD_GROUPS 64u
 #define AHEAD_BYTES (8 * MR_MIB)
 /* Elements of one message. */
 #define MESSAGE_ELEMENTS_MAX 64u
@@ -117,7 +118,7 @@ static int wait_room(struct mr_task *t, uint32_t *rows, mr_error *err)
     if (t->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
     }
-    *rows = turns->consumers;
+    *rows = turns->consumers * (uint32_t)(AHEAD_GROUPS - (mr_row_groups_whole(turns->groups) - turns->fixed));
     return MR_OK;
 }
 

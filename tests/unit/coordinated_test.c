@@ -215,7 +215,7 @@ static void it_says_who_it_is(void **state)
     assert_int_equal(f->w[0].open.consumer_index, 1);
     assert_int_equal(f->w[0].open.session, 1);
     assert_int_equal(f->w[0].open.received_below, 0);
-    assert_in_range(f->w[0].limit_round, 4, 100);
+    assert_in_range(f->w[0].limit_round, 4, 200);
     assert_in_range(f->w[0].limit_bytes, 1, 64 << 20);
     MR_LOCK(&f->d.lock);
     WAIT_UNTIL(&f->d, f->d.reports > 0);
