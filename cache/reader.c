@@ -246,26 +246,36 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
 }
 
 /*
- * Where the record begins that follows the one with element @index, in a file that ends at @end; @end if there is none,
- * or if the file does not say. No lock is held.
+ * Where the next record begins that can be found behind element @index, in a file that ends at @end; @end if there is
+ * none. No lock is held.
+ *
+ * The storage may not see past the damage before it is asked for an element far enough behind it: ever further steps
+ * find one, then halving the last step finds the nearest.
  */
 static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t end)
 {
-    uint64_t low = index + 1, high = end, key;
+    const struct mr_storage_ops *ops = log->cache->storage->ops;
+    uint64_t low = index + 1, high = end, found = end, key;
 
+    for (uint64_t step = 1; step < end - index; step *= 2) {
+        if (ops->ceiling(log->storage, index + step, &key, NULL) == MR_OK && key > index) {
+            high = index + step;
+            found = key < end ? key : end;
+            break;
+        }
+        low = index + step + 1;
+    }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (log->cache->storage->ops->floor(log->storage, middle, &key, NULL) < 0 || key > middle) {
-            return end;
-        }
-        if (key > index) {
-            high = key;
+        if (ops->ceiling(log->storage, middle, &key, NULL) == MR_OK && key > index) {
+            high = middle;
+            found = key < found ? key : found;
         } else {
             low = middle + 1;
         }
     }
-    return high;
+    return found;
 }
 
 uint64_t mr_cache_reader_pass(mr_cache_reader *r)

@@ -46,6 +46,9 @@ struct mr_storage_ops {
     void (*release)(mr_storage *s, struct mr_storage_value *value);
     /* The highest key that is not above @key. MR_ENOTFOUND: there is none. */
     int (*floor)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
+    /* The lowest key that is not below @key; may fail next to a damaged record, and then succeed a little further on.
+     */
+    int (*ceiling)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
     /* The log and its files are gone; a failure means that files may be left until a reset. */
     int (*drop)(mr_storage_log *log, mr_error *err);
     /* Begin anew after a failure: there is no log and no value. */

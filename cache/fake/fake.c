@@ -147,6 +147,11 @@ static int floor_key(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error 
     return fake_of(log)->memory->ops->floor(memory_of(log), key, ret, err);
 }
 
+static int ceiling_key(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err)
+{
+    return fake_of(log)->memory->ops->ceiling(memory_of(log), key, ret, err);
+}
+
 static int drop(mr_storage_log *log, mr_error *err)
 {
     int rc = fake_of(log)->memory->ops->drop(memory_of(log), err);
@@ -184,6 +189,7 @@ int mr_storage_fake_new(mr_storage **ret, mr_error *err)
         .get = get,
         .release = release,
         .floor = floor_key,
+        .ceiling = ceiling_key,
         .drop = drop,
         .reset = reset,
         .close = close_fake,

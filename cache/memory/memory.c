@@ -172,6 +172,22 @@ static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error
     return MR_OK;
 }
 
+static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+{
+    struct memory_log *log = (struct memory_log *)base;
+    struct record *r;
+
+    MR_LOCK(&log->lock);
+    TAILQ_FOREACH(r, &log->records, link)
+    {
+        if (r->key >= key) {
+            *ret = r->key;
+            return MR_OK;
+        }
+    }
+    return mr_error_set(err, MR_ENOTFOUND, "no such record");
+}
+
 static int drop(mr_storage_log *base, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
@@ -213,6 +229,7 @@ int mr_storage_memory_new(mr_storage **ret, mr_error *err)
         .get = get,
         .release = release,
         .floor = floor_key,
+        .ceiling = ceiling_key,
         .drop = drop,
         .reset = reset,
         .close = close_memory,

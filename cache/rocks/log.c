@@ -239,7 +239,8 @@ static void release(mr_storage *base, struct mr_storage_value *value)
     rocksdb_pinnableslice_destroy(value->handle);
 }
 
-static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+/* The key next to @key that is there, @upwards or downwards. */
+static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *ret, mr_error *err)
 {
     struct rocks_log *log = (struct rocks_log *)base;
     struct mr_rocks *s = rocks_of(base);
@@ -249,12 +250,12 @@ static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error
     int rc = MR_OK;
     size_t size;
 
-    rocksdb_iter_seek_for_prev(it, (const char *)&big, sizeof big);
+    (upwards ? rocksdb_iter_seek : rocksdb_iter_seek_for_prev)(it, (const char *)&big, sizeof big);
     rocksdb_iter_get_error(it, &why);
     if (why != NULL) {
         rc = mr_rocks_error(err, why);
     } else if (!rocksdb_iter_valid(it)) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "no record at or before element %" PRIu64, key);
+        rc = mr_error_set(err, MR_ENOTFOUND, "no record at or %s element %" PRIu64, upwards ? "behind" : "before", key);
     } else {
         const char *found = rocksdb_iter_key(it, &size);
 
@@ -268,6 +269,16 @@ static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error
     return rc;
 }
 
+static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+{
+    return find_key(base, key, false /* upwards */, ret, err);
+}
+
+static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+{
+    return find_key(base, key, true /* upwards */, ret, err);
+}
+
 const struct mr_storage_ops mr_rocks_ops = {
     .create = create,
     .put = put,
@@ -276,6 +287,7 @@ const struct mr_storage_ops mr_rocks_ops = {
     .get = get,
     .release = release,
     .floor = floor_key,
+    .ceiling = ceiling_key,
     .drop = drop,
     .reset = mr_rocks_reset,
     .close = mr_rocks_close,

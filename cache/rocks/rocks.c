@@ -77,8 +77,7 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     rocksdb_cache_t *cache = rocksdb_cache_create_lru(0);
     rocksdb_block_based_options_set_block_cache(table, cache);
     rocksdb_cache_destroy(cache); /* the table's options have a reference */
-    /* Of three files or fewer RocksDB looks into each, newest first, without regard to their keys: a whole block read.
-     */
+    /* Of three files or fewer RocksDB looks into each, newest first, whatever their keys: a whole block read. */
     rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
     rocksdb_options_set_block_based_table_factory(o, table);
     rocksdb_block_based_options_destroy(table);
@@ -160,7 +159,8 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
     rocksdb_writeoptions_disable_WAL(s->write, 1);
     rocksdb_writeoptions_set_no_slowdown(s->write, 1); /* an error instead of a wait that nobody expects */
     s->read = rocksdb_readoptions_create();
-    rocksdb_readoptions_set_verify_checksums(s->read, 0); /* records have their own */
+    /* Records have their own, which is looked at too late: what is damaged must not come to RocksDB's assertions. */
+    rocksdb_readoptions_set_verify_checksums(s->read, 1);
     s->flush = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush, 1);
     rc = open_db(s, err);
