@@ -272,13 +272,7 @@ void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 
     set_now(m, now_ms, wall_ms);
     mr_member_election(m, &tick);
-    if (m->loading && !m->load_out && now_ms >= m->load_due_ms) {
-        if (m->opts.nprefixes == 0) {
-            mr_member_finish_load(m);
-        } else {
-            mr_member_load_page(m);
-        }
-    }
+    mr_member_load_tick(m);
     if (now_ms >= mr_member_idle_due_ms(m)) {
         (void)mr_commit_fence(m->commit, &batch, NULL); /* Without memory the right to answer just ends. */
     }
@@ -298,8 +292,8 @@ int64_t mr_member_due(const mr_member *m)
     if (m->leading && !m->commit_out && mr_commit_due(m->commit) < other) {
         other = mr_commit_due(m->commit);
     }
-    if (m->loading && !m->load_out) {
-        other = m->load_due_ms;
+    if (mr_member_load_due_ms(m) < other) {
+        other = mr_member_load_due_ms(m);
     }
     if (m->leading && !m->status_out && m->status_ms < other) {
         other = m->status_ms;
@@ -465,6 +459,6 @@ void mr_member_free(mr_member *m)
         mr_member_discard(m, m->requests); /* The store was closed: their answers never come. */
     }
     mr_commit_free(m->commit);
-    mr_free(m->load_from);
+    mr_member_load_drop(m);
     mr_free(m);
 }

@@ -54,7 +54,7 @@ struct mr_member_ops {
 struct mr_member_prefix {
     const char *key; /* below the root; ending in '/': all keys below it */
     bool keys_only;
-    int64_t page; /* keys at a time; 0: 2000 */
+    int64_t page; /* keys at a time; 0: 5000 */
 };
 
 struct mr_member_options {
@@ -67,7 +67,8 @@ struct mr_member_options {
     int64_t ttl_ms;
     uint64_t started_ms; /* wall time */
     uint64_t seed;
-    const struct mr_member_prefix *prefixes; /* what to load, in this order; lent for good */
+    /* What to load: the first one before all others, which come in any order. Lent for good. */
+    const struct mr_member_prefix *prefixes;
     size_t nprefixes;
     const struct mr_member_ops *ops;
     void *ctx;

@@ -30,6 +30,7 @@ struct mr_member_event {
     enum mr_member_request kind;
     uint64_t serial;
     int64_t sent_ms;
+    size_t lane;                    /* LOAD */
     int64_t floor;                  /* the newest revision that was known when it was sent */
     struct mr_leader_record record; /* CAMPAIGN: as sent */
     void (*post)(void *ctx, struct mr_member_event *event);

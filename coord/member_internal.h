@@ -10,6 +10,15 @@
 #define MR_MEMBER_REQUEST_MS 2000
 #define MR_MEMBER_PEERS_MAX 64
 #define MR_MEMBER_WATCHES 8
+#define MR_MEMBER_LANES 4
+
+/* One prefix that is being loaded. */
+struct mr_member_lane {
+    bool active; /* false: none */
+    bool out;    /* a page is on its way; if not, it failed, and is due again */
+    size_t prefix;
+    char *from; /* first key of the next page; NULL: of the prefix */
+};
 
 struct mr_member {
     struct mr_member_options opts;
@@ -54,11 +63,10 @@ struct mr_member {
 
     /* the load */
     bool loading;
-    bool load_out;
-    size_t load_index;
+    size_t load_next;      /* the first prefix that no lane has taken */
     int64_t load_revision; /* 0: the next page decides */
-    char *load_from;       /* first key of the next page */
-    int64_t load_due_ms;
+    int64_t load_due_ms;   /* what failed is asked for again, not before */
+    struct mr_member_lane lanes[MR_MEMBER_LANES];
 };
 
 /* member.c */
@@ -75,12 +83,19 @@ struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, 
 struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind, uint64_t serial);
 void mr_member_act(mr_member *m, struct mr_election_actions *actions);
 
+/* member_load.c: what a term begins with */
+void mr_member_load_begin(mr_member *m);
+void mr_member_load_drop(mr_member *m);
+void mr_member_load_tick(mr_member *m);
+int64_t mr_member_load_due_ms(const mr_member *m); /* INT64_MAX: nothing but answers are waited for */
+void mr_member_on_page(mr_member *m, const struct mr_member_event *ev);
+
 /* member_term.c: a term of one's own, from the load to the last commit */
 void mr_member_term_begin(mr_member *m, int64_t epoch);
 void mr_member_term_end(mr_member *m);
-void mr_member_load_page(mr_member *m);
+void mr_member_start_load(mr_member *m); /* from nothing, in the same term */
 void mr_member_finish_load(mr_member *m);
-void mr_member_on_page(mr_member *m, const struct mr_member_event *ev);
+void mr_member_bad_state(mr_member *m, const mr_error *why); /* step down */
 void mr_member_send_batch(mr_member *m);
 void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev);
 /* When the right to answer from memory began last. */

@@ -1,6 +1,6 @@
 /*
- * A term of our own: the state is loaded page by page at one revision, then batches are committed, one at a time, until
- * the term is over.
+ * A term of our own: the state is loaded (member_load.c), then batches are committed, one at a time, until the term is
+ * over.
  */
 #include "coord/member_internal.h"
 
@@ -15,20 +15,14 @@
 
 #define FIRST_ATTEMPT_MS                                                                                               \
     1000 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
-#define LOAD_TIMEOUT_MS 8000
-#define LOAD_PAGE 2000
-#define LOAD_RETRY_MS 100
 #define BAD_STATE_HOLD_OFF_MS 5000
 
-/* ---- terms and loading ---- */
+/* ---- terms ---- */
 
 static void forget_load(mr_member *m)
 {
-    m->loading = false;
-    mr_free(m->load_from);
-    m->load_from = NULL;
-    m->term++; /* The page that may be on its way is another term's. */
-    m->load_out = false;
+    mr_member_load_drop(m);
+    m->term++; /* Answers that may be on their way are another term's. */
     m->commit_out = false;
 }
 
@@ -39,14 +33,11 @@ static void drop_commit(mr_member *m)
     m->commit = NULL;
 }
 
-static void start_load(mr_member *m)
+void mr_member_start_load(mr_member *m)
 {
     forget_load(m);
-    m->loading = true;
+    mr_member_load_begin(m);
     m->leading = false;
-    m->load_index = 0;
-    m->load_revision = 0;
-    m->load_due_ms = 0;
     drop_commit(m);
     m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
     MR_ASSERT(m->commit != NULL);
@@ -62,7 +53,7 @@ void mr_member_term_begin(mr_member *m, int64_t epoch)
     m->epoch = epoch;
     m->answered_revision = epoch;
     mr_log(MR_LOG_INFO, "won the election", "epoch", "%lld", (long long)epoch, NULL);
-    start_load(m);
+    mr_member_start_load(m);
 }
 
 void mr_member_term_end(mr_member *m)
@@ -83,7 +74,7 @@ void mr_member_term_end(mr_member *m)
     m->opts.ops->lost(m->opts.ctx, &err);
 }
 
-static void bad_state(mr_member *m, const mr_error *why)
+void mr_member_bad_state(mr_member *m, const mr_error *why)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN, .hold_off_ms = BAD_STATE_HOLD_OFF_MS};
 
@@ -105,7 +96,7 @@ void mr_member_finish_load(mr_member *m)
         if (value == NULL || mr_commit_add(m->commit, &w, 1, false, &batch, &err) < 0) {
             (void)mr_error_nomem(&err);
             mr_free(value);
-            bad_state(m, &err);
+            mr_member_bad_state(m, &err);
             return;
         }
         mr_free(value);
@@ -114,104 +105,7 @@ void mr_member_finish_load(mr_member *m)
     m->status_ms = m->now_ms;
     if (m->opts.ops->load_end(m->opts.ctx, &err) < 0) {
         m->leading = false;
-        bad_state(m, &err);
-    }
-}
-
-void mr_member_load_page(mr_member *m)
-{
-    const struct mr_member_prefix *p = &m->opts.prefixes[m->load_index];
-    struct key start, stop;
-    struct mr_bytes from = mr_member_key(m, &start, p->key, "");
-    struct mr_bytes end = {NULL, 0};
-    struct mr_member_event *ev;
-
-    if (from.size > 0 && start.s[from.size - 1] == '/') {
-        end = mr_member_key(m, &stop, p->key, "");
-        stop.s[end.size - 1] = '/' + 1; /* All keys that begin with the prefix. */
-    }
-    if (m->load_from != NULL) {
-        from = mr_bytes_str(m->load_from);
-    }
-    ev = mr_member_request(m, MR_MEMBER_LOAD, m->term);
-    m->load_out = true;
-    m->opts.store->ops->range(m->opts.store, from, end, m->load_revision, p->page > 0 ? p->page : LOAD_PAGE,
-                              p->keys_only, LOAD_TIMEOUT_MS, mr_member_range_done, ev);
-}
-
-/* Hand over one page. The rest of it is dropped if the term ends meanwhile. */
-static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *err)
-{
-    size_t skip = strlen(m->root);
-
-    for (size_t i = 0; i < ev->count; i++) {
-        const struct mr_kv *kv = &ev->kvs[i];
-        int rc;
-
-        if (kv->key.size <= skip || memchr(kv->key.data, '\0', kv->key.size) != NULL) {
-            return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i, m->root);
-        }
-        rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data, kv->value.size, err);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    return MR_OK;
-}
-
-/*
- * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when
- * the state is loaded again within a term, what we did.
- */
-static int64_t load_floor(const mr_member *m)
-{
-    return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
-}
-
-/* What is to be loaded after the page of @ev; false: it was the last one. */
-static bool go_on_behind(mr_member *m, const struct mr_member_event *ev)
-{
-    mr_free(m->load_from);
-    m->load_from = NULL;
-    if (ev->more && ev->count > 0) {
-        const struct mr_kv *last = &ev->kvs[ev->count - 1];
-
-        /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings
-         * here. */
-        m->load_from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
-        MR_ASSERT(m->load_from != NULL);
-        return true;
-    }
-    return ++m->load_index < m->opts.nprefixes;
-}
-
-void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
-{
-    mr_error err;
-
-    if (ev->serial != m->term || !m->loading) {
-        return;
-    }
-    m->load_out = false;
-    if (ev->rc == MR_ERANGE && m->load_revision != 0) {
-        mr_log(MR_LOG_WARN, "etcd was compacted during the load, loading again", "rev", "%lld",
-               (long long)m->load_revision, NULL);
-        start_load(m);
-        return;
-    }
-    if (ev->rc < 0 || (m->load_revision == 0 && ev->revision < load_floor(m))) {
-        m->load_due_ms = m->now_ms + LOAD_RETRY_MS;
-        return;
-    }
-    m->load_revision = m->load_revision == 0 ? ev->revision : m->load_revision;
-    bool last_page = !go_on_behind(m, ev);
-    if (!last_page) {
-        mr_member_load_page(m); /* It comes while this one is taken in. */
-    }
-    if (take_page(m, ev, &err) < 0) {
-        bad_state(m, &err);
-    } else if (last_page) {
-        mr_member_finish_load(m);
+        mr_member_bad_state(m, &err);
     }
 }
 
@@ -260,7 +154,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
         m->opts.ops->refused(m->opts.ctx, committed + 1, &m->refusal);
         m->batch_revision = mr_commit_batch_revision(m->commit);
         m->stray = mr_commit_stray(m->commit);
-        start_load(m);
+        mr_member_start_load(m);
         break;
     }
 }
