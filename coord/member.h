@@ -54,7 +54,7 @@ struct mr_member_ops {
 struct mr_member_prefix {
     const char *key; /* below the root; ending in '/': all keys below it */
     bool keys_only;
-    int64_t page; /* keys at a time; 0: 5000 */
+    int64_t page; /* keys at a time; 0: 4000 */
 };
 
 struct mr_member_options {
