@@ -319,6 +319,14 @@ def test_without_the_option_nothing_is_served(cluster):
     assert cluster.workers[0].metrics_address is None
 
 
+def test_a_port_of_python_is_checked():
+    for port in (-1, 65536):
+        with pytest.raises(ValueError, match="metrics_port"):
+            mr.service.DispatchServer(mr.service.DispatcherConfig(metrics_port=port))
+        with pytest.raises(ValueError, match="metrics_port"):
+            mr.service.WorkerServer(mr.service.WorkerConfig("localhost:1", metrics_port=port))
+
+
 def test_health_does_not_ask_etcd_and_readiness_does(tmp_path):
     port = free_port()
     child = subprocess.Popen([PROGRAM, "dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--log-level=off",

@@ -19,7 +19,7 @@
 struct mr_page_request {
     pthread_mutex_t lock;
     pthread_cond_t answered;
-    mr_metrics *page; /* the loop's until `done` */
+    mr_metrics *page; /* the loop's until `done`; NULL then: there will be none */
     bool done;        /* lock */
     bool left;        /* lock: nobody waits for it any more; whoever answers frees it */
 };
@@ -60,9 +60,14 @@ int mr_loop_page(mr_loop *l, int64_t timeout_ms, mr_metrics **ret, mr_error *err
     if (!done) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher's loop does not answer");
     }
-    *ret = r->page;
+    mr_metrics *page = r->page;
+
     r->page = NULL;
     request_free(r);
+    if (page == NULL) {
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
+    }
+    *ret = page;
     return MR_OK;
 }
 
@@ -233,10 +238,13 @@ void mr_page_request_answer(struct mr_page_request *r, struct mr_loop *l)
 
     if (l != NULL) {
         fill(l, r->page);
+    } else {
+        mr_metrics_free(r->page);
+        r->page = NULL;
     }
     mr_mutex_lock(&r->lock);
-    r->done = l != NULL;
-    left = r->left || l == NULL;
+    r->done = true;
+    left = r->left;
     (void)pthread_cond_signal(&r->answered);
     mr_mutex_unlock(&r->lock);
     if (left) {

@@ -39,7 +39,7 @@ int mr_loop_alive(mr_loop *l, mr_error *err);
 /* Does the store answer, and is it not about to stop? Whether it leads is not asked: standbys are ready, too. */
 int mr_loop_ready(mr_loop *l, mr_error *err);
 
-/* On the loop thread: fill and answer. @l NULL: nobody will. */
+/* On the loop thread: fill and answer. @l NULL: there is nothing to tell any more. */
 void mr_page_request_answer(struct mr_page_request *r, struct mr_loop *l);
 
 #endif
