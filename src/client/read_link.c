@@ -11,9 +11,11 @@
 #include "base/sync.h"
 #include "client/reader_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
+#define NO_WORKER_MS 3000 /* as long as for a dispatcher that does not answer */
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
 {
@@ -231,6 +233,7 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
     r->iteration_id = iteration;
     bool again = r->attached;
     r->attached = true;
+    r->attached_ms = again ? r->attached_ms : mr_now_ms();
     /* The reader's own interval may be too long for this dispatcher. */
     r->heartbeat_ms = r->opts.heartbeat_ms;
     if (reply->client_timeout_ms > 0 && reply->client_timeout_ms / 3 < r->heartbeat_ms) {
@@ -326,6 +329,17 @@ static int heartbeat(mr_reader *r, mr_error *err)
     return rc;
 }
 
+/* A service without a worker looks like a slow one: say it, once. */
+static void say_no_worker_locked(mr_reader *r)
+{
+    if (r->ntasks > 0 || r->stopping || r->finished || r->failed || r->told_alone ||
+        mr_now_ms() - r->attached_ms < NO_WORKER_MS) {
+        return;
+    }
+    r->told_alone = true;
+    (void)fprintf(stderr, "millrace: no worker has joined the service at %s yet, waiting\n", r->opts.service);
+}
+
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
 static bool rest(mr_reader *r)
 {
@@ -340,6 +354,7 @@ static bool rest(mr_reader *r)
     if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {
         mr_reader_fail_locked(r, &err);
     }
+    say_no_worker_locked(r);
     return !r->stopping && !r->finished && !r->failed;
 }
 

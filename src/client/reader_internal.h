@@ -79,6 +79,8 @@ struct mr_reader {
     int64_t heartbeat_ms;
     mr_rounds *rounds; /* coordinated, and attached */
     bool attached;
+    int64_t attached_ms;    /* since when, for the first time */
+    bool told_alone;        /* people were told that there is no worker */
     bool reopen;            /* the leader does not know us any more */
     uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */

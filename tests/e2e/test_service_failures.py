@@ -225,6 +225,24 @@ def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted(call):
         assert child.communicate(timeout=30) == ("interrupted\n", "")
 
 
+def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
+    cluster = make_cluster(workers=0)
+    source = f"""
+        import millrace as mr
+        ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
+        print([int(x) for x in ds])
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True)
+    try:
+        assert child.stderr.readline() == f"millrace: no worker has joined the service at {cluster.service} yet, waiting\n"
+        cluster.start_worker()
+        assert child.communicate(timeout=30) == ("[0, 1, 2]\n", "")
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_frozen_dispatcher_is_unavailable_and_found_again(cluster):
     ds = lambda **more: Dataset.range(3).apply(cluster.distribute(**more))  # noqa: E731
     os.kill(cluster.dispatchers[0].pid, signal.SIGSTOP)
