@@ -229,11 +229,6 @@ void mr_storage_fake_hold_flush(mr_storage *s, bool hold)
     pthread_cond_broadcast(&f->released);
 }
 
-uint64_t mr_storage_fake_bytes(mr_storage *s)
-{
-    return mr_storage_memory_bytes(((struct fake *)s)->memory);
-}
-
 unsigned mr_storage_fake_resets(mr_storage *s)
 {
     struct fake *f = (struct fake *)s;

@@ -25,8 +25,7 @@ void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault fault, uint6
 
 /* While held, flush() waits. */
 void mr_storage_fake_hold_flush(mr_storage *s, bool hold);
-/* Files of all logs, and how often the storage was reset. */
-uint64_t mr_storage_fake_bytes(mr_storage *s);
+/* How often the storage was reset. */
 unsigned mr_storage_fake_resets(mr_storage *s);
 
 #endif

@@ -243,8 +243,3 @@ int mr_storage_memory_new(mr_storage **ret, mr_error *err)
     *ret = &m->base;
     return MR_OK;
 }
-
-uint64_t mr_storage_memory_bytes(mr_storage *s)
-{
-    return atomic_load(&((struct memory *)s)->bytes);
-}

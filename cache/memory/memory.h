@@ -10,7 +10,5 @@
 #include "cache/storage.h"
 
 int mr_storage_memory_new(mr_storage **ret, mr_error *err);
-/* Of the files of all logs. */
-uint64_t mr_storage_memory_bytes(mr_storage *s);
 
 #endif

@@ -60,7 +60,7 @@ void mr_fake_pump_all(mr_fake *f)
 {
     for (struct client *c = f->clients; c != NULL; c = c->next) {
         for (struct watch *w = c->watches; w != NULL; w = w->next) {
-            mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, 0, f->latency_max_ms), NULL, w->id);
+            mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, 0, MR_FAKE_LATENCY_MAX_MS), NULL, w->id);
         }
     }
 }
@@ -241,14 +241,6 @@ bool mr_fake_step(mr_fake *f, int64_t until_ms)
     return true;
 }
 
-void mr_fake_advance(mr_fake *f, int64_t ms)
-{
-    int64_t until = f->now_ms + ms;
-
-    while (mr_fake_step(f, until)) {
-    }
-}
-
 /* ---- set-up and faults ---- */
 
 int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)
@@ -264,8 +256,6 @@ int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)
     }
     mr_rng_seed(&f->rng, seed);
     f->store_id = 1;
-    f->latency_min_ms = 1;
-    f->latency_max_ms = 3;
     *ret = f;
     return MR_OK;
 }
@@ -300,12 +290,6 @@ int mr_fake_connect(mr_fake *f, mr_store **ret, mr_error *err)
     f->clients = c;
     *ret = &c->store;
     return MR_OK;
-}
-
-void mr_fake_latency(mr_fake *f, int64_t min_ms, int64_t max_ms)
-{
-    f->latency_min_ms = min_ms;
-    f->latency_max_ms = max_ms;
 }
 
 void mr_fake_odds(mr_fake *f, const struct mr_fake_odds *odds)

@@ -74,6 +74,10 @@ struct event {
     uint64_t watch;
 };
 
+/* Every request takes between these, half of it until it is applied. */
+#define MR_FAKE_LATENCY_MIN_MS 1
+#define MR_FAKE_LATENCY_MAX_MS 3
+
 struct mr_fake {
     mr_mvcc *data;
     struct mr_rng rng;
@@ -82,8 +86,6 @@ struct mr_fake {
     bool full;
     bool overflowed; /* since it is full, one transaction was applied and refused */
     uint64_t store_id;
-    int64_t latency_min_ms;
-    int64_t latency_max_ms;
     struct mr_fake_odds odds;
     struct client *clients;
     struct event *events;

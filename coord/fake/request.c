@@ -351,7 +351,7 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
 {
     mr_fake *f = r->client->fake;
     int64_t delay_ms = 0;
-    int64_t there = mr_fake_between(f, f->latency_min_ms, f->latency_max_ms);
+    int64_t there = mr_fake_between(f, MR_FAKE_LATENCY_MIN_MS, MR_FAKE_LATENCY_MAX_MS);
     int64_t back = there / 2;
 
     r->fault = draw(f, r->client, kind, &delay_ms);
@@ -459,7 +459,8 @@ static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, m
                         .fn = fn,
                         .ctx = ctx};
     c->watches = w;
-    mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, f->latency_min_ms, f->latency_max_ms), NULL, w->id);
+    mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, MR_FAKE_LATENCY_MIN_MS, MR_FAKE_LATENCY_MAX_MS),
+                     NULL, w->id);
     return w->id;
 }
 

@@ -88,7 +88,8 @@ int mr_coordinated_attach_locked(mr_reader *r, const Millrace__OpenReply *reply,
     return r->rounds != NULL ? MR_OK : mr_error_nomem(err);
 }
 
-void mr_coordinated_follow_locked(mr_reader *r)
+/* Which tasks are to be read now has changed, perhaps. */
+static void follow_locked(mr_reader *r)
 {
     struct mr_read_task *t;
 
@@ -111,7 +112,7 @@ void mr_coordinated_update_locked(mr_reader *r, const Millrace__RoundsUpdate *up
     if (mr_rounds_update(r->rounds, update, &err) < 0) {
         mr_reader_fail_locked(r, &err);
     }
-    mr_coordinated_follow_locked(r);
+    follow_locked(r);
 }
 
 uint64_t mr_coordinated_report(mr_reader *r, Millrace__ConsumerReport *ret)
@@ -140,7 +141,7 @@ void mr_coordinated_finish_locked(mr_reader *r)
     } else {
         mr_reader_fail_locked(r, &r->end_err);
     }
-    mr_coordinated_follow_locked(r);
+    follow_locked(r);
 }
 
 /* ---- streams ---- */

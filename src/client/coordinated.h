@@ -43,8 +43,6 @@ void mr_coordinated_reported(struct mr_reader *r, uint64_t number);
 bool mr_coordinated_must_report_locked(const struct mr_reader *r);
 /* The iteration has ended. */
 void mr_coordinated_finish_locked(struct mr_reader *r);
-/* Which tasks are to be read now has changed, perhaps. */
-void mr_coordinated_follow_locked(struct mr_reader *r);
 
 /* The round fields of the first message of a stream. */
 int mr_coordinated_open_locked(struct mr_read_task *t, Millrace__RoundOpen *ret, mr_error *err);

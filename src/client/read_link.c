@@ -67,9 +67,8 @@ static void add_task_locked(mr_reader *r, const Millrace__TaskInfo *info)
     }
     TAILQ_INSERT_TAIL(&r->tasks, t, link);
     r->ntasks++;
-    if (r->rounds == NULL) {
-        mr_read_task_connect_locked(
-            t); /* Of a coordinated job when the schedule has it: mr_coordinated_follow_locked() */
+    if (r->rounds == NULL) { /* Of a coordinated job when the schedule has it. */
+        mr_read_task_connect_locked(t);
     }
 }
 

@@ -363,8 +363,3 @@ uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
     }
     return c->epoch;
 }
-
-const char *mr_control_service(const mr_control *c)
-{
-    return c->service;
-}

@@ -58,8 +58,6 @@ void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *reques
 /* What the leader's answers said; empty and 0 before the first. @cluster and @incarnation may be NULL. */
 uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
                             char incarnation[MR_INCARNATION_BYTES_MAX + 1]);
-/* The addresses as configured, for messages. Lent. */
-const char *mr_control_service(const mr_control *c);
 
 /* ---- server streams that follow the leader ---- */
 

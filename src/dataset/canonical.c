@@ -144,7 +144,7 @@ int mr_canonical_block(const mr_block *block, uint8_t ret[16], mr_error *err)
     return finish(&b, ret, err);
 }
 
-int mr_canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err)
+static int canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
     size_t n = mr_spec_leaves(spec);
@@ -310,10 +310,10 @@ int mr_canonical_function(const mr_function *fn, uint8_t ret[16], mr_error *err)
     int rc;
 
     put_tag(&b, TAG_FUNCTION);
-    rc = mr_canonical_spec(fn->inputs, hash, err);
+    rc = canonical_spec(fn->inputs, hash, err);
     if (rc == MR_OK) {
         mr_buf_append(&b, hash, sizeof hash);
-        rc = mr_canonical_spec(fn->spec, hash, err);
+        rc = canonical_spec(fn->spec, hash, err);
     }
     if (rc != MR_OK) {
         mr_buf_free(&b);

@@ -15,8 +15,6 @@
 /* Content of a block, whatever buffers it lies in. */
 int mr_canonical_block(const mr_block *block, uint8_t ret[16], mr_error *err);
 
-int mr_canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err);
-
 /* @values: the table that MR_ATTR_VALUE attributes refer to; NULL if there are none. */
 int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values, uint8_t ret[16], mr_error *err);
 

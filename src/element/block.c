@@ -133,6 +133,7 @@ static int alloc_layout(uint32_t i, uint32_t rows, const struct mr_leaf_spec *le
     memset(l, 0, sizeof *l);
     l->kind = MR_COLUMN_FIXED;
     l->dtype = leaf->dtype;
+    MR_ASSERT(leaf->dtype != MR_STRING);
     if (leaf->rank < 0 || leaf->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "leaf %u: a block needs a known rank", i);
     }
@@ -150,7 +151,6 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
 {
     struct mr_column_layout few[8];
     struct mr_column_layout *layout = few;
-    uint32_t strings = 0;
     int rc = check_counts(rows, n, err);
 
     if (rc < 0) {
@@ -164,20 +164,9 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
     }
     for (uint32_t i = 0; i < n && rc == MR_OK; i++) {
         rc = alloc_layout(i, rows, &leaves[i], &layout[i], err);
-        if (rc == MR_OK && layout[i].dtype == MR_STRING) {
-            /* Its memory comes later, with mr_block_set_column(). */
-            layout[i].values = 0;
-            strings++;
-        }
     }
     if (rc == MR_OK) {
-        rc = mr_block_layout(rows, layout, n, 3 * n, ret, err);
-    }
-    for (uint32_t i = 0; i < n && rc == MR_OK && strings > 0; i++) {
-        if (layout[i].dtype == MR_STRING) {
-            (*ret)->columns[i].offsets = NULL;
-            (*ret)->columns[i].data = NULL;
-        }
+        rc = mr_block_layout(rows, layout, n, 0, ret, err);
     }
     if (layout != few) {
         mr_free(layout);
@@ -191,20 +180,6 @@ void *mr_block_data(mr_block *block, uint32_t column)
     MR_ASSERT(block->columns[column].dtype != MR_STRING);
     MR_ASSERT(atomic_load_explicit(&block->refs, memory_order_relaxed) == 1);
     return mr_column_bytes(&block->columns[column]);
-}
-
-int mr_block_set_column(mr_block *block, uint32_t i, const struct mr_column *column, mr_error *err)
-{
-    MR_ASSERT(i < block->ncolumns);
-    MR_ASSERT(atomic_load_explicit(&block->refs, memory_order_relaxed) == 1);
-    if (block->held_cap - block->nheld < 3) {
-        return mr_error_set(err, MR_EINTERNAL, "column %u: set more often than the block has room for", i);
-    }
-    block->columns[i] = *column;
-    for (int k = 0; k < 3; k++) {
-        mr_block_hold(block, column->owner[k]);
-    }
-    return MR_OK;
 }
 
 int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n, mr_block **ret, mr_error *err)

@@ -22,16 +22,10 @@
 #include <sys/uio.h>
 
 /*
- * A block of @rows FIXED columns with these leaf specs (all dims known): memory allocated, numbers writable through
- * mr_block_data(). STRING columns are set with mr_block_set_column(). The result is already a mr_block with one
- * reference, to be filled before it is shared.
+ * A block of @rows FIXED columns of numbers with these leaf specs (all dims known): memory allocated, writable through
+ * mr_block_data(). The result is already a mr_block with one reference, to be filled before it is shared.
  */
 int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret, mr_error *err);
-/*
- * Replace column @i of a block that is not shared yet by @column (same number of rows); takes a new reference to each
- * owner[] that is not NULL. What the column's buffers hold is not looked at.
- */
-int mr_block_set_column(mr_block *block, uint32_t i, const struct mr_column *column, mr_error *err);
 /* Writable data of a FIXED numeric column of a block that is not shared yet. */
 void *mr_block_data(mr_block *block, uint32_t column);
 /*

@@ -143,11 +143,6 @@ uint32_t mr_packed_rows(const mr_packed *p)
     return p->rows;
 }
 
-size_t mr_packed_row_bytes(const mr_packed *p)
-{
-    return p->row_bytes;
-}
-
 const struct iovec *mr_packed_iov(const mr_packed *p, size_t *count)
 {
     *count = p->niov;

@@ -22,8 +22,6 @@ mr_packed *mr_packed_ref(mr_packed *p);
 void mr_packed_unref(mr_packed *p); /* NULL is fine */
 
 uint32_t mr_packed_rows(const mr_packed *p);
-/* What mr_block_row_bytes() says of all its rows. */
-size_t mr_packed_row_bytes(const mr_packed *p);
 /* Lent, as long as the caller holds its reference. */
 const struct iovec *mr_packed_iov(const mr_packed *p, size_t *count);
 /* The block, in memory of its own: one copy. MR_EDATALOSS names the fault. */

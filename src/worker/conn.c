@@ -208,7 +208,8 @@ void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds,
     mr_free(cluster);
 }
 
-void mr_conn_refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *message)
+/* Say why, then end the stream. No lock is held. */
+static void refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *message)
 {
     Millrace__ReadHeader header;
     uint64_t epoch;
@@ -314,7 +315,7 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
     if (rc < 0) {
         mr_log(MR_LOG_DEBUG, "read refused", "peer", "%s", mr_rpc_stream_peer(c->stream), "error", "%s", err->message,
                NULL);
-        mr_conn_refuse(c->stream, c->worker, rc, err->message);
+        refuse(c->stream, c->worker, rc, err->message);
         return;
     }
     if (c->released_before) {

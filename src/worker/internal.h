@@ -245,7 +245,5 @@ struct mr_conn_rounds {
     uint64_t first;   /* element of the stream */
 };
 void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds, const struct mr_part *parts, size_t n);
-/* Say why, then end the stream. No lock is held. */
-void mr_conn_refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *message);
 
 #endif

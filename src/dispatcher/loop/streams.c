@@ -105,11 +105,6 @@ void mr_dstream_accept(void *ctx, mr_rpc_stream *s)
 
 /* ---- the loop ---- */
 
-void mr_dstream_ref(struct mr_dstream *d)
-{
-    d->refs++;
-}
-
 static void drop_first(struct mr_dstream *d)
 {
     struct mr_dmessage *first = STAILQ_FIRST(&d->line);

@@ -60,7 +60,6 @@ struct mr_stream_service {
 };
 void mr_dstream_accept(void *ctx, mr_rpc_stream *s);
 
-void mr_dstream_ref(struct mr_dstream *d);
 void mr_dstream_unref(struct mr_dstream *d);
 /* Send, soon; takes @message. Dropped if the stream is over. */
 void mr_dstream_send(struct mr_dstream *d, struct mr_buf *message);
