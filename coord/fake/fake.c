@@ -241,6 +241,14 @@ bool mr_fake_step(mr_fake *f, int64_t until_ms)
     return true;
 }
 
+void mr_fake_advance(mr_fake *f, int64_t ms)
+{
+    int64_t until = f->now_ms + ms;
+
+    while (mr_fake_step(f, until)) {
+    }
+}
+
 /* ---- set-up and faults ---- */
 
 int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)

@@ -3,8 +3,8 @@
  * keeps etcd's data model (revisions, leases, watches, compaction) and knows the ways in which a distributed store can
  * answer, or not: see enum mr_fake_fault.
  *
- * Nothing happens by itself: time moves in mr_fake_step(), and callbacks run inside it. The same
- * seed and the same calls give the same run.
+ * Nothing happens by itself: time moves in mr_fake_step() and mr_fake_advance(), and callbacks run inside them. The
+ * same seed and the same calls give the same run.
  *
  * Threads: one at a time.
  */
@@ -46,6 +46,7 @@ int64_t mr_fake_now_ms(const mr_fake *f);
 int64_t mr_fake_next_ms(const mr_fake *f); /* when something is due next; INT64_MAX: never */
 /* Run what is due next, if it is due by @until_ms; moves the clock to it. false: the clock is at @until_ms now. */
 bool mr_fake_step(mr_fake *f, int64_t until_ms);
+void mr_fake_advance(mr_fake *f, int64_t ms);
 
 /* Random faults from now on, for all clients; NULL: none. */
 void mr_fake_odds(mr_fake *f, const struct mr_fake_odds *odds);
