@@ -18,6 +18,7 @@ import pytest
 
 import millrace as mr
 from conftest import free_port, wait_until
+from exposition import page
 from members import PROGRAM, Balancer, Door, Installation, Members
 from millrace import Dataset
 
@@ -422,7 +423,8 @@ def fill(etcd):
 def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     # Nothing is collected before everybody has had time to come back after a takeover, whatever its own retention.
     patience = {"dataset_retention": "20s", "job_gc_timeout": "10s", "client_timeout": "15s"}
-    etcd, there = make(n=1, quota=8 << 20, installation=patience)
+    metrics = f"127.0.0.1:{free_port()}"
+    etcd, there = make(n=1, quota=8 << 20, installation={**patience, "metrics_address": metrics})
     dispatcher = there.dispatchers[0]
     mr.service.register_dataset(there.service, Dataset.range(5))
     reader = Reader(there, 3_000_000, rest=1000)
@@ -436,6 +438,7 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
         mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=5000)
     status = json.loads(mr.service.status(there.service))
     assert status["storeFull"]
+    assert page(metrics).value("millrace_store_full") == 1
     # What is past its time is deleted all the same: the dataset that nobody uses.
     wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected",
                timeout_s=60)
@@ -446,17 +449,23 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     etcd.ctl("--command-timeout=30s", "defrag")
     etcd.ctl("alarm", "disarm")
     dispatcher.wait_for("etcd has room again")
+    assert page(metrics).value("millrace_store_full") == 0
     reader.finish()
     assert not dispatcher.lines("no longer leader")
 
 
 def test_a_database_that_fills_up_is_warned_of(make):
-    etcd, there = make(n=1, installation={"etcd_quota": "10kB"})
+    metrics = f"127.0.0.1:{free_port()}"
+    etcd, there = make(n=1, installation={"etcd_quota": "10kB", "metrics_address": metrics})
     there.dispatchers[0].wait_for("etcd's database fills up")
+    p = page(metrics)
+    assert p.value("millrace_store_quota_bytes") == 10000
+    assert p.value("millrace_store_database_bytes") >= 7000
 
 
 def test_a_write_budget_that_is_used_up_makes_grants_longer(make):
-    etcd, there = make(n=1, installation={"etcd_write_budget": "1kB"})
+    metrics = f"127.0.0.1:{free_port()}"
+    etcd, there = make(n=1, installation={"etcd_write_budget": "1kB", "metrics_address": metrics})
     while not there.dispatchers[0].lines("the write budget of etcd is used up"):
         assert read(there) == list(range(100))  # each writes a job, a session, grants
     line = json.loads(there.dispatchers[0].lines("the write budget of etcd is used up")[0])
@@ -464,6 +473,10 @@ def test_a_write_budget_that_is_used_up_makes_grants_longer(make):
     assert line["bytes_per_s"] > 0
     assert line["grant_ms"] > 2000
     assert int(json.loads(mr.service.status(there.service))["grantMs"]) > 2000
+    p = page(metrics)
+    assert p.value("millrace_grant_seconds") > 2
+    assert p.value("millrace_store_write_budget_bytes_per_second") == 1000
+    assert p.value("millrace_store_written_bytes_total") > 1000
     assert read(there) == list(range(100))
 
 
