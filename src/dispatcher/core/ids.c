@@ -120,7 +120,7 @@ static size_t utf8_sequence(const unsigned char *p)
     return n;
 }
 
-bool mr_utf8_is_valid(const char *s)
+static bool utf8_is_valid(const char *s)
 {
     const unsigned char *p = (const unsigned char *)s;
 
@@ -144,7 +144,7 @@ void mr_line_copy(const char *text, char *out, size_t size)
     for (size_t i = 0; i < n; i++) {
         out[i] = (unsigned char)out[i] < 0x20 || out[i] == 0x7f ? ' ' : out[i];
     }
-    while (!mr_utf8_is_valid(out)) { /* at worst what was cut in the middle goes */
+    while (!utf8_is_valid(out)) { /* at worst what was cut in the middle goes */
         out[--n] = '\0';
     }
 }
@@ -161,7 +161,7 @@ int mr_name_check(const char *what, const char *s, size_t max, mr_error *err)
             return mr_error_set(err, MR_EINVAL, "%s has a control character at byte %zu", what, i);
         }
     }
-    if (!mr_utf8_is_valid(s)) {
+    if (!utf8_is_valid(s)) {
         return mr_error_set(err, MR_EINVAL, "%s is not UTF-8", what);
     }
     return MR_OK;

@@ -310,7 +310,6 @@ static inline bool mr_stamp_is_set(struct mr_stamp s)
 }
 /* Exactly MR_ID_HEX lower-case hex digits. */
 bool mr_id_is_valid(const char *s);
-bool mr_utf8_is_valid(const char *s);
 /* What others say, to be stored and shown: as much of it as fits, as text of one line. */
 void mr_line_copy(const char *text, char *out, size_t size);
 /* "collected at 2026-11-21T10:00:00Z: ..." for those who ask for an iteration that was. */
@@ -527,7 +526,6 @@ void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
 void mr_task_remove(mr_core *core, struct mr_task *task);
 void mr_task_free(struct mr_task *task);
 const char *mr_task_state_name(enum mr_task_state state);
-void mr_task_key(const struct mr_task *task, char *out, size_t size);
 uint64_t mr_task_granted(const struct mr_task *task);
 void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
 
@@ -657,9 +655,6 @@ mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr
 void mr_core_do_timer(mr_core *core);
 /* A client may have attached again since its key was left over. */
 bool mr_left_over_is_in_use(const mr_core *core, const char *key);
-/* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
- * @keep_ms and may go; <= 0: it may. */
-int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
 /* A client says that the hosts of these workers refuse connections. Those that are silent here, too, have their tasks
  * of a coordinated iteration closed at once. */
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n);

@@ -105,7 +105,6 @@ uint64_t mr_iteration_skipped(const struct mr_iteration *it);
 struct mr_family *mr_family_find(const mr_core *core, const char *name);
 void mr_family_join(mr_core *core, struct mr_job *job);
 void mr_family_leave(mr_core *core, struct mr_job *job);
-void mr_family_free(struct mr_family *family);
 /* "name+trainer", as people say it; NULL if there is none. */
 struct mr_job *mr_job_by_label(const mr_core *core, const char *label);
 

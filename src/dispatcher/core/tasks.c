@@ -27,7 +27,7 @@ const char *mr_task_state_name(enum mr_task_state state)
     return states[state].name;
 }
 
-void mr_task_key(const struct mr_task *task, char *out, size_t size)
+static void task_key(const struct mr_task *task, char *out, size_t size)
 {
     snprintf(out, size, "tasks/%s", task->id);
 }
@@ -168,7 +168,7 @@ static void put_task(mr_core *core, const struct mr_task *task)
 {
     char key[MR_KEY_SIZE];
 
-    mr_task_key(task, key, sizeof key);
+    task_key(task, key, sizeof key);
     mr_core_put(core, key, &task->rec->base);
 }
 
@@ -232,7 +232,7 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
         mr_worker_note_dropped(core, task);
     }
     if (task->rec != NULL) {
-        mr_task_key(task, key, sizeof key);
+        task_key(task, key, sizeof key);
         mr_core_leave_over(core, key);
     }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
@@ -258,7 +258,7 @@ void mr_task_retire(mr_core *core, struct mr_task *task)
 
     MR_ASSERT(mr_task_is_recovery(task));
     MR_ASSERT(task->state != MR_TASK_OPEN);
-    mr_task_key(task, key, sizeof key);
+    task_key(task, key, sizeof key);
     mr_core_delete(core, key);
     mr_record_free(task->rec);
     task->rec = NULL;

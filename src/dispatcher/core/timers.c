@@ -29,7 +29,9 @@ static int64_t wall_age(const mr_core *core, uint64_t stored_ms)
     return age < INT64_MAX ? (int64_t)age : INT64_MAX;
 }
 
-int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
+/* Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
+ * @keep_ms and may go; <= 0: it may. */
+static int64_t retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
 {
     int64_t grace = core->collect_from - core->now;
     int64_t left;
@@ -121,7 +123,7 @@ static bool is_forgettable(mr_core *core, const struct mr_worker *worker)
 
 static void ring_lost_worker(mr_core *core, struct mr_worker *worker)
 {
-    int64_t left = mr_retention_left(core, worker->lost_at, worker->rec->lost_ms, core->config.worker_retention_ms);
+    int64_t left = retention_left(core, worker->lost_at, worker->rec->lost_ms, core->config.worker_retention_ms);
 
     if (left > 0) {
         mr_alarm_at(core, &worker->alarm, look_again(core, left));
@@ -172,7 +174,7 @@ static bool ring_client(mr_core *core, struct mr_client *client)
     if (live) {
         mr_client_release(core, client, false /* by_itself */);
     }
-    int64_t left = mr_retention_left(core, client->since, client->rec->released_ms, core->config.client_retention_ms);
+    int64_t left = retention_left(core, client->since, client->rec->released_ms, core->config.client_retention_ms);
 
     if (left > 0) {
         mr_alarm_at(core, &client->alarm, look_again(core, left));
@@ -222,12 +224,12 @@ static int64_t iteration_left(const mr_core *core, const struct mr_iteration *it
     if (it->rec->finished) {
         return is_superfluous(it)
                    ? 0
-                   : mr_retention_left(core, it->since, it->rec->finished_ms, core->config.finished_retention_ms);
+                   : retention_left(core, it->since, it->rec->finished_ms, core->config.finished_retention_ms);
     }
     if (is_dynamic(it) && !core->config.gc_dynamic && !has_gone_on(it)) {
         return MR_NEVER;
     }
-    return mr_retention_left(core, it->since, it->rec->unread_ms, core->config.job_gc_timeout_ms);
+    return retention_left(core, it->since, it->rec->unread_ms, core->config.job_gc_timeout_ms);
 }
 
 static void end_of_iteration(mr_core *core, struct mr_iteration *it)
@@ -293,7 +295,7 @@ static bool ring_job(mr_core *core, struct mr_job *job)
     if (job->rec->released_ms == 0) { /* nobody wrote down when: it is now */
         mr_job_note_idle(core, job);
     }
-    int64_t left = mr_retention_left(core, job->idle_since, job->rec->released_ms, keep);
+    int64_t left = retention_left(core, job->idle_since, job->rec->released_ms, keep);
 
     if (left > 0) {
         mr_alarm_at(core, &job->alarm, look_again(core, left));
@@ -315,7 +317,7 @@ static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
     if (dataset->jobs > 0 || dataset->productions > 0 || mr_dataset_is_named(dataset)) {
         return true; /* its last user rings it */
     }
-    left = mr_retention_left(core, dataset->since, dataset->rec->used_ms, keep);
+    left = retention_left(core, dataset->since, dataset->rec->used_ms, keep);
     if (left > 0) {
         mr_alarm_at(core, &dataset->alarm, look_again(core, left));
     } else {

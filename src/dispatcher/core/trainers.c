@@ -36,7 +36,7 @@ static struct mr_family *family_of(mr_core *core, const char *name)
     return family;
 }
 
-void mr_family_free(struct mr_family *family)
+static void family_free(struct mr_family *family)
 {
     mr_free(family);
 }
@@ -64,7 +64,7 @@ void mr_family_leave(mr_core *core, struct mr_job *job)
     TAILQ_REMOVE(&family->jobs, job, in_family);
     if (--family->njobs == 0) {
         mr_map_remove(&core->families, family->name);
-        mr_family_free(family);
+        family_free(family);
     }
 }
 
