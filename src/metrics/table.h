@@ -20,14 +20,16 @@
     X(DISPATCHERS, "millrace_dispatchers", GAUGE, DISPATCHER, "", "Dispatchers that the leader knows of.") \
     X(QUEUED_CALLS, "millrace_dispatcher_queued_calls", GAUGE, DISPATCHER, "", \
       "Calls that nobody has looked at yet, or that wait for a leader.") \
-    X(CALL_BYTES, "millrace_dispatcher_call_bytes", GAUGE, DISPATCHER, "", "Requests of all calls that are not answered yet.") \
+    X(CALL_BYTES, "millrace_dispatcher_call_bytes", GAUGE, DISPATCHER, "", \
+      "Requests of all calls that are not answered yet.") \
     X(HELD_ANSWERS, "millrace_dispatcher_held_answers", GAUGE, DISPATCHER, "", \
       "Answers and updates that wait for what they rest on to be committed.") \
     X(RPC_SECONDS, "millrace_rpc_seconds", HISTOGRAM, DISPATCHER, "method", "From a call's arrival to its answer.") \
     X(RPC_ERRORS, "millrace_rpc_errors_total", COUNTER, DISPATCHER, "method,code", \
       "Of those, answered with an error; code: its canonical name. UNAVAILABLE is what a standby says.") \
     X(STORE_TXN_SECONDS, "millrace_store_txn_seconds", HISTOGRAM, DISPATCHER, "result", \
-      "Transactions with etcd; result: ok, guard (a condition did not hold), unknown (it may have been applied), error.") \
+      "Transactions with etcd; result: ok, guard (a condition did not hold), unknown (it may have been " \
+      "applied), error.") \
     X(STORE_WRITTEN_BYTES, "millrace_store_written_bytes_total", COUNTER, DISPATCHER, "", \
       "Keys and values that were committed to etcd by this dispatcher.") \
     X(STORE_WRITE_RATE, "millrace_store_write_bytes_per_second", GAUGE, DISPATCHER, "", \
@@ -36,7 +38,8 @@
       "So much may be written (--etcd-write-budget).") \
     X(STORE_UNCOMMITTED, "millrace_store_uncommitted_batches", GAUGE, DISPATCHER, "", \
       "Batches of changes that are on their way to etcd, or wait to be sent.") \
-    X(STORE_FULL, "millrace_store_full", GAUGE, DISPATCHER, "", "1 while etcd is at its quota and takes deletes alone.") \
+    X(STORE_FULL, "millrace_store_full", GAUGE, DISPATCHER, "", \
+      "1 while etcd is at its quota and takes deletes alone.") \
     X(STORE_DATABASE_BYTES, "millrace_store_database_bytes", GAUGE, DISPATCHER, "", \
       "etcd's database on disk, all that others keep there included.") \
     X(STORE_QUOTA_BYTES, "millrace_store_quota_bytes", GAUGE, DISPATCHER, "", \
@@ -48,7 +51,8 @@
     X(WORKERS, "millrace_workers", GAUGE, DISPATCHER, "state", "Workers; state: live, draining, lost.") \
     X(CLIENTS, "millrace_clients", GAUGE, DISPATCHER, "", "Clients that read.") \
     X(DATASETS, "millrace_datasets", GAUGE, DISPATCHER, "", "Registered datasets.") \
-    X(JOBS, "millrace_jobs", GAUGE, DISPATCHER, "state", "Jobs; state: active (it has an unfinished iteration), idle.") \
+    X(JOBS, "millrace_jobs", GAUGE, DISPATCHER, "state", \
+      "Jobs; state: active (it has an unfinished iteration), idle.") \
     X(ITERATIONS, "millrace_iterations", GAUGE, DISPATCHER, "state", "Iterations of jobs; state: open, finished.") \
     X(TASKS, "millrace_tasks", GAUGE, DISPATCHER, "state", \
       "Tasks of unfinished iterations and of productions; state: open, ended, drained, failed, lost.") \
@@ -58,17 +62,19 @@
     X(WINDOWS, "millrace_windows", GAUGE, DISPATCHER, "place", \
       "Windows of productions, one a worker; place: disk, memory (degraded).") \
     X(UNSHARED, "millrace_iterations_unshared", GAUGE, DISPATCHER, "reason", \
-      "Unfinished iterations that were to share and do not share what others make; reason: guarantee (the job's forbids it), " \
-      "not_joined (the production that was there could not be joined).") \
-    X(SPLITS_ASSIGNED, "millrace_splits_assigned_total", COUNTER, DISPATCHER, "", "Splits that this dispatcher handed out.") \
+      "Unfinished iterations that were to share and do not share what others make; reason: guarantee (the job's " \
+      "forbids it), not_joined (the production that was there could not be joined).") \
+    X(SPLITS_ASSIGNED, "millrace_splits_assigned_total", COUNTER, DISPATCHER, "", \
+      "Splits that this dispatcher handed out.") \
     X(SPLITS_RETURNED, "millrace_splits_returned_total", COUNTER, DISPATCHER, "reason", \
-      "Splits that it took back to hand them out again; reason: lost (their worker was), given_back (unopened, by a worker " \
-      "that drains).") \
+      "Splits that it took back to hand them out again; reason: lost (their worker was), given_back (unopened, " \
+      "by a worker that drains).") \
     X(SPLITS_LOST, "millrace_splits_lost_total", COUNTER, DISPATCHER, "", \
       "Splits that it gave up: lost with their worker under at_most_once, or quarantined.") \
     X(JOB_CLIENTS, "millrace_job_clients", GAUGE, DISPATCHER, "data_job", "Clients that read the job.") \
     X(JOB_SKIPPED, "millrace_job_skipped_elements", GAUGE, DISPATCHER, "data_job", \
-      "Elements that fell out of the windows before the job had them, over its iterations in the status document.") \
+      "Elements that fell out of the windows before the job had them, over its iterations in the status " \
+      "document.") \
     X(JOB_LOST_SPLITS, "millrace_job_lost_splits", GAUGE, DISPATCHER, "data_job", \
       "Splits that the job lost, over its iterations in the status document.") \
     X(JOB_REPEATED_SPLITS, "millrace_job_repeated_splits", GAUGE, DISPATCHER, "data_job", \
@@ -77,20 +83,22 @@
       "Round of the furthest consumer of a coordinated job.") \
     X(ROUNDS_RATE, "millrace_rounds_per_second", GAUGE, DISPATCHER, "data_job", "Pace of a coordinated job.") \
     X(ROUNDS_WAITING, "millrace_rounds_waiting_seconds", GAUGE, DISPATCHER, "data_job,consumer", \
-      "So long the other consumers of a coordinated job have waited for this one to take its round; absent while nobody " \
-      "waits for it.") \
+      "So long the other consumers of a coordinated job have waited for this one to take its round; absent " \
+      "while nobody waits for it.") \
     X(REGISTERED, "millrace_worker_registered", GAUGE, WORKER, "", "1 once a dispatcher has accepted this worker.") \
     X(DRAINING, "millrace_worker_draining", GAUGE, WORKER, "", "1 while it finishes what it has begun, to go.") \
     X(WORKER_TASKS, "millrace_worker_tasks", GAUGE, WORKER, "kind", \
       "Tasks; kind: own, producing (for a production), reading (of one), coordinated.") \
     X(WORKER_SESSIONS, "millrace_worker_sessions", GAUGE, WORKER, "", "Sessions of clients, all tasks together.") \
-    X(WORKER_MADE_ELEMENTS, "millrace_worker_made_elements_total", COUNTER, WORKER, "", "Elements that pipelines made.") \
+    X(WORKER_MADE_ELEMENTS, "millrace_worker_made_elements_total", COUNTER, WORKER, "", \
+      "Elements that pipelines made.") \
     X(WORKER_MADE_BYTES, "millrace_worker_made_bytes_total", COUNTER, WORKER, "", "Their bytes.") \
     X(WORKER_BUSY_SECONDS, "millrace_worker_busy_seconds_total", COUNTER, WORKER, "", \
-      "Time in which pipelines were asked for elements and had not answered yet, all tasks together; waiting for files and " \
-      "splits is part of it.") \
+      "Time in which pipelines were asked for elements and had not answered yet, all tasks together; waiting " \
+      "for files and splits is part of it.") \
     X(WORKER_ELEMENTS, "millrace_worker_elements_total", COUNTER, WORKER, "source", \
-      "Elements sent to clients, those that were sent again included; source: pipeline, window (of a production).") \
+      "Elements sent to clients, those that were sent again included; source: pipeline, window (of a " \
+      "production).") \
     X(WORKER_BYTES, "millrace_worker_bytes_total", COUNTER, WORKER, "source", "Their bytes.") \
     X(WORKER_BUFFER_BYTES, "millrace_worker_buffer_bytes", GAUGE, WORKER, "", \
       "Elements that are ready, or sent and kept: much of it means slow clients, none a slow worker.") \
@@ -102,7 +110,8 @@
     X(WORKER_WINDOWS, "millrace_worker_windows", GAUGE, WORKER, "place", \
       "Windows of productions; place: disk, memory (degraded).") \
     X(WINDOWS_DEGRADED, "millrace_worker_windows_degraded_total", COUNTER, WORKER, "reason", \
-      "Windows that turned to memory; reason: name of the error, such as RESOURCE_EXHAUSTED (disk full) or DATA_LOSS.") \
+      "Windows that turned to memory; reason: name of the error, such as RESOURCE_EXHAUSTED (disk full) or " \
+      "DATA_LOSS.") \
     X(PROCESS_CPU, "process_cpu_seconds_total", COUNTER, BOTH, "", "User and system time.") \
     X(PROCESS_OPEN_FDS, "process_open_fds", GAUGE, BOTH, "", "Open file descriptors.") \
     X(PROCESS_MAX_FDS, "process_max_fds", GAUGE, BOTH, "", "How many there may be.") \

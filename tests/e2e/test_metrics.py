@@ -170,7 +170,8 @@ def test_splits_of_a_lost_worker_are_counted(measured):
                for g in ("at_most_once", "at_least_once")}
     for reader in readers.values():
         next(reader)
-    wait_until(lambda: len([t for t in cluster.tasks() if int(t.get("splits", 0)) > 0]) == 4, "both workers have splits of both jobs")
+    wait_until(lambda: len([t for t in cluster.tasks() if int(t.get("splits", 0)) > 0]) == 4,
+               "both workers have splits of both jobs")
     cluster.workers[0].kill()
     with pytest.warns(mr.DataLossWarning):
         for reader in readers.values():
@@ -226,7 +227,8 @@ def test_what_does_not_share_shows(measured, tmp_path):
     a = iter(wide(1 << 40).apply(cluster.distribute(job_name="a", sharing="auto")))
     take(a, 50)
     (tmp_path / "cache").rename(tmp_path / "elsewhere")  # the next file cannot be made
-    b = iter(wide(1 << 40).apply(cluster.distribute("distributed_epoch", job_name="b", sharing="auto", guarantee="at_least_once")))
+    b = iter(wide(1 << 40).apply(cluster.distribute("distributed_epoch", job_name="b", sharing="auto",
+                                                    guarantee="at_least_once")))
     take(b, 1)
 
     def degraded():
