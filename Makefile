@@ -9,7 +9,7 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing bench-rounds clean
+.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -76,8 +76,15 @@ bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, the disp
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/dispatcher.py --build $(RELEASE)
 	@$(RELEASE)/bench/core_bench
 
-bench-sharing: build ## k jobs with one production or each with its own (some minutes)
+bench-sharing: build ## k jobs with one production or each with its own; the window beside bare RocksDB (some minutes, 2 GB of disk)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/sharing.py --build $(RELEASE)
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE) --only window
+
+bench-peers: ## the shared jobs on tf.data service, in a virtual environment (downloads TensorFlow; some minutes)
+	@PEERS=1 scripts/deps.sh
+	@$(PYTHON) -m venv build/peers
+	@build/peers/bin/pip -q install tensorflow-cpu || echo "bench-peers: TensorFlow cannot be had from here"
+	@build/peers/bin/python bench/peers/tf_sharing.py
 
 bench-rounds: build ## rounds a second beside uncoordinated reading, a worker killed, writes (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/rounds.py --build $(RELEASE)

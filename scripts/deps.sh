@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
-# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots.
+# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes the
+# virtual environment of `make bench-peers`.
 set -eu
 
 build="build-essential cmake ninja-build pkg-config"
@@ -12,6 +13,7 @@ python="python3-numpy python3-pytest"
 lint="clang-format clang-tidy"
 models="spin"
 plot="python3-pil"
+peers="python3-venv"
 
 wanted="$build $libraries $services"
 case ${PYTHON:-/usr/bin/python3} in
@@ -26,6 +28,9 @@ if [ -n "${MODELS:-}" ]; then
 fi
 if [ -n "${PLOT:-}" ]; then
     wanted="$wanted $plot"
+fi
+if [ -n "${PEERS:-}" ]; then
+    wanted="$wanted $peers"
 fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -47,7 +47,10 @@ static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *
     uint64_t bytes = mr_windows_memory_bytes(p->windows);
     struct mr_chain_segment s = {0};
 
-    bytes = bytes / CHUNKS_PER_WINDOW < chunk ? (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW : bytes;
+    /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a bounded number. */
+    while (bytes / CHUNKS_PER_WINDOW < chunk + MR_CACHE_ALIGNMENT) {
+        bytes *= 2;
+    }
     int rc = mr_cache_open_memory(bytes, &s.memory, err);
     if (rc == MR_OK) {
         rc = mr_cache_log_open(s.memory, p->id, NULL, &s.log, err);

@@ -529,6 +529,35 @@ static void large_elements(void **state)
     mr_windows_free(w);
 }
 
+/* Each element is a little larger than all before it: that is no log each. */
+static void growing_elements(void **state)
+{
+    struct reader r;
+    mr_error err;
+
+    mr_windows *w = open_windows(64 * MIB);
+    mr_chain *chain = open_chain(w, "p");
+    join(&r, chain, "r", MR_CACHE_LAG_WAIT);
+    start(&r);
+    for (uint64_t i = 0; i < 60; i++) {
+        uint32_t each = (uint32_t)(100 + i) * KIB;
+        mr_block *block = make_rows(i, 1, each);
+
+        assert_non_null(block);
+        if (mr_chain_append(chain, block, &err) < 0) {
+            fail_msg("%s", err.message);
+        }
+        assert_int_equal(read_some(&r, each, true), MR_OK);
+    }
+    mr_chain_finish(chain, MR_OK, NULL);
+    assert_int_equal(read_some(&r, 1, true), MR_END);
+    assert_int_equal(r.seen, 60);
+    assert_int_equal(mr_chain_skipped(r.reader), 0);
+    leave(&r);
+    close_chain(chain);
+    mr_windows_free(w);
+}
+
 /* ---- directories ---- */
 
 static unsigned tables_in(const char *slot)
@@ -616,6 +645,7 @@ int main(void)
         TEST(damaged_files_after_the_end),
         TEST(no_directory),
         TEST(large_elements),
+        TEST(growing_elements),
         TEST(two_workers_have_one_each),
     };
 
