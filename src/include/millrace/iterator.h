@@ -23,7 +23,7 @@ struct mr_iterator_options {
     uint32_t threads;             /* default: cores this process may use */
 };
 
-/* One element: row @row of @block. The caller owns the reference to @block. */
+/* One element: row @row of @block, which is lent (mr_iterator_next()). */
 struct mr_element {
     mr_block *block;
     uint32_t row;

@@ -1,0 +1,51 @@
+"""What `make install` gives: a program against it is compiled with pkg-config and runs, and so does the installed one."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import millrace as mr
+from millrace import _ffi
+
+BUILD = pathlib.Path(_ffi.library_path).resolve().parents[1]
+EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "quickstart.c"
+
+pytestmark = pytest.mark.skipif(not (BUILD / "cmake_install.cmake").exists(),
+                                reason="SKIPPED ALOUD: the library is not of a build tree")
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    path = tmp_path_factory.mktemp("install")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", path], check=True, capture_output=True)
+    return path
+
+
+def run(*argv, **environment):
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+
+
+def test_the_example_in_c_reads_here_and_from_a_service(prefix, tmp_path, cluster):
+    flags = run("pkg-config", "--cflags", "--libs", "millrace", PKG_CONFIG_PATH=str(next(prefix.rglob("pkgconfig"))))
+    assert flags.returncode == 0, flags.stderr
+    built = run("cc", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", str(EXAMPLE), "-o", str(tmp_path / "quickstart"),
+                *flags.stdout.split())
+    assert (built.returncode, built.stderr) == (0, "")
+    where = {"LD_LIBRARY_PATH": str(next(prefix.rglob("libmillrace.so")).parent)}
+    expected = f"{sum(x * x for x in range(1000))}\n"
+    for arguments in ([], [cluster.service]):
+        done = run(str(tmp_path / "quickstart"), *arguments, **where)
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+    done = run(str(tmp_path / "quickstart"), "nonsense", **where)
+    assert done.returncode == 1 and "host:port is wanted" in done.stderr
+
+
+def test_what_is_installed(prefix):
+    program = run(str(prefix / "bin" / "millrace"), "version")
+    assert program.stdout == f"millrace {mr.__version__}\n"
+    headers = sorted(p.name for p in (prefix / "include" / "millrace").iterdir())
+    assert headers == sorted(p.name for p in (EXAMPLE.parents[1] / "src" / "include" / "millrace").glob("*.h"))
+    assert shutil.which("readelf") is None or "libmillrace.so.0" in run("readelf", "-d", str(next(prefix.rglob("libmillrace.so")))).stdout
