@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -63,13 +64,15 @@ static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *
     return MR_OK;
 }
 
-/* Said once for each production: what follows is of the same kind. */
+/* Said once as long as it lasts: what follows is of the same kind. */
 static void note_degraded_locked(mr_chain *p, const mr_error *why)
 {
     if (p->degraded[0] != '\0') {
         return;
     }
     (void)snprintf(p->degraded, sizeof p->degraded, "%s", why->message);
+    /* For an element that is too large there is no room on disk later, either. */
+    p->retry_ms = why->code == MR_EINVAL ? 0 : mr_now_ms() + mr_windows_retry_ms(p->windows);
     mr_windows_degraded(p->windows, why);
     mr_log(MR_LOG_WARN, "a shared production has lost its window on disk, what follows is in memory only", "production",
            "%s", p->id, "error", "%s", why->message, NULL);
@@ -207,25 +210,16 @@ static void undo_extend_locked(mr_chain *p)
 }
 
 /*
- * The last log takes no more: another one in memory, whose chunks may have @chunk bytes. All readers are there from the
- * beginning, so that nobody misses anything in between.
+ * @next, which it takes in any case, follows the last log. All readers are there from the beginning, so that nobody
+ * misses anything in between.
  */
-static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_error *err)
+static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error *err)
 {
     struct mr_cache_log_stats stats;
     mr_chain_reader *r;
-    struct mr_chain_segment next;
+    int rc = MR_OK;
 
-    if (p->cancelled || p->closed) {
-        return mr_error_set(err, MR_ECANCELED, "production %s is over", p->id);
-    }
-    if (p->n == MR_CHAIN_LOGS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
-    }
-    int rc = open_in_memory(p, chunk, &next, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_ASSERT(p->n < MR_CHAIN_LOGS_MAX);
     mr_cache_log_stats(p->segments[p->n - 1].log, &stats);
     next.base = p->segments[p->n - 1].base + stats.end;
     p->segments[p->n++] = next;
@@ -235,10 +229,29 @@ static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_er
     }
     if (rc < 0) {
         undo_extend_locked(p);
-        return rc;
     }
-    note_degraded_locked(p, why);
-    return MR_OK;
+    return rc;
+}
+
+/* The last log takes no more: another one in memory, whose chunks may have @chunk bytes. */
+static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_error *err)
+{
+    struct mr_chain_segment next;
+
+    if (p->cancelled || p->closed) {
+        return mr_error_set(err, MR_ECANCELED, "production %s is over", p->id);
+    }
+    if (p->n == MR_CHAIN_LOGS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
+    }
+    int rc = open_in_memory(p, chunk, &next, err);
+    if (rc == MR_OK) {
+        rc = append_log_locked(p, next, err);
+    }
+    if (rc == MR_OK) {
+        note_degraded_locked(p, why);
+    }
+    return rc;
 }
 
 int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
@@ -321,6 +334,42 @@ static void retire_first(mr_chain *p)
     mr_free(out);
 }
 
+/* Is it time to look whether there is a disk again? Nobody reads in an older log, which may be the one that failed. */
+static bool may_return_to_disk(mr_chain *p)
+{
+    MR_LOCK(&p->lock);
+    if (p->retry_ms == 0 || mr_now_ms() < p->retry_ms || p->retired + 1 < p->n || p->n >= MR_CHAIN_LOGS_MAX / 2 ||
+        p->cancelled || p->closed) {
+        return false;
+    }
+    p->retry_ms = mr_now_ms() + mr_windows_retry_ms(p->windows);
+    return true;
+}
+
+/* What is in memory is read to its end there; what follows is on disk. By the producer, which is in no log then. */
+static void return_to_disk(mr_chain *p)
+{
+    struct mr_chain_segment next = {0};
+    mr_cache_log *before;
+
+    if (!may_return_to_disk(p) || mr_windows_open(p->windows, p->id, &next.log, NULL) < 0) {
+        return;
+    }
+    mr_mutex_lock(&p->lock);
+    before = p->segments[p->n - 1].log;
+    int rc = append_log_locked(p, next, NULL);
+    if (rc == MR_OK) {
+        p->degraded[0] = '\0';
+        p->retry_ms = 0;
+    }
+    mr_mutex_unlock(&p->lock);
+    if (rc == MR_OK) {
+        mr_cache_log_finish(before, MR_OK, NULL);
+        mr_windows_restored(p->windows);
+        mr_log(MR_LOG_INFO, "a shared production has a window on disk again", "production", "%s", p->id, NULL);
+    }
+}
+
 /* ---- producing ---- */
 
 static mr_cache_log *last_log(mr_chain *p, uint32_t *i)
@@ -336,6 +385,7 @@ int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
     int rc;
 
     retire_first(p);
+    return_to_disk(p);
     do {
         rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
         if (rc == MR_OK) {

@@ -4,8 +4,9 @@
  *
  * The window is on disk. When it cannot be there any more, the production goes on in a small one in memory: what was
  * written before is still read as far as that is possible, what is not readable counts as skipped, and everybody is
- * told. An element that is too large for the window has the same effect. So a production is a chain of logs, of which
- * only the last grows; rows are numbered through all of them.
+ * told. An element that is too large for the window has the same effect. When there is a disk again, and everybody is
+ * through with what was written before, it goes on there. So a production is a chain of logs, of which only the last
+ * grows; rows are numbered through all of them.
  *
  * Threads: wait, append, finish and close belong to the producer's thread; read and rewind to the reader's; everything
  * else is safe from any. Readers' `ready` is called with no lock held. Locks of this module are taken after a task's.

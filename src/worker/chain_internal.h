@@ -10,7 +10,10 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-/* The first is on disk; each further one is there because the one before failed, or was too small for an element. */
+/*
+ * The first is on disk; each further one is there because the one before failed, or was too small for an element, or
+ * because there is a disk again: that takes only the first half, so that it does not take the room of the others.
+ */
 #define MR_CHAIN_LOGS_MAX 16u
 
 struct mr_chain_segment {
@@ -37,6 +40,7 @@ struct mr_chain {
     bool ended;
     mr_error end; /* ended: code MR_OK, or why */
     char degraded[MR_ERROR_MESSAGE_SIZE];
+    int64_t retry_ms; /* degraded: when to look for a disk again; 0: not */
     LIST_HEAD(, mr_chain_reader) readers;
 };
 

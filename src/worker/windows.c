@@ -28,6 +28,7 @@
 #define MEMORY_DEFAULT_MAX (2048 * MR_MIB)
 /* Windows on disk at a time. More of them leave less memory for each, and so a smaller largest element. */
 #define WINDOWS_MAX 8u
+#define RETRY_MS 30000
 #define SLOT_PREFIX "worker-"
 #define SLOTS_MAX 1024u
 
@@ -37,6 +38,7 @@ struct mr_windows {
     uint64_t disk_bytes_max;
     uint64_t window_bytes_max; /* of one window */
     uint64_t memory_bytes_max;
+    int64_t retry_ms;
 
     pthread_mutex_t opening; /* held while the cache is opened, which may take a while; taken before `lock` */
     mr_cache *cache;         /* `opening` */
@@ -203,6 +205,7 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     w->memory_bytes_max = opts->memory_bytes_max == 0
                               ? default_memory()
                               : at_least(opts->memory_bytes_max, MEMORY_BYTES_MIN, "cache-memory");
+    w->retry_ms = opts->retry_ms == 0 ? RETRY_MS : opts->retry_ms;
     w->window_bytes_max = w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
     mr_mutex_init(&w->opening);
@@ -248,6 +251,11 @@ uint64_t mr_windows_memory_bytes(const mr_windows *w)
     uint64_t bytes = w->memory_bytes_max / WINDOWS_MAX;
 
     return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+}
+
+int64_t mr_windows_retry_ms(const mr_windows *w)
+{
+    return w->retry_ms;
 }
 
 void mr_windows_degraded(mr_windows *w, const mr_error *why)

@@ -20,6 +20,7 @@ struct mr_windows_options {
     const char *dir;         /* the workers' common one; made if missing. Default: one of this user's in TMPDIR */
     uint64_t disk_bytes_max; /* of all windows, and of one; default 10 GiB. Less than what is possible is rounded up */
     uint64_t memory_bytes_max; /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB */
+    int64_t retry_ms;          /* how often one in memory looks for room on disk; default 30 s */
 };
 
 /* Never fails for the directory's sake: that is said when a window is opened. */
@@ -33,8 +34,9 @@ void mr_windows_free(mr_windows *w);
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
 /* What a window has that is in memory only. */
 uint64_t mr_windows_memory_bytes(const mr_windows *w);
+int64_t mr_windows_retry_ms(const mr_windows *w);
 
-/* A production goes on in memory, because of @why; and: it is over. */
+/* A production goes on in memory, because of @why; and: it is over, or on disk again. */
 void mr_windows_degraded(mr_windows *w, const mr_error *why);
 void mr_windows_restored(mr_windows *w);
 
