@@ -244,21 +244,6 @@ bool mr_round_book_may_fix(const mr_round_book *book, struct mr_round *ret)
     return true;
 }
 
-bool mr_round_book_wanted(const mr_round_book *book, struct mr_round *ret)
-{
-    struct mr_round round;
-    uint64_t limit = 0;
-
-    for (uint32_t i = 0; i < book->n; i++) {
-        limit = max_u64(limit, book->consumers[i].limit);
-    }
-    if (!mr_round_book_may_fix(book, &round) || round.round >= limit) {
-        return false;
-    }
-    *ret = round;
-    return true;
-}
-
 void mr_round_book_fix(mr_round_book *book)
 {
     struct mr_round round;
@@ -395,19 +380,34 @@ void mr_round_book_header(mr_round_book *book, uint32_t consumer, Millrace__Roun
 
 /* ---------------------------------------------------------------- for people */
 
-/* The first round that is kept and not complete, though somebody has received it; MR_ROUND_NEVER. */
+/* Others wait for @c in @round: it has not received it; or, where there is no more, not returned what was before. */
+static bool is_missing(const mr_round_book *book, const struct consumer *c, uint64_t round)
+{
+    return (round == book->end_round ? c->returned : c->received) <= round;
+}
+
+/* Somebody is through with @round, and somebody is not. */
+static bool divides(const mr_round_book *book, uint64_t round)
+{
+    uint32_t missing = 0;
+
+    for (uint32_t k = 0; k < book->n; k++) {
+        missing += is_missing(book, &book->consumers[k], round) ? 1 : 0;
+    }
+    return missing > 0 && missing < book->n;
+}
+
+/* The first round in which some wait for others; MR_ROUND_NEVER. */
 static uint64_t waiting_round(const mr_round_book *book)
 {
     for (uint32_t i = 0; i < book->nkept; i++) {
         uint64_t round = kept_at(book, i);
 
-        for (uint32_t k = 0; round >= book->complete && k < book->n; k++) {
-            if (book->consumers[k].received > round) {
-                return round;
-            }
+        if (round >= book->complete && divides(book, round)) {
+            return round;
         }
     }
-    return MR_ROUND_NEVER;
+    return book->end_round != MR_ROUND_NEVER && divides(book, book->end_round) ? book->end_round : MR_ROUND_NEVER;
 }
 
 void mr_round_book_progress(mr_round_book *book, int64_t now_ms, Millrace__RoundProgress *ret)
@@ -428,7 +428,7 @@ void mr_round_book_progress(mr_round_book *book, int64_t now_ms, Millrace__Round
         return;
     }
     for (uint32_t i = 0; i < book->n; i++) {
-        if (book->consumers[i].received <= round) {
+        if (is_missing(book, &book->consumers[i], round)) {
             ret->missing[ret->n_missing++] = i;
         }
     }

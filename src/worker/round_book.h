@@ -4,7 +4,7 @@
  * number; the elements of a group are the caller's, who finds them again by `ordinal` (0, 1, 2, ... in the order of
  * fixing).
  *
- *     mr_round_book_wanted() ── assemble a group ──► mr_round_book_fix(), or mr_round_book_end()
+ *     mr_round_book_may_fix() ── a group that is whole ──► mr_round_book_fix(), or mr_round_book_end()
  *     mr_round_book_open(), mr_round_book_tell() ── a consumer's stream says what it has ──► mr_round_book_next(): send
  *     mr_round_book_kept() ── drop what is before it
  *
@@ -40,9 +40,8 @@ struct mr_round {
     uint64_t ordinal;
 };
 
-/* The round that should be fixed next: a consumer has room for it, and it is below the horizon. */
-bool mr_round_book_wanted(const mr_round_book *book, struct mr_round *ret);
-/* Like wanted, whether or not a consumer has room: groups may be assembled ahead of demand. */
+/* The round that may be fixed next, whether or not a consumer has room for it yet: it is below the horizon, and not too
+ * many are kept. */
 bool mr_round_book_may_fix(const mr_round_book *book, struct mr_round *ret);
 /* There is a whole group for what mr_round_book_may_fix() says. */
 void mr_round_book_fix(mr_round_book *book);

@@ -14,7 +14,8 @@ struct worker {
     struct letters updates, answers;
     char task[TASK_SIZE];
     mr_round_book *book;
-    uint64_t fixed; /* groups so far */
+    uint64_t fixed;             /* groups so far */
+    uint64_t limits[SEATS_MAX]; /* that consumers have told on their streams */
     bool ended;
     uint64_t end_round;
     uint64_t streams;
@@ -83,6 +84,7 @@ static void drop_task(struct worker *worker)
     worker->book = NULL;
     worker->task[0] = '\0';
     worker->fixed = 0;
+    memset(worker->limits, 0, sizeof worker->limits);
     worker->ended = false;
 }
 
@@ -237,6 +239,7 @@ static void take_letter(struct world *w, struct worker *worker, struct stream *s
         open->session = w->bug == BUG_NO_FENCE ? 1 : open->session;
         s->number = ++worker->streams;
         s->opened = mr_round_book_open(worker->book, open, s->number, &err) == MR_OK;
+        worker->limits[s->index] = s->opened ? 0 : worker->limits[s->index];
         if (!s->opened) {
             w->rare[RARE_ZOMBIE_REFUSED]++;
             refuse(w, s, err.message);
@@ -245,6 +248,9 @@ static void take_letter(struct world *w, struct worker *worker, struct stream *s
     } else if (s->opened) {
         Millrace__ReadRequest *request = millrace__read_request__unpack(NULL, letter->size, letter->bytes);
 
+        if (mr_round_book_is_current(worker->book, s->index, s->number)) {
+            worker->limits[s->index] = request->limit_round;
+        }
         mr_round_book_tell(worker->book, s->index, s->number, request->limit_round, request->received_below,
                            w->bug == BUG_RECEIPT_IS_RETURNED ? request->received_below : request->returned_below);
         millrace__read_request__free_unpacked(request, NULL);
@@ -278,11 +284,23 @@ static void send_rounds(struct world *w, struct worker *worker, struct stream *s
     stream_send(w, s, false, letter, LETTER_ELEMENTS);
 }
 
+/* Somebody has room for it, or the pipeline is ahead of them all. */
+static bool is_wanted(const struct world *w, const struct worker *worker, uint64_t round)
+{
+    for (uint32_t i = 0; i < SEATS_MAX; i++) {
+        if (w->knobs.eager || round < worker->limits[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void produce(struct world *w, struct worker *worker)
 {
     struct mr_round round;
 
-    for (int i = 0; i < 4 && mr_round_book_wanted(worker->book, &round) && half(w); i++) {
+    for (int i = 0;
+         i < 4 && mr_round_book_may_fix(worker->book, &round) && is_wanted(w, worker, round.round) && half(w); i++) {
         if (w->knobs.groups > 0 && worker->fixed == w->knobs.groups) {
             worker->ended = true;
             worker->end_round = round.round;

@@ -71,6 +71,7 @@ struct knobs {
     uint32_t workers;
     uint64_t groups;      /* of each worker's pipeline; 0: endless */
     uint32_t keep, ahead; /* of books and consumers */
+    bool eager;           /* groups are made before anybody has room for them */
     /* Per ten thousand ticks: */
     uint32_t lose_call, repeat_call, break_stream, kill_worker, pause_worker, new_worker, kill_consumer, pause_consumer,
         fail_over;

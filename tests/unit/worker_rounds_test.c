@@ -101,11 +101,10 @@ static void complete_is_what_all_have(void **state)
     struct fixture *f = *state;
     struct mr_round round;
 
-    assert_false(mr_round_book_wanted(f->book, &round)); /* nobody has room yet */
-    tell(f, 0, 1, 0, 0);
-    assert_true(mr_round_book_wanted(f->book, &round));
     fix(f, 1);
     fix(f, 4);
+    assert_false(mr_round_book_next(f->book, 0, &round)); /* it has no room yet */
+    tell(f, 0, 1, 0, 0);
     assert_true(mr_round_book_next(f->book, 0, &round));
     assert_int_equal(round.round, 1);
     mr_round_book_sent(f->book, 0, 1);
@@ -207,6 +206,30 @@ static void who_is_missing_is_named(void **state)
     mr_free(progress.missing);
 }
 
+/* All have received everything, and one does not take it: nobody hears of the end. */
+static void who_keeps_the_end_back_is_named(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RoundProgress progress = MILLRACE__ROUND_PROGRESS__INIT;
+
+    fix(f, 1);
+    mr_round_book_end(f->book);
+    tell(f, 0, 1, 5, 0);
+    tell(f, 1, 2, 5, 0);
+    mr_round_book_progress(f->book, 1000, &progress);
+    assert_int_equal(progress.n_missing, 0);
+    tell(f, 0, 1, 5, 5);
+    mr_round_book_progress(f->book, 1000, &progress);
+    assert_int_equal(progress.n_missing, 1);
+    assert_int_equal(progress.missing[0], 1);
+    assert_int_equal(progress.waiting_round, 4);
+    mr_free(progress.missing);
+    progress = (Millrace__RoundProgress)MILLRACE__ROUND_PROGRESS__INIT;
+    tell(f, 1, 2, 5, 5);
+    mr_round_book_progress(f->book, 1000, &progress);
+    assert_int_equal(progress.n_missing, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +240,7 @@ int main(void)
         CASE(another_process_hears_what_was_complete_without_it),
         CASE(the_horizon_holds_for_the_end_too),
         CASE(who_is_missing_is_named),
+        CASE(who_keeps_the_end_back_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
