@@ -150,6 +150,10 @@ static void on_watched(mr_member *m, const struct mr_member_event *ev)
     if (ev->serial != m->watch_serial) {
         return; /* That watch was replaced: what it said is old. */
     }
+    if (ev->rc == MR_ERANGE) {
+        mr_log(MR_LOG_INFO, "etcd was compacted beyond what was seen of the leader key, reading it again", "error",
+               "%s", ev->err.message, NULL);
+    }
     if (ev->rc < 0) {
         m->watch = 0;
     } else if (!ev->deleted) {

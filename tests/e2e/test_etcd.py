@@ -203,6 +203,7 @@ def test_a_watch_that_slept_through_a_compaction(make):
         mr.service.register_dataset("grpc://" + leader.address, Dataset.range(i), dataset_id=f"d{i}")
     etcd.compact()
     standby.process.send_signal(signal.SIGCONT)
+    standby.wait_for("etcd was compacted beyond what was seen")
     leader.kill()
     standby.wait_for("leading")
     ds = mr.service.from_dataset_id("parallel_epochs", "grpc://" + standby.address, "d19")
