@@ -371,6 +371,7 @@ void mr_book_abandon(mr_book *book, mr_book_session *s)
         forget_piece(book, s, p);
         piece_free(book, p);
     }
+    book->untaken += s->received > s->returned ? s->received - s->returned : 0;
     mr_book_note_keeping(book, before, s);
     remove_session(book, s);
 }
@@ -490,6 +491,7 @@ void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)
         .received = book->received,
         .returned = book->returned,
         .lost = book->lost,
+        .untaken = book->untaken,
         .sessions = book->nsessions,
         .buffered_bytes = book->ready_bytes + book->sent_bytes,
     };

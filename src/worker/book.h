@@ -119,6 +119,7 @@ struct mr_book_counts {
     uint64_t received; /* acknowledged by clients */
     uint64_t returned; /* given to applications */
     uint64_t lost;     /* sent to a session that was abandoned, perhaps never seen */
+    uint64_t untaken;  /* received by one, perhaps never given to an application */
     uint32_t sessions;
     uint64_t buffered_bytes; /* ready, or sent and kept */
 };

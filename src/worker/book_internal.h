@@ -59,6 +59,7 @@ struct mr_book {
     uint64_t received;
     uint64_t returned;
     uint64_t lost;
+    uint64_t untaken;
     size_t sent_bytes;
 };
 

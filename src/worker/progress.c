@@ -103,7 +103,8 @@ static int fill_entry(struct entry *e, mr_error *err)
     mr_book_counts(t->book, &counts);
     e->base.task_id = t->id;
     e->base.produced = counts.produced;
-    e->base.delivered = counts.received;
+    e->base.delivered = counts.received + counts.lost;
+    e->base.abandoned = counts.lost + counts.untaken;
     e->base.sessions = counts.sessions;
     e->base.buffered_bytes = counts.buffered_bytes;
     if (t->kind == MR_TASK_READING) {

@@ -354,6 +354,18 @@ def test_a_client_that_was_away_while_another_read_on(make_cluster, start_reader
         assert together.keys() == set(range(n))
 
 
+def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
+    """At most once it is nobody else's; not all of it was used."""
+    cluster = make_cluster(client_timeout_ms=600)
+    reader = start_reader(cluster, "at_most_once", 10**9)
+    other = start_reader(cluster, "at_most_once", 10**9)
+    for r in (reader, other):
+        r.read(100)
+    reader.kill()
+    gone = wait_until(lambda: sum(int(t.get("abandoned", 0)) for t in cluster.tasks()), "what it held is counted")
+    assert gone <= 64  # max_outstanding_requests
+
+
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
     """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
     cluster = make_cluster(client_timeout_ms=600)

@@ -186,11 +186,11 @@ struct mr_task {
     struct mr_worker *worker;
     char id[MR_TASK_ID_SIZE];
     enum mr_task_state state;
-    bool counted;                 /* LOST: in the iteration's losses */
-    bool drained;                 /* ENDED: because its worker drained */
-    Millrace__TaskRecord *rec;    /* NULL: nothing differs from what is derived */
-    struct mr_grant *grants;      /* one a provider */
-    uint64_t produced, delivered; /* soft, as is the next one */
+    bool counted;                            /* LOST: in the iteration's losses */
+    bool drained;                            /* ENDED: because its worker drained */
+    Millrace__TaskRecord *rec;               /* NULL: nothing differs from what is derived */
+    struct mr_grant *grants;                 /* one a provider */
+    uint64_t produced, delivered, abandoned; /* soft, as is the next one */
     int64_t waited_for; /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
     struct mr_sharing_report *sharing; /* soft: what its worker says of production and window; NULL: nothing */
 };

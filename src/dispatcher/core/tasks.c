@@ -110,6 +110,7 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     }
     task->produced = progress->produced;
     task->delivered = progress->delivered;
+    task->abandoned = progress->abandoned;
     if (timeout_ms > 0 && task->waited_for != MR_NEVER) {
         mr_alarm_by(core, &task->iteration->alarm, mr_time_add(task->waited_for, timeout_ms));
     }
