@@ -15,6 +15,11 @@
 
 #define N 1000
 #define GRANT 100
+/* A grant is more than a production makes ahead of its readers (1 MiB): it has not opened all of it when it drains. */
+#define LONG_SPLITS 16384 /* as many as a range is cut into at most */
+#define LONG_SPLIT 64     /* elements */
+#define LONG_N (LONG_SPLITS * LONG_SPLIT)
+#define LONG_GRANT 4096
 #define PATIENCE_MS 30000
 
 struct fixture {
@@ -23,10 +28,10 @@ struct fixture {
     mr_worker *w;
 };
 
-static mr_dataset *make_range(void)
+static mr_dataset *make_range(int64_t n)
 {
     struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = N},
+                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
                                {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
     mr_dataset *ds;
     mr_error err;
@@ -41,13 +46,16 @@ static int setup(void **state)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
     struct mr_worker_options opts = {.heartbeat_ms = 20, .threads = 1};
-    mr_dataset *ds = make_range();
+    mr_dataset *ds = make_range(N);
+    mr_dataset *longer = make_range(LONG_N);
     char address[64];
 
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
     f->d = fake_dispatcher_new(f->rt, 0);
     fake_add_dataset(f->d, "range", ds);
+    fake_add_dataset(f->d, "long", longer);
     mr_dataset_unref(ds);
+    mr_dataset_unref(longer);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", fake_dispatcher_port(f->d));
     opts.dispatchers = address;
     assert_int_equal(mr_worker_start(&opts, &f->w, NULL), MR_OK);
@@ -87,6 +95,7 @@ static struct fake_client *begin(struct fixture *f, const char *task, unsigned *
 
     for (uint64_t have = 0; have < n; have += m.header->elements, mr_frame_content_free(&m)) {
         assert_true(fake_client_next(c, &m));
+        assert_true(m.n > 0);
         const int64_t *data = mr_block_column(m.blocks[0], 0)->data;
         for (uint32_t r = 0; r < mr_block_rows(m.blocks[0]); r++) {
             seen[data[r]]++;
@@ -240,13 +249,13 @@ static void readers_of_a_production_end_with_it(void **state)
     unsigned seen[N] = {0};
 
     fake_hold(f->d);
-    fake_assign_producing(f->d, "p", "range", "p1", N, GRANT);
+    fake_assign_producing(f->d, "p", "long", "p1", LONG_SPLITS, LONG_GRANT);
     fake_assign_reading(f->d, "t1", "p1", false, true);
     fake_tell(f->d);
     struct fake_client *c = begin(f, "t1", seen, 2);
     drain(f);
     assert_true(fake_given_back(f->d, "p") > 0);
-    fake_client_returned(c, N, 2, 2);
+    fake_client_returned(c, LONG_N, 2, 2);
     struct mr_frame_content m;
     uint64_t have = 2;
     bool end = false;
@@ -254,9 +263,10 @@ static void readers_of_a_production_end_with_it(void **state)
         have += m.header->elements;
         end = m.header->end;
         mr_frame_content_free(&m);
-        fake_client_returned(c, N, have, have);
+        fake_client_returned(c, LONG_N, have, have);
     }
-    assert_int_equal((have + fake_given_back(f->d, "p")) % GRANT, 0);
+    assert_int_equal(have % LONG_SPLIT, 0);
+    assert_int_equal((have / LONG_SPLIT + fake_given_back(f->d, "p")) % LONG_GRANT, 0);
     assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
     assert_true(fake_has_drained(f->d, "t1"));
     assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, PATIENCE_MS)); /* the producing one has no end */
