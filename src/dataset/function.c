@@ -206,79 +206,100 @@ static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t
     return made;
 }
 
+/* The tables of f, then g's captures and nodes. g's inputs are f's outputs. */
+struct composed {
+    struct mr_fn_value *values;
+    size_t nvalues;
+    struct mr_fn_node **nodes;
+    size_t nnodes;
+    uint32_t *captures;
+    uint32_t *map; /* of g's values to these */
+    uint32_t *outputs;
+};
+
+static int begin_with(struct composed *c, const mr_function *f, const mr_function *g, mr_error *err)
+{
+    c->values = mr_calloc(f->nvalues + g->nvalues /* at most: g's inputs need none of their own */, sizeof *c->values);
+    c->nodes = mr_calloc(f->nnodes + g->nnodes, sizeof(struct mr_fn_node *));
+    c->captures = mr_calloc(f->ncaptures + g->ncaptures, sizeof *c->captures);
+    c->map = mr_calloc(g->nvalues, sizeof *c->map);
+    c->outputs = mr_calloc(g->noutputs, sizeof *c->outputs);
+    if (c->values == NULL || c->nodes == NULL || c->captures == NULL || c->map == NULL || c->outputs == NULL) {
+        return mr_error_nomem(err);
+    }
+    memcpy(c->values, f->values, f->nvalues * sizeof *c->values);
+    c->nvalues = f->nvalues;
+    for (; c->nnodes < f->nnodes; c->nnodes++) {
+        c->nodes[c->nnodes] = mr_fn_node_ref(f->nodes[c->nnodes]);
+    }
+    memcpy(c->captures, f->captures, f->ncaptures * sizeof *c->captures);
+    memcpy(c->captures + f->ncaptures, g->captures, g->ncaptures * sizeof *c->captures);
+    return MR_OK;
+}
+
+static int append(struct composed *c, const mr_function *f, const mr_function *g, mr_error *err)
+{
+    for (size_t v = 0; v < g->nvalues; v++) {
+        const struct mr_fn_value *from = &g->values[v];
+        uint32_t place = (uint32_t)c->nvalues;
+
+        if (from->kind == MR_FN_INPUT) {
+            c->map[v] = f->outputs[from->index];
+            continue;
+        }
+        c->map[v] = place;
+        c->values[place] = *from;
+        c->values[place].index += (uint32_t)(from->kind == MR_FN_CAPTURE ? f->ncaptures : f->nnodes);
+        if (from->kind == MR_FN_NODE && from->output == 0) {
+            c->nodes[c->nnodes] = renumber(g->nodes[from->index], c->map, place);
+            if (c->nodes[c->nnodes] == NULL) {
+                return mr_error_nomem(err);
+            }
+            c->nnodes++;
+        }
+        c->nvalues++;
+    }
+    for (size_t i = 0; i < g->noutputs; i++) {
+        c->outputs[i] = c->map[g->outputs[i]];
+    }
+    return MR_OK;
+}
+
+static void composed_free(struct composed *c)
+{
+    for (size_t i = 0; i < c->nnodes; i++) {
+        mr_fn_node_unref(c->nodes[i]);
+    }
+    mr_free(c->nodes);
+    mr_free(c->values);
+    mr_free(c->captures);
+    mr_free(c->map);
+    mr_free(c->outputs);
+}
+
 /*
- * The tables of f, then g's captures and nodes. g's inputs are f's outputs. Both have no functions inside: composing is
- * for what runs, and a tensor operator with functions is left as it is by the caller.
+ * Both have no functions inside: composing is for what runs, and a tensor operator with functions is left as it is by
+ * the caller.
  */
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret, mr_error *err)
 {
-    size_t nvalues = f->nvalues + g->nvalues; /* an upper bound: g's inputs need none of their own */
-    struct mr_fn_value *values = NULL;
-    struct mr_fn_node **nodes = NULL;
-    uint32_t *captures = NULL;
-    uint32_t *map = NULL;
-    uint32_t *outputs = NULL;
-    size_t made = 0;
+    struct composed c = {0};
     mr_function *fn = NULL;
-    int rc;
+    int rc = begin_with(&c, f, g, err);
 
-    values = mr_calloc(nvalues, sizeof *values);
-    nodes = mr_calloc(f->nnodes + g->nnodes, sizeof(struct mr_fn_node *));
-    captures = mr_calloc(f->ncaptures + g->ncaptures, sizeof *captures);
-    map = mr_calloc(g->nvalues, sizeof *map);
-    outputs = mr_calloc(g->noutputs, sizeof *outputs);
-    if (values == NULL || nodes == NULL || captures == NULL || map == NULL || outputs == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
+    if (rc == MR_OK) {
+        rc = append(&c, f, g, err);
     }
-    memcpy(values, f->values, f->nvalues * sizeof *values);
-    for (; made < f->nnodes; made++) {
-        nodes[made] = mr_fn_node_ref(f->nodes[made]);
+    if (rc == MR_OK) {
+        rc = snapshot(f->inputs, c.values, c.nvalues, c.nodes, c.nnodes, c.captures, f->ncaptures + g->ncaptures, &fn,
+                      err);
     }
-    memcpy(captures, f->captures, f->ncaptures * sizeof *captures);
-    memcpy(captures + f->ncaptures, g->captures, g->ncaptures * sizeof *captures);
-
-    uint32_t next = (uint32_t)f->nvalues;
-    for (size_t v = 0; v < g->nvalues; v++) {
-        const struct mr_fn_value *from = &g->values[v];
-
-        if (from->kind == MR_FN_INPUT) {
-            map[v] = f->outputs[from->index];
-            continue;
-        }
-        map[v] = next;
-        values[next] = *from;
-        values[next].index += (uint32_t)(from->kind == MR_FN_CAPTURE ? f->ncaptures : f->nnodes);
-        if (from->kind == MR_FN_NODE && from->output == 0) {
-            nodes[made] = renumber(g->nodes[from->index], map, next);
-            if (nodes[made] == NULL) {
-                rc = mr_error_nomem(err);
-                goto out;
-            }
-            made++;
-        }
-        next++;
-    }
-    for (size_t i = 0; i < g->noutputs; i++) {
-        outputs[i] = map[g->outputs[i]];
-    }
-    rc = snapshot(f->inputs, values, next, nodes, made, captures, f->ncaptures + g->ncaptures, &fn, err);
     if (rc == MR_OK) {
         fn->scope = f->scope != 0 ? f->scope : g->scope;
-        rc = set_outputs(fn, outputs, g->noutputs, mr_spec_structure(g->spec), err);
+        rc = set_outputs(fn, c.outputs, g->noutputs, mr_spec_structure(g->spec), err);
     }
-    rc = publish(rc, fn, ret, err);
-
-out:
-    for (size_t i = 0; nodes != NULL && i < made; i++) {
-        mr_fn_node_unref(nodes[i]);
-    }
-    mr_free(nodes);
-    mr_free(values);
-    mr_free(captures);
-    mr_free(map);
-    mr_free(outputs);
-    return rc;
+    composed_free(&c);
+    return publish(rc, fn, ret, err);
 }
 
 /* ---- what is needed ---- */

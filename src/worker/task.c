@@ -309,45 +309,33 @@ static void *task_main(void *arg)
 
 /* ---- life ---- */
 
-static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
+static enum mr_task_kind kind_of(const Millrace__TaskAssignment *a)
 {
-    struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
-                                    .kept_bytes = KEPT_BYTES_MAX,
-                                    .sessions = SESSIONS_MAX,
-                                    .until_returned = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE};
-    bool shared = a->production[0] != '\0';
-    struct mr_task *t = mr_calloc(1, sizeof *t);
-    int rc = MR_OK;
+    if (a->rounds != NULL) {
+        return MR_TASK_TURNS;
+    }
+    if (a->production[0] == '\0') {
+        return MR_TASK_OWN;
+    }
+    return a->producing ? MR_TASK_PRODUCING : MR_TASK_READING;
+}
 
-    if (t == NULL) {
-        return mr_error_nomem(err);
-    }
-    if (w->memory_budget_bytes != 0 && limits.kept_bytes > w->memory_budget_bytes / 4) {
-        limits.kept_bytes = w->memory_budget_bytes / 4;
-    }
-    if (shared && !a->producing) {
-        /* What it holds is in memory, and the window is not. */
-        limits.kept_bytes = limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
-        limits.until_returned = true;
-    }
-    atomic_init(&t->refs, 1);
-    t->worker = w;
-    t->kind = a->rounds != NULL ? MR_TASK_TURNS
-              : !shared         ? MR_TASK_OWN
-              : a->producing    ? MR_TASK_PRODUCING
-                                : MR_TASK_READING;
+/* What is asked for. false: no memory. */
+static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a)
+{
+    bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+
+    t->kind = kind_of(a);
     t->production = mr_strdup(a->production);
     t->joining = a->joining;
     t->lag = a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
-    t->more = true;
     t->id = mr_strdup(a->task_id);
     t->iteration = mr_strdup(a->iteration_id);
     t->job = mr_strdup(a->job_id);
     t->dataset = mr_strdup(a->dataset_id);
     t->fingerprint = mr_strdup(a->fingerprint);
-    t->dynamic = t->kind != MR_TASK_READING && a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    t->ends_by_itself = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
-                        (t->kind == MR_TASK_OWN || t->kind == MR_TASK_READING);
+    t->dynamic = dynamic && t->kind != MR_TASK_READING;
+    t->ends_by_itself = dynamic && (t->kind == MR_TASK_OWN || t->kind == MR_TASK_READING);
     t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     t->seed = a->seed;
     t->repetition = a->repetition;
@@ -357,15 +345,46 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     for (size_t i = 0; t->splits != NULL && i < a->n_providers; i++) {
         t->splits[i] = a->providers[i]->splits;
     }
+    return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL && t->fingerprint != NULL &&
+           t->splits != NULL && t->production != NULL;
+}
+
+static struct mr_book_limits limits_of(const struct mr_task *t)
+{
+    struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
+                                    .kept_bytes = KEPT_BYTES_MAX,
+                                    .sessions = SESSIONS_MAX,
+                                    .until_returned = t->at_least_once};
+    size_t budget = t->worker->memory_budget_bytes;
+
+    if (budget != 0 && limits.kept_bytes > budget / 4) {
+        limits.kept_bytes = budget / 4;
+    }
+    if (t->kind == MR_TASK_READING) {
+        /* What it holds is in memory, and the window is not. */
+        limits.kept_bytes = limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
+        limits.until_returned = true;
+    }
+    return limits;
+}
+
+static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
+{
+    struct mr_task *t = mr_calloc(1, sizeof *t);
+
+    if (t == NULL) {
+        return mr_error_nomem(err);
+    }
+    atomic_init(&t->refs, 1);
+    t->worker = w;
+    t->more = true;
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     mr_mutex_lock(&w->lock);
     w->ntasks++; /* Until mr_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
-    if (t->id == NULL || t->iteration == NULL || t->job == NULL || t->dataset == NULL || t->fingerprint == NULL ||
-        t->splits == NULL || t->production == NULL) {
-        rc = mr_error_nomem(err);
-    }
+    int rc = take_assignment(t, a) ? MR_OK : mr_error_nomem(err);
+    struct mr_book_limits limits = limits_of(t);
     if (rc == MR_OK) {
         rc = mr_book_new(&limits, &t->book, err);
     }
@@ -385,7 +404,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
 
 int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
 {
-    struct mr_task *t;
+    struct mr_task *t = NULL;
     int rc = task_new(w, a, &t, err);
 
     if (rc < 0) {
