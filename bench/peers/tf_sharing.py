@@ -1,7 +1,7 @@
 """bench/sharing.py on tf.data service: its cross-trainer cache, against jobs that do not share.
 
-    python3 -m venv /tmp/peers && /tmp/peers/bin/pip install tensorflow-cpu
-    /tmp/peers/bin/python bench/peers/tf_sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500]
+    make bench-peers
+    build/peers/bin/python bench/peers/tf_sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 400]
 
 The same shape of work: one dispatcher, one worker, elements of 64 KiB that cost the worker more than 20 times what handing one out does, every job a process of its
 own. The cache wants an endless dataset, so each job takes the first elements of one. Ratios are against a job alone, here as there.
@@ -62,7 +62,11 @@ class Child:
 
     def end(self):
         self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()  # TensorFlow's threads may keep a process from ending
+            self._process.wait()
 
 
 def serve_dispatcher():
@@ -150,7 +154,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at the same time")
-    parser.add_argument("--elements", type=int, default=1500)
+    parser.add_argument("--elements", type=int, default=400)
     parser.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.role:
