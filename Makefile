@@ -80,11 +80,12 @@ bench-sharing: build ## k jobs with one production or each with its own; the win
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/sharing.py --build $(RELEASE)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE) --only window
 
-bench-peers: ## the shared jobs on tf.data service, in a virtual environment (downloads TensorFlow; some minutes)
+bench-peers: ## shared jobs and coordinated reads on tf.data service, in a virtual environment (downloads TensorFlow; some minutes)
 	@PEERS=1 scripts/deps.sh
 	@$(PYTHON) -m venv build/peers
 	@build/peers/bin/pip -q install tensorflow-cpu || echo "bench-peers: TensorFlow cannot be had from here"
 	@build/peers/bin/python bench/peers/tf_sharing.py
+	@build/peers/bin/python bench/peers/tf_rounds.py
 
 bench-rounds: build ## rounds a second beside uncoordinated reading, a worker killed, writes (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/rounds.py --build $(RELEASE)

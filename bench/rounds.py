@@ -5,7 +5,8 @@
 
 One worker on loopback; consumers are threads of one process, in C, each of which takes so many elements (ordinary small ones more: what is queued at the start must not count). Every figure is the median of
 the rounds of measurement; a ratio is taken within its round. A kill is timed from the signal to the first round that everybody has
-after the longest pause. What the corpus of examples/rounds gains is told by `make demo-rounds`. Wants an idle machine.
+after the longest pause. The corpus is that of examples/rounds, read by four consumers of three workers: what its padding costs with and without coordination (nothing is
+killed, so it is not timed). `bench/peers/tf_rounds.py` has the rates of tf.data service. Wants an idle machine.
 """
 
 import argparse
@@ -18,9 +19,17 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SIZES = {"int64": (0, {"coordinated": 60_000, "ordinary": 20_000_000}), "1 MiB": (1 << 20, {"coordinated": 1000, "ordinary": 1000})}
+SIZES = {"int64": (0, {"coordinated": 300_000, "ordinary": 20_000_000}), "1 MiB": (1 << 20, {"coordinated": 1000, "ordinary": 1000})}
 WRITES_S = 30
+CORPUS_STEPS = 400
 PACE_S = 0.002
+
+
+def show(rows):
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        form = ",.2f" if statistics.median(values) >= 0.1 else ",.5f"
+        print(f"{name:65}{statistics.median(values):14{form}}   ({min(values):{form}} .. {max(values):{form}})", flush=True)
 
 
 def rates(args, service, measured):
@@ -49,9 +58,7 @@ def bench_rates(mr, args):
         rows.append(rates(args, dispatcher.target, i))
     worker.stop()
     dispatcher.stop()
-    for name in rows[0]:
-        values = [row[name] for row in rows]
-        print(f"{name:55}{statistics.median(values):14,.2f}   ({min(values):,.2f} .. {max(values):,.2f})", flush=True)
+    show(rows)
 
 
 class Consumers:
@@ -95,7 +102,7 @@ def bench_kills(mr, args):
         consumers.stop.set()
         for server in (*workers, dispatcher):
             server.kill()
-    print(f"{'a worker killed inside a round: the pause, s':55}{statistics.median(pauses):14.2f}   ({min(pauses):.2f} .. {max(pauses):.2f})",
+    print(f"{'a worker killed inside a round: the pause, s':65}{statistics.median(pauses):14.2f}   ({min(pauses):.2f} .. {max(pauses):.2f})",
           flush=True)
 
 
@@ -116,11 +123,61 @@ def bench_writes(mr):
             writes = (cluster_revision(cluster) - revision) / WRITES_S
             bytes_ = (received_bytes(cluster) - sent) / WRITES_S
             read = (len(consumers.at[0]) - rounds) / WRITES_S
-            print(f"{'while 4 consumers read: transactions of etcd, /s':55}{writes:14.2f}   ({read:,.0f} rounds/s, {bytes_:,.0f} bytes/s sent to etcd)",
+            print(f"{'while 4 consumers read: transactions of etcd, /s':65}{writes:14.2f}   ({read:,.0f} rounds/s, {bytes_:,.0f} bytes/s sent to etcd)",
                   flush=True)
             consumers.stop.set()
         finally:
             cluster.kill()
+
+
+def read_corpus(mr, service, directory, consumers, job, coordinated):
+    """What each of the consumers had in each step."""
+    from consumer import pipeline
+
+    steps = [[] for _ in range(consumers)]
+
+    def read(index):
+        options = {"num_consumers": consumers, "consumer_index": index} if coordinated else {}
+        ds = pipeline(directory, consumers).apply(mr.service.distribute("parallel_epochs", service, job_name=job, **options))
+        with iter(ds) as batches:
+            for _ in range(CORPUS_STEPS):
+                ids = next(batches)
+                steps[index].append({"length": ids.shape[1], "words": int((ids != 0).sum())})
+            through.wait()  # the others may still want what is kept until all have it
+
+    through = threading.Barrier(consumers)
+    threads = [threading.Thread(target=read, args=(i,), daemon=True) for i in range(consumers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return list(zip(*steps))
+
+
+def bench_corpus(mr, args):
+    import corpus
+    import tempfile
+
+    from cost import Cost
+
+    dispatcher = mr.service.DispatchServer()
+    workers = [mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher.address)) for _ in range(3)]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as home:
+        directory = pathlib.Path(home)
+        corpus.write(directory)
+        for i in range(args.rounds):
+            print(f"corpus: round {i + 1} of {args.rounds}", file=sys.stderr, flush=True)
+            with_, without = (Cost(read_corpus(mr, dispatcher.target, directory, 4, f"corpus-{i}-{coordinated}", coordinated)) for coordinated in (True, False))
+            row = {}
+            for name, field in (("padding, share of what is computed", "padding"), ("step time for each word", "per_word"), ("waiting for the longest", "waiting")):
+                row[f"corpus: {name}: coordinated"] = getattr(with_, field)
+                row[f"corpus: {name}: ordinary"] = getattr(without, field)
+                row[f"corpus: {name}: coordinated / ordinary"] = getattr(with_, field) / getattr(without, field)
+            rows.append(row)
+    for server in (*workers, dispatcher):
+        server.stop()
+    show(rows)
 
 
 def cluster_revision(cluster):
@@ -136,12 +193,13 @@ def main():
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     args = parser.parse_args()
-    sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "bench")]
+    sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "bench"), str(ROOT / "examples" / "rounds")]
     import millrace as mr
 
     bench_rates(mr, args)
     bench_kills(mr, args)
     bench_writes(mr)
+    bench_corpus(mr, args)
 
 
 if __name__ == "__main__":
