@@ -18,6 +18,9 @@ if(MR_SANITIZE)
   target_link_options(mr_options INTERFACE -fsanitize=${MR_SANITIZE})
   target_compile_definitions(mr_options INTERFACE MR_SANITIZE)
 endif()
+if(MR_FUZZ)
+  target_compile_options(mr_options INTERFACE -fsanitize=fuzzer-no-link) # a fuzzer that does not see its way through what it calls is blind
+endif()
 
 # mr_library(<name> <sources...>): static library mr_<name>.
 function(mr_library name)

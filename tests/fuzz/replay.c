@@ -1,10 +1,13 @@
 /*
- * Runs a fuzz target without a fuzzer: every file of the corpus as it is, then a fixed number of seeded mutations of
- * each (bytes changed, cut, doubled). MR_SEED replays a failing run; what was being run is in the message of a crash.
+ * Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory, and a fixed number of
+ * seeded mutations of each (bytes changed, cut, doubled; or what the target's own mutator does, mostly). MR_SEED
+ * replays a failing run; what was being run is in the message of a crash, and its bytes are in $MR_FUZZ_KEEP.
  */
 #include "base/rng.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,15 +16,26 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/* A target may know how to change its inputs so that they still mean something. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed) __attribute__((weak));
 
 #define MUTATIONS_PER_FILE 200
 #define INPUT_BYTES_MAX (1u << 20)
+#define HANG_S 60 /* no input needs a hundredth of it */
 
 static char current[8192];
+static const uint8_t *input;
+static size_t input_size;
+static const char *keep; /* MR_FUZZ_KEEP: where to write an input that ends the program */
 
 static void say_what_ran(int sig)
 {
+    int fd = keep != NULL ? open(keep, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
+
     (void)!write(STDERR_FILENO, current, strlen(current));
+    if (fd >= 0) {
+        (void)!write(fd, input, input_size);
+    }
     signal(sig, SIG_DFL);
     raise(sig);
 }
@@ -41,7 +55,7 @@ static uint8_t *read_whole(const char *path, size_t *len)
 }
 
 /* @data has room for twice @len. */
-static size_t mutate(struct mr_rng *rng, uint8_t *data, size_t len)
+static size_t mutate_bytes(struct mr_rng *rng, uint8_t *data, size_t len)
 {
     uint64_t changes = 1 + mr_rng_below(rng, 4);
 
@@ -71,6 +85,14 @@ static size_t mutate(struct mr_rng *rng, uint8_t *data, size_t len)
     return len;
 }
 
+static size_t mutate(struct mr_rng *rng, uint8_t *data, size_t len, size_t cap)
+{
+    if (LLVMFuzzerCustomMutator != NULL && mr_rng_below(rng, 4) != 0) {
+        return LLVMFuzzerCustomMutator(data, len, cap, (unsigned)mr_rng_next(rng));
+    }
+    return mutate_bytes(rng, data, len);
+}
+
 /* In memory of its exact size, so that a sanitizer sees the first byte too many. */
 static void run_exact(const uint8_t *data, size_t len)
 {
@@ -80,11 +102,14 @@ static void run_exact(const uint8_t *data, size_t len)
         abort();
     }
     memcpy(copy, data, len);
+    input = copy;
+    input_size = len;
+    alarm(HANG_S);
     LLVMFuzzerTestOneInput(copy, len);
     free(copy);
 }
 
-static void run_file(const char *path, uint64_t seed)
+static void run_file(const char *path, uint64_t seed, int mutations)
 {
     size_t len;
     uint8_t *data = read_whole(path, &len);
@@ -97,10 +122,10 @@ static void run_file(const char *path, uint64_t seed)
     mr_rng_seed(&rng, seed);
     snprintf(current, sizeof current, "fuzz: %s as it is\n", path);
     run_exact(data, len);
-    for (int i = 0; i < MUTATIONS_PER_FILE; i++) {
+    for (int i = 0; i < mutations; i++) {
         snprintf(current, sizeof current, "fuzz: %s, MR_SEED=%" PRIu64 ", mutation %d\n", path, seed, i);
         memcpy(work, data, len);
-        run_exact(work, mutate(&rng, work, len));
+        run_exact(work, mutate(&rng, work, len, 2 * len));
     }
     free(work);
     free(data);
@@ -112,6 +137,10 @@ static int run_directory(const char *dir, uint64_t seed)
     int n = scandir(dir, &names, NULL, alphasort);
     int files = 0;
 
+    if (n < 0 && errno == ENOTDIR) {
+        run_file(dir, seed, 0);
+        return 1;
+    }
     if (n < 0) {
         fprintf(stderr, "%s: no such corpus\n", dir);
         exit(1);
@@ -121,7 +150,7 @@ static int run_directory(const char *dir, uint64_t seed)
 
         if (names[i]->d_name[0] != '.') {
             snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
-            run_file(path, seed);
+            run_file(path, seed, MUTATIONS_PER_FILE);
             files++;
         }
         free(names[i]);
@@ -136,7 +165,10 @@ int main(int argc, char **argv)
     uint64_t seed = text == NULL ? 1 : strtoull(text, NULL, 10);
     int files = 0;
 
+    keep = getenv("MR_FUZZ_KEEP");
     signal(SIGABRT, say_what_ran);
+    signal(SIGSEGV, say_what_ran);
+    signal(SIGALRM, say_what_ran);
     for (int i = 1; i < argc; i++) {
         files += run_directory(argv[i], seed);
     }

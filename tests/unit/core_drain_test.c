@@ -660,9 +660,12 @@ static void suspects_keep_their_history(void **state)
 
 static int take_over_fails(struct fixture *f)
 {
-    mr_core *core = mr_core_new(&f->t.config);
+    struct mr_core_config config = f->t.config;
     mr_error err;
     int rc = MR_OK;
+
+    config.epoch++;
+    mr_core *core = mr_core_new(&config);
 
     for (size_t i = 0; i < f->t.count && rc == MR_OK; i++) {
         if (strncmp(f->t.keys[i], "blobs/", 6) != 0) {

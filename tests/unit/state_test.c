@@ -176,7 +176,7 @@ static void one_wrong_record_is_named(void **state)
 
 static void what_must_hold_between_records_is_checked(void **state)
 {
-    CHECK_FINDS("", "beyond the cursor", {"cursors/5.4/0", "{\"next\":\"7\"}"});
+    CHECK_FINDS("grants/5.4/0/" WORKER ".1", "beyond its cursor", {"cursors/5.4/0", "{\"next\":\"7\"}"});
     CHECK_FINDS("grants/5.4/0/" WORKER ".1", "does not fit", {"cursors/5.4/0", NULL});
     CHECK_FINDS("cursors/5.4/0", "does not fit", {"cursors/5.4/0", "{\"next\":\"65\"}"},
                 {"grants/5.4/0/" WORKER ".1", NULL});

@@ -4,6 +4,7 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +38,13 @@ int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
     char expected[MR_KEY_SIZE];
 
     mr_dataset_key(dataset->id, expected, sizeof expected);
-    if (strcmp(key, expected) != 0 || dataset->n_providers > MR_CORE_PROVIDERS_MAX) {
+    if (strcmp(key, expected) != 0) {
         mr_record_free(rec);
         return contradiction(err);
+    }
+    if (mr_vet_providers(dataset->providers, dataset->n_providers, err) < 0) {
+        mr_record_free(rec);
+        return MR_EDATALOSS;
     }
     mr_dataset_add(core, dataset);
     return MR_OK;
@@ -73,6 +78,10 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         !mr_schema_has(core, MR_FEATURE_SHARING)) {
         mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "shares, which the features of the schema do not tell of");
+    }
+    if (mr_vet_job(core, job, err) < 0) {
+        mr_record_free(rec);
+        return MR_EDATALOSS;
     }
     return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
@@ -125,9 +134,13 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     struct mr_production *production;
     struct mr_worker *worker;
 
-    if (strcmp(key + strlen("iterations/"), iteration->id) != 0 || iteration->n_providers > MR_CORE_PROVIDERS_MAX) {
+    if (strcmp(key + strlen("iterations/"), iteration->id) != 0) {
         mr_record_free(rec);
         return contradiction(err);
+    }
+    if (mr_vet_providers(iteration->providers, iteration->n_providers, err) < 0) {
+        mr_record_free(rec);
+        return MR_EDATALOSS;
     }
     if (hidden ? mr_production_find(core, iteration->id) == NULL : job == NULL) {
         return leave_over(core, key, rec);
@@ -232,12 +245,17 @@ static struct mr_iteration *split_key(const mr_core *core, const char *path, uns
 {
     char id[MR_STAMP_SIZE];
     const char *number = take_segment(path, id, sizeof id);
+    char again[24];
     char *end;
 
     if (number == NULL) {
         return NULL;
     }
     *provider = strtoul(number, &end, 10);
+    snprintf(again, sizeof again, "%lu", *provider);
+    if (strncmp(number, again, strlen(again)) != 0 || end != number + strlen(again)) {
+        *provider = ULONG_MAX; /* "007" would be a second name of 7 */
+    }
     *rest = *end == '/' ? end + 1 : end;
     return mr_iteration_find(core, id);
 }
@@ -266,7 +284,8 @@ int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
     if (it == NULL || it->rec->finished) {
         return leave_over(core, key, rec);
     }
-    if (provider >= it->rec->n_providers || rest[0] != '\0' || it->cursors[provider].rec != NULL ||
+    if (provider >= it->rec->n_providers || rest[0] != '\0' || key[strlen(key) - 1] == '/' ||
+        it->cursors[provider].rec != NULL ||
         (it->rec->providers[provider]->splits >= 0 && cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
         mr_record_free(rec);
         return contradiction(err);
@@ -299,6 +318,10 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
+    if (mr_vet_grant(it, provider, grant, err) < 0) {
+        mr_record_free(rec);
+        return MR_EDATALOSS;
+    }
     task->grants[provider].rec = grant;
     return MR_OK;
 }
@@ -316,7 +339,7 @@ int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    rc = mr_schedule_check(rounds->schedule, err);
+    rc = mr_vet_rounds(rounds, err);
     if (rc < 0) {
         mr_record_free(rec);
         return rc;
@@ -361,6 +384,10 @@ int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     if (it == NULL) {
         return leave_over(core, key, rec);
+    }
+    if (it->job == NULL) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "is attached to production %.40s, which no client reads", it->rec->id);
     }
     mr_client_add(core, client, it);
     return MR_OK;

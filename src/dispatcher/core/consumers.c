@@ -347,6 +347,11 @@ void mr_consumer_reply(mr_core *core, const struct mr_iteration *it, const Millr
 
 /* ---------------------------------------------------------------- what they say */
 
+static uint64_t as_far(uint64_t round)
+{
+    return round < MR_COUNT_SAID_MAX ? round : MR_COUNT_SAID_MAX;
+}
+
 static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
 {
     size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
@@ -361,8 +366,8 @@ static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__Consu
     }
     for (size_t i = 0; i < n; i++) {
         snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);
-        held[i].below = report->closing[i]->held_below;
-        held[i].end = report->closing[i]->ended ? report->closing[i]->end_round : MR_ROUND_NEVER;
+        held[i].below = as_far(report->closing[i]->held_below);
+        held[i].end = report->closing[i]->ended ? as_far(report->closing[i]->end_round) : MR_ROUND_NEVER;
     }
     mr_free(seat->held);
     seat->held = held;
@@ -405,7 +410,8 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
         }
     }
     /* Reports are in no order; of an earlier one nothing is new. */
-    if (seat == NULL || seat->rec->session != report->session || (seat->known && report->position < seat->position)) {
+    if (seat == NULL || seat->rec->session != report->session || (seat->known && report->position < seat->position) ||
+        report->position > MR_COUNT_SAID_MAX) {
         return;
     }
     seat->progress += seat->known && report->returned > seat->returned ? report->returned - seat->returned : 0;
@@ -482,9 +488,8 @@ static void fill_closing(mr_core *core, const struct mr_iteration *it, Millrace_
         const struct mr_task *task = mr_task_find(core, schedule->tasks[i]);
 
         if (mr_rounds_is_closing(it, i, core)) {
-            status->closing[status->n_closing] = (char *)protobuf_c_empty_string;
-            mr_core_set(core, &status->closing[status->n_closing++],
-                        task != NULL ? task->worker->rec->address : schedule->tasks[i]);
+            mr_core_set_element(core, &status->closing[status->n_closing++],
+                                task != NULL ? task->worker->rec->address : schedule->tasks[i]);
         }
     }
 }

@@ -193,6 +193,14 @@ void mr_core_set(mr_core *core, char **slot, const char *value)
     *slot = copy;
 }
 
+void mr_core_set_element(mr_core *core, char **slot, const char *value)
+{
+    *slot = mr_strdup(value);
+    if (*slot == NULL) {
+        mr_core_nomem(core);
+    }
+}
+
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc)
 {
     void *rec = mr_calloc(1, desc->sizeof_message);

@@ -32,8 +32,9 @@ bool mr_position_fits(const struct mr_iteration *it, size_t provider, uint64_t r
 {
     int64_t splits = it->rec->providers[provider]->splits;
 
-    /* The next repetition has to fit, too. */
-    return splits <= 0 || (repetition < INT64_MAX && repetition + 2 <= UINT64_MAX / (uint64_t)splits);
+    /* The next repetition has to fit, too. A single one does, of whatever size. */
+    return repetition <= MR_COUNT_SAID_MAX &&
+           (splits <= 0 || repetition == 0 || repetition + 2 <= MR_COUNT_MAX / (uint64_t)splits);
 }
 
 uint64_t mr_position_end(const struct mr_iteration *it, size_t provider)

@@ -55,6 +55,10 @@
 #define MR_FINISHED_KEPT_MAX 64
 
 /* Of this core's clock; no deadline. */
+/* No number that is stored is above it, so that a few of them can be added up. What callers say is a quarter of it at
+ * most: what is made of it is stored. */
+#define MR_COUNT_MAX ((uint64_t)INT64_MAX / 2)
+#define MR_COUNT_SAID_MAX (MR_COUNT_MAX / 4)
 #define MR_NEVER INT64_MAX
 
 /* A moment in the order of decisions: leaders' epochs, then a count within each. */
@@ -302,6 +306,8 @@ struct mr_core {
 /* ---------------------------------------------------------------- ids.c: pure text */
 
 bool mr_stamp_parse(const char *s, struct mr_stamp *ret);
+/* ... which was given already, by whatever leader. */
+bool mr_stamp_parse_given(const mr_core *core, const char *s, struct mr_stamp *ret);
 void mr_stamp_print(struct mr_stamp stamp, char out[MR_STAMP_SIZE]);
 int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b);
 static inline bool mr_stamp_is_set(struct mr_stamp s)
@@ -328,8 +334,19 @@ struct mr_stamp mr_core_stamp(mr_core *core);
 void mr_core_trace(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 
+/* Saturates at MR_COUNT_MAX: for what callers count. */
+static inline uint64_t mr_count_add(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) || sum > MR_COUNT_MAX ? MR_COUNT_MAX : sum;
+}
+
 /* Set a string of a record, the way protobuf-c frees it. */
 void mr_core_set(mr_core *core, char **slot, const char *value);
+/* Set a fresh string of a repeated field: protobuf-c frees each of those, so the "" that single ones share cannot be
+ * one. */
+void mr_core_set_element(mr_core *core, char **slot, const char *value);
 /* A fresh record of @desc; NULL (and the core has failed) without memory. */
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
 void mr_record_free(void *rec);
@@ -646,6 +663,13 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 /* ---------------------------------------------------------------- adopt.c */
 
 /* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is there. */
+/* vet.c: MR_EDATALOSS for what no core can have written. */
+int mr_vet_record(const ProtobufCMessage *rec, mr_error *err); /* its numbers and enumerators, whatever it is */
+int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
+int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
+int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant, mr_error *err);
+int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
+
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
     mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds, mr_adopt_consumer, mr_adopt_client;

@@ -102,8 +102,9 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
     it->alarm.kind = MR_ALARM_ITERATION;
     it->version = ++core->versions; /* 0 would be "complete" to those who hear what follows on it */
     it->since = core->now;
-    if (!mr_stamp_parse(rec->id, &it->id.at) ||
-        (rec->losses_counted_to[0] != '\0' && !mr_stamp_parse(rec->losses_counted_to, &it->losses_counted_to))) {
+    if (!mr_stamp_parse_given(core, rec->id, &it->id.at) ||
+        (rec->losses_counted_to[0] != '\0' &&
+         !mr_stamp_parse_given(core, rec->losses_counted_to, &it->losses_counted_to))) {
         mr_error_set(err, MR_EDATALOSS, "iteration '%.40s' counts losses to '%.40s'", rec->id, rec->losses_counted_to);
         mr_iteration_free(it);
         return NULL;
@@ -199,7 +200,7 @@ static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_p
     mr_iteration_put(core, it);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_gets_tasks(worker, it)) {
+        if (mr_worker_is_live(worker) && mr_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker);
         }
     }

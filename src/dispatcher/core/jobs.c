@@ -71,9 +71,10 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
     job->alarm.kind = MR_ALARM_JOB;
     job->rec = rec;
     job->dataset = mr_dataset_find(core, rec->dataset_id);
-    if (job->dataset == NULL || !mr_stamp_parse(rec->id, &job->id.at)) {
-        mr_error_set(err, MR_EDATALOSS, "job '%s' has id '%s' and dataset '%s', which does not exist", rec->name,
-                     rec->id, rec->dataset_id);
+    if (job->dataset == NULL || !mr_stamp_parse_given(core, rec->id, &job->id.at)) {
+        mr_error_set(err, MR_EDATALOSS,
+                     "has id '%.40s', which nobody gave yet, or dataset '%.80s', which does not exist", rec->id,
+                     rec->dataset_id);
         mr_job_free(job);
         return NULL;
     }

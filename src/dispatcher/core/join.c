@@ -156,7 +156,7 @@ uint64_t mr_iteration_skipped(const struct mr_iteration *it)
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        sum += mr_task_skipped(task);
+        sum = mr_count_add(sum, mr_task_skipped(task));
     }
     return sum;
 }

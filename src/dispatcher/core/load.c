@@ -134,6 +134,12 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
                 return rc;
             }
         }
+        rc = mr_vet_record(rec, err);
+        if (rc < 0) {
+            mr_error_wrap(err, "the value of '%.120s'", key);
+            mr_record_free(rec);
+            return rc;
+        }
         return stage(&staged->lists[i], key, rec, err);
     }
     return mr_error_set(err, MR_EDATALOSS, "'%.120s' is no key of this state", key);
@@ -292,6 +298,18 @@ static void arm(mr_core *core)
     }
 }
 
+/* What was loaded is from outside: that it does not hold together is the state's fault, not this program's. */
+static int check_loaded(mr_core *core, mr_error *err)
+{
+    mr_error why = {0};
+
+    if (mr_core_check(core, &why) < 0) {
+        core->ready = false;
+        return mr_error_set(err, MR_EDATALOSS, "the records do not fit together: %s", why.message);
+    }
+    return MR_OK;
+}
+
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
 {
     struct mr_iteration *it;
@@ -334,5 +352,5 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
         return core->failed;
     }
     core->ready = true;
-    return mr_core_check(core, err);
+    return check_loaded(core, err);
 }

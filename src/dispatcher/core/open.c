@@ -4,6 +4,7 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -100,6 +101,10 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
     }
     if (!mr_id_is_valid(in->client)) {
         return mr_error_set(err, MR_EINVAL, "a client id is 32 hex digits");
+    }
+    if (in->repetition > MR_COUNT_SAID_MAX || (in->resume != NULL && in->resume->round > MR_COUNT_SAID_MAX)) {
+        return mr_error_set(err, MR_EINVAL, "repetition %" PRIu64 ", from round %" PRIu64 ": nothing counts that far",
+                            in->repetition, in->resume != NULL ? in->resume->round : 0);
     }
     if (spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_OFF &&
         spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {

@@ -72,7 +72,7 @@ struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecor
     p->alarm.kind = MR_ALARM_PRODUCTION;
     p->dataset = mr_dataset_find(core, rec->dataset_id);
     if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, rec->fingerprint) != 0 ||
-        !mr_stamp_parse(rec->id, &p->id.at)) {
+        !mr_stamp_parse_given(core, rec->id, &p->id.at)) {
         mr_error_set(err, MR_EDATALOSS, "production '%.40s' is of dataset '%.80s', which does not exist or is another",
                      rec->id, rec->dataset_id);
         mr_production_free(p);

@@ -133,8 +133,7 @@ static uint32_t add_task(mr_core *core, Millrace__RoundSchedule *schedule, const
         return 0;
     }
     schedule->tasks = bigger;
-    bigger[schedule->n_tasks] = (char *)protobuf_c_empty_string;
-    mr_core_set(core, &bigger[schedule->n_tasks], id);
+    mr_core_set_element(core, &bigger[schedule->n_tasks], id);
     return (uint32_t)schedule->n_tasks++;
 }
 
@@ -301,7 +300,10 @@ static uint64_t rounds_in(const struct mr_coordination *rounds, uint64_t ms)
 {
     uint64_t n;
 
-    return __builtin_mul_overflow(rounds->pace, ms, &n) ? MR_ROUND_NEVER / 4 : n / 1000000;
+    if (__builtin_mul_overflow(rounds->pace, ms, &n)) {
+        return MR_COUNT_SAID_MAX;
+    }
+    return n / 1000000 < MR_COUNT_SAID_MAX ? n / 1000000 : MR_COUNT_SAID_MAX;
 }
 
 static uint64_t furthest(const struct mr_coordination *rounds)
@@ -629,8 +631,7 @@ Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_itera
     }
     for (uint32_t i = 0; i < schedule_of(it)->n_tasks; i++) {
         if (mr_rounds_is_closing(it, i, core)) {
-            update->closing[update->n_closing] = (char *)protobuf_c_empty_string;
-            mr_core_set(core, &update->closing[update->n_closing++], schedule_of(it)->tasks[i]);
+            mr_core_set_element(core, &update->closing[update->n_closing++], schedule_of(it)->tasks[i]);
         }
     }
     return update;

@@ -81,8 +81,7 @@ void mr_schema_use(mr_core *core, const char *feature)
         return;
     }
     schema->features = bigger;
-    bigger[schema->n_features] = (char *)protobuf_c_empty_string;
-    mr_core_set(core, &bigger[schema->n_features++], feature);
+    mr_core_set_element(core, &bigger[schema->n_features++], feature);
     mr_core_trace(core, "the state uses %s from now on", feature);
     mr_core_put(core, "schema", &schema->base);
 }

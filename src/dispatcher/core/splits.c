@@ -367,8 +367,7 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
                             task->iteration->rec->id, task->iteration->rec->n_providers, in->provider);
     }
     /* Nobody repeats that often, and counting on would start over at 0. */
-    if (in->repetition > INT64_MAX ||
-        (mr_iteration_repeats(task->iteration) && !mr_position_fits(task->iteration, in->provider, in->repetition))) {
+    if (!mr_position_fits(task->iteration, in->provider, in->repetition)) {
         return mr_error_set(err, MR_EINVAL, "repetition %" PRIu64 " of a source", in->repetition);
     }
     if (in->report != NULL && in->report->provider != in->provider) {

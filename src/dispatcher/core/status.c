@@ -33,9 +33,8 @@ static void set_strings(mr_core *core, char ***list, size_t *count, const char *
 {
     *list = array(core, n);
     for (size_t i = 0; *list != NULL && i < n; i++) {
-        (*list)[i] = (char *)protobuf_c_empty_string;
         *count = i + 1;
-        mr_core_set(core, &(*list)[i], from[i]);
+        mr_core_set_element(core, &(*list)[i], from[i]);
     }
 }
 

@@ -10,6 +10,7 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -307,7 +308,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const Millra
     task->rec->ended = true;
     task->rec->drained = task->drained;
     task->rec->code = code;
-    task->rec->skipped = it->uses != NULL ? in->skipped : 0;
+    task->rec->skipped = it->uses != NULL ? mr_count_add(in->skipped, 0) : 0;
     set_message(core, task->rec, in->message);
     mr_task_move(core, task, MR_TASK_ENDED);
     put_task(core, task);
@@ -338,6 +339,12 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     if (task != NULL && (task->iteration->makes != NULL || task->iteration->rec->joining)) {
         mr_error_set(&err, MR_EPRECOND, "task %s does not end by itself: %s", task->id,
                      task->iteration->makes != NULL ? "it makes a production" : "it is joining one");
+        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
+        return;
+    }
+    if (in->end_round > MR_COUNT_SAID_MAX) {
+        mr_error_set(&err, MR_EINVAL, "task %.100s ended at round %" PRIu64 ": nothing counts that far", in->task_id,
+                     in->end_round);
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }

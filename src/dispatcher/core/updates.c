@@ -243,8 +243,7 @@ static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_worker *worker)
 static void add_string(mr_core *core, char ***list, size_t *n, const char *s)
 {
     if (make_room(core, list, *n)) {
-        (*list)[*n] = (char *)protobuf_c_empty_string;
-        mr_core_set(core, &(*list)[(*n)++], s);
+        mr_core_set_element(core, &(*list)[(*n)++], s);
     }
 }
 
@@ -382,8 +381,7 @@ static void list_released(mr_core *core, const struct mr_worker *worker, Millrac
             if (client->rec->released && update->n_released_clients < n) {
                 char **slot = &update->released_clients[update->n_released_clients++];
 
-                *slot = (char *)protobuf_c_empty_string;
-                mr_core_set(core, slot, client->rec->client);
+                mr_core_set_element(core, slot, client->rec->client);
             }
         }
     }

@@ -55,9 +55,10 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
     worker->alarm.kind = MR_ALARM_WORKER;
     worker->deadline = MR_NEVER;
     worker->version = ++core->versions;
-    if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 || !mr_stamp_parse(rec->registered, &worker->registered) ||
-        (rec->lost[0] != '\0' && !mr_stamp_parse(rec->lost, &worker->lost)) ||
-        (rec->draining[0] != '\0' && !mr_stamp_parse(rec->draining, &worker->draining))) {
+    if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 ||
+        !mr_stamp_parse_given(core, rec->registered, &worker->registered) ||
+        (rec->lost[0] != '\0' && !mr_stamp_parse_given(core, rec->lost, &worker->lost)) ||
+        (rec->draining[0] != '\0' && !mr_stamp_parse_given(core, rec->draining, &worker->draining))) {
         mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', draining '%.40s', lost '%.40s'",
                      rec->incarnation, rec->life, rec->registered, rec->draining, rec->lost);
         mr_core_worker_free(worker);
@@ -205,9 +206,8 @@ static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace_
         return;
     }
     for (size_t i = 0; i < in->n_tags; i++) {
-        rec->tags[i] = (char *)protobuf_c_empty_string;
         rec->n_tags++;
-        mr_core_set(core, &rec->tags[i], in->tags[i]);
+        mr_core_set_element(core, &rec->tags[i], in->tags[i]);
     }
 }
 
