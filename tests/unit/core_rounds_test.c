@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -156,6 +157,30 @@ static void the_horizon_moves_with_the_readers(void **state)
     assert_int_equal(rounds_of(f, "c0")->horizon, 24);
     table_take_over(&f->t);
     assert_int_equal(rounds_of(f, "c0")->horizon, 24);
+}
+
+/* At a steady pace it lies fifteen seconds of reading ahead, and takes a write in five seconds or so. */
+static void the_horizon_takes_few_writes(void **state)
+{
+    struct fixture *f = *state;
+    char key[80], *last = NULL;
+    unsigned writes = 0;
+
+    snprintf(key, sizeof key, "rounds/%s", f->it);
+    for (uint64_t second = 1; second <= 60; second++) {
+        table_wait(&f->t, 1000);
+        report(f, "c0", 1, 100 * second, NULL, 0);
+        report(f, "c1", 1, 100 * second, NULL, 0);
+        const char *record = table_get(&f->t, key);
+
+        assert_non_null(record);
+        writes += second > 10 && strcmp(record, last) != 0 ? 1 : 0;
+        assert_true(second <= 10 || rounds_of(f, "c0")->horizon >= 100 * second + 1400);
+        free(last);
+        last = strdup(record);
+    }
+    free(last);
+    assert_in_range(writes, 1, 50 / 4);
 }
 
 static void who_must_mean_the_same_job(void **state)
@@ -450,6 +475,7 @@ int main(void)
         CASE(workers_take_turns),
         CASE(whoever_comes_takes_turns_from_the_horizon_on),
         CASE(the_horizon_moves_with_the_readers),
+        CASE(the_horizon_takes_few_writes),
         CASE(who_must_mean_the_same_job),
         CASE(who_restarts_begins_where_the_others_are),
         CASE(all_new_is_told_to_all),
