@@ -187,6 +187,15 @@ def test_splits_go_to_whoever_has_the_turn(make_cluster):
     assert seen == set(range(1000))
 
 
+def test_at_least_once_void_rounds_come_again(make_cluster):
+    cluster = make_cluster(workers=2, worker_timeout_ms=1000, heartbeat_interval_ms=200)
+    readers = Consumers(cluster, 2, ds=Dataset.range(20000), mode="distributed_epoch", last_round="pad", guarantee="at_least_once")
+    readers.read(50)
+    cluster.workers[0].kill()
+    readers.join()
+    assert {x for group in readers.rounds() for x in group} == set(range(20000))
+
+
 def test_an_epoch_after_the_other(cluster):
     readers = Consumers(cluster, 2, ds=Dataset.range(10))
     readers.join()
