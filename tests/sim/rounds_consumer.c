@@ -134,6 +134,15 @@ void consumer_kill(struct world *w, struct consumer *c)
     c->dead = true;
 }
 
+void consumer_leave(struct world *w, const struct consumer *c)
+{
+    Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+
+    request.client = (char *)(uintptr_t)consumer_id(c->number);
+    request.iteration_id = (char *)(uintptr_t)c->iteration;
+    leader_call(w, CALL_RELEASE, c->number, &request.base);
+}
+
 void consumer_pause(struct consumer *c, int64_t until)
 {
     c->paused_until = until;

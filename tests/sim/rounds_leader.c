@@ -329,6 +329,7 @@ static const struct {
     [CALL_OPEN] = {&millrace__open_request__descriptor, MR_COMMAND_OPEN},
     [CALL_BEAT_CLIENT] = {&millrace__client_heartbeat_request__descriptor, MR_COMMAND_CLIENT_HEARTBEAT},
     [CALL_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, MR_COMMAND_WATCH_CLIENT},
+    [CALL_RELEASE] = {&millrace__release_client_request__descriptor, MR_COMMAND_RELEASE_CLIENT},
     [CALL_REGISTER] = {&millrace__register_worker_request__descriptor, MR_COMMAND_REGISTER_WORKER},
     [CALL_BEAT_WORKER] = {&millrace__worker_heartbeat_request__descriptor, MR_COMMAND_WORKER_HEARTBEAT},
     [CALL_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor, MR_COMMAND_WATCH_WORKER},

@@ -1,7 +1,7 @@
 /*
- * Random walks of coordinated reads, all three sides at once: kills, pauses, lost, late and repeated calls, streams
- * that break, several failovers, workers that join, consumers that restart. Then quiet, in which everybody has to get
- * on. MR_SEED replays one walk, MR_WALKS says how many.
+ * Random walks of coordinated reads, all three sides at once: kills, pauses, leaves, lost, late and repeated calls,
+ * streams that break, several failovers, workers that join, consumers that restart. Then quiet, in which everybody has
+ * to get on. MR_SEED replays one walk, MR_WALKS says how many.
  */
 #include "rounds_world.h"
 
@@ -36,6 +36,7 @@ static const char *const rare_names[RARES] = {
     [RARE_BEGAN_BEHIND] = "began behind what is gone",
     [RARE_ASKED] = "the others were asked",
     [RARE_JOINED] = "joined",
+    [RARE_LEFT] = "said that it leaves",
     [RARE_UNKNOWN_COMMIT] = "committed, and nobody heard of it",
 };
 

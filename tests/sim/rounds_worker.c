@@ -62,6 +62,15 @@ void worker_cut(struct worker *worker)
     worker->watching = false;
 }
 
+void worker_leave(struct world *w, const struct worker *worker)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+
+    request.incarnation = (char *)(uintptr_t)worker_id(worker->number);
+    request.leaving = true;
+    leader_call(w, CALL_BEAT_WORKER, worker->number, &request.base);
+}
+
 void worker_pause(struct worker *worker, int64_t until)
 {
     worker->paused_until = until;

@@ -57,6 +57,15 @@ static struct consumer *holder(const struct world *w, uint32_t seat)
     return w->consumers[w->holder[seat]];
 }
 
+/* Not all die: a third goes on purpose. */
+static bool says_goodbye(struct world *w, uint32_t number)
+{
+    bool says = w->bug == BUG_NONE && number % 3 == 0;
+
+    w->rare[RARE_LEFT] += says ? 1 : 0;
+    return says;
+}
+
 static void trouble_workers(struct world *w)
 {
     for (size_t i = 0; i < WORKERS_MAX; i++) {
@@ -67,6 +76,9 @@ static void trouble_workers(struct world *w)
             worker_pause(w->workers[i], soon(w, 4000));
         }
         if (chance(w, w->knobs.kill_worker)) {
+            if (says_goodbye(w, worker_number(w->workers[i]))) {
+                worker_leave(w, w->workers[i]);
+            }
             worker_free(w->workers[i]);
             w->workers[i] = NULL;
         }
@@ -89,6 +101,9 @@ static void trouble_consumers(struct world *w)
 
         if (w->restart_at[seat] < 0 && (dies || pauses)) {
             if (dies) {
+                if (says_goodbye(w, w->holder[seat])) {
+                    consumer_leave(w, c);
+                }
                 consumer_kill(w, c);
             } else {
                 consumer_pause(c, soon(w, 5000));

@@ -102,6 +102,7 @@ enum rare {
     RARE_ASKED,
     RARE_JOINED,
     RARE_UNKNOWN_COMMIT,
+    RARE_LEFT,
     RARES
 };
 
@@ -136,6 +137,7 @@ enum call {
     CALL_OPEN,
     CALL_BEAT_CLIENT,
     CALL_WATCH_CLIENT,
+    CALL_RELEASE,
     CALL_REGISTER,
     CALL_BEAT_WORKER,
     CALL_WATCH_WORKER,
@@ -155,6 +157,7 @@ void worker_hear(struct world *w, struct worker *worker, enum call call, struct 
 void worker_cut(struct worker *worker);                                                          /* its watch */
 uint32_t worker_number(const struct worker *worker);
 const char *worker_id(uint32_t number);
+void worker_leave(struct world *w, const struct worker *worker); /* says so; it is freed next */
 void worker_pause(struct worker *worker, int64_t until);
 
 struct consumer *consumer_new(struct world *w, uint32_t number, uint32_t seat, bool resume, uint64_t round);
@@ -163,6 +166,7 @@ void consumer_tick(struct world *w, struct consumer *consumer);
 void consumer_hear(struct world *w, struct consumer *consumer, enum call call, struct letter *letter);
 void consumer_cut(struct consumer *consumer);
 void consumer_kill(struct world *w, struct consumer *consumer);
+void consumer_leave(struct world *w, const struct consumer *consumer); /* says so; it is killed next */
 void consumer_pause(struct consumer *consumer, int64_t until);
 const char *consumer_id(uint32_t number);
 uint32_t consumer_seat(const struct consumer *consumer);
