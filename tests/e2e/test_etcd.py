@@ -401,9 +401,13 @@ def test_a_leader_that_slept_beyond_its_lease(make):
 def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
     etcd, there = make(n=1, installation={"dispatchers": 4, "workers": 1})
     for i in range(3):
-        there.dispatchers[i].wait_for("leading")
+        leader = there.dispatchers[i]
+        leader.wait_for("leading")
         assert read(there) == list(range(100))
-        there.dispatchers[i].stop()
+        # Only somebody who is there is handed over to.
+        wait_until(lambda: len({json.loads(line)["instance"] for line in leader.lines("a standby is here")}) == 3 - i,
+                   "it knows of all others")
+        leader.stop()
     there.dispatchers[3].wait_for("leading")
     for i, d in enumerate(there.dispatchers):
         assert len(d.lines("won the election")) == 1

@@ -297,6 +297,7 @@ static void follow(struct mr_loop *l, struct mr_call *call)
         mr_loop_answer(l, call, NULL, &err);
         return;
     }
+    mr_log(MR_LOG_INFO, "a standby is here", "instance", "%s", request->instance, NULL);
     mr_loop_answer(l, call, NULL, NULL);
 }
 
