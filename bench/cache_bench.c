@@ -210,6 +210,7 @@ static double bare_get(struct bare *b, uint64_t count)
 static void run_bare(struct result *r, const char *dir, const unsigned char *data, size_t size, uint64_t total,
                      uint64_t window)
 {
+    const uint64_t half = window / 2;
     rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
     struct bare b;
     char *why = NULL;
@@ -225,12 +226,12 @@ static void run_bare(struct result *r, const char *dir, const unsigned char *dat
     r->write_cpu = (cpu() - start_cpu) / ((double)total / 1e9);
     rocksdb_flush(b.db, flush, &why);
     check_rocks(why);
-    (void)bare_get(&b, window / 2 / size); /* open the tables */
+    (void)bare_get(&b, half / size); /* open the tables */
     start_cpu = cpu();
-    r->cached = bare_get(&b, window / 2 / size);
-    r->cached_cpu = (cpu() - start_cpu) / ((double)(window / 2) / 1e9);
+    r->cached = bare_get(&b, half / size);
+    r->cached_cpu = (cpu() - start_cpu) / ((double)half / 1e9);
     drop_page_cache(dir);
-    r->disk = bare_get(&b, window / 2 / size);
+    r->disk = bare_get(&b, half / size);
     rocksdb_close(b.db);
     rocksdb_destroy_db(b.options, dir, &why);
 }
@@ -290,6 +291,7 @@ static double read_bytes(mr_cache_reader *r, uint64_t want)
 static void run_cache(struct result *r, double *amplification, const char *dir, const unsigned char *data, size_t size,
                       uint64_t total, uint64_t window)
 {
+    const uint64_t half = window / 2;
     struct mr_cache_options opts = {
         .dir = dir, .disk_bytes_max = window + 16 * MIB, .memory_bytes_max = MEMORY_MIB * MIB, .logs_max = 1};
     struct mr_cache_log_options log_opts = {.bytes_max = window};
@@ -319,16 +321,16 @@ static void run_cache(struct result *r, double *amplification, const char *dir, 
     } while (stats.memory_bytes > MEMORY_MIB * MIB / 8);
     *amplification = (double)stats.written_bytes / (double)(total + 32 * MIB - stats.memory_bytes);
     reader = join(log, "warm");
-    (void)read_bytes(reader, window / 2);
+    (void)read_bytes(reader, half);
     mr_cache_reader_close(reader);
     reader = join(log, "cached");
     start_cpu = cpu();
-    r->cached = read_bytes(reader, window / 2);
-    r->cached_cpu = (cpu() - start_cpu) / ((double)(window / 2) / 1e9);
+    r->cached = read_bytes(reader, half);
+    r->cached_cpu = (cpu() - start_cpu) / ((double)half / 1e9);
     mr_cache_reader_close(reader);
     drop_page_cache(db);
     reader = join(log, "disk");
-    r->disk = read_bytes(reader, window / 2);
+    r->disk = read_bytes(reader, half);
     mr_cache_reader_close(reader);
     mr_cache_log_close(log);
     mr_cache_close(cache);

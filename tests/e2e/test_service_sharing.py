@@ -431,8 +431,8 @@ def test_a_record_that_is_damaged_costs_no_more_than_itself(make_cluster, tmp_pa
         assert 0 < slow.skipped == got[-1] + 1 - len(got) <= 20  # a record
     assert got == sorted(set(got))
     wide_values(itertools.islice(fast, 100))
-    degraded = wait_until(lambda: [p["window"]["degraded"] for q in productions(cluster) for p in q["tasks"] if p["window"].get("degraded")],
-                          "status says why")
+    degraded = wait_until(lambda: [p["window"]["degraded"] for q in productions(cluster) for p in q["tasks"]
+                                   if p.get("window", {}).get("degraded")], "status says why")
     assert "is not what was written" in degraded[0]
 
 
