@@ -32,6 +32,7 @@ struct bench {
     mr_core *core;
     struct mr_outcome out;
     int64_t now_ms;
+    uint64_t epoch;
     char (*iterations)[48];
 };
 
@@ -147,7 +148,7 @@ static void settle(struct bench *b)
 
 static mr_core *load(struct bench *b, double *ms, double *mib)
 {
-    struct mr_core_config config = {.epoch = 9};
+    struct mr_core_config config = {.epoch = ++b->epoch}; /* another leader */
     size_t before = mallinfo2().uordblks;
     double from = now_us();
     mr_core *core = mr_core_new(&config);

@@ -1,12 +1,12 @@
 """What sharing saves: k jobs with one pipeline whose production is costly, shared and unshared, beside one job alone.
 
     make bench-sharing
-    python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500] [--json FILE] [--build build/release]
+    python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500] [--loops 40] [--json FILE] [--build build/release]
 
-One worker on loopback, elements of 64 KiB that take it some 30 times the CPU time of handing one out; every job is a process of its own,
-which takes each element. CPU of production is that of the worker's threads that run pipelines and write the window: of those that
-come and go with a measurement; the threads that serve stay. Every figure is the median of the rounds; a ratio is taken within its round, against the
-job that ran alone in it. Wants an idle machine.
+One worker on loopback, elements of 64 KiB that take it some 30 times the CPU time of handing one out (with the --loops given); every job
+is a process of its own, which takes each element. CPU of production is that of the worker's threads that run pipelines and write the
+window: of those that come and go with a measurement (the threads that serve stay), but for those that take elements out of the window.
+Every figure is the median of the rounds; a ratio is taken within its round, against the job that ran alone in it. Wants an idle machine.
 """
 
 import argparse
@@ -17,10 +17,10 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ELEMENT_BYTES = 65536
-LOOPS = 40  # of the costly pipeline, for each element
 
 
 def costly(mr, elements, loops):
@@ -78,39 +78,64 @@ def reader():
             print(json.dumps({"seconds": time.perf_counter() - began, "elements": count, "skipped": it.skipped}), flush=True)
 
 
-def cpu_of(stat):
-    fields = stat.read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+DELIVERY = "mr-read"  # the threads of a worker that take elements out of a window for clients
+
+
+def stat_of(stat):
+    """(name, CPU seconds) of a process or thread."""
+    before, after = stat.read_text().rsplit(")", 1)
+    fields = after.split()
+    return before.split("(", 1)[1], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Cpu:
-    """CPU seconds of a process since this was made: (all, of the threads that came after it)."""
+    """
+    CPU seconds of a process since this was made: all, and those for production. These are of the threads that came after it
+    and do not deliver. A thread that delivers and ends takes its account with it, so these are looked at all the time.
+    """
 
     def __init__(self, pid):
         self._home = pathlib.Path(f"/proc/{pid}")
-        self._all, self._threads = cpu_of(self._home / "stat"), self._of_threads()
+        self._all, self._there = stat_of(self._home / "stat")[1], self._threads()
+        self._delivered = {}  # thread -> CPU seconds when it was last seen
+        self._over = threading.Event()
+        self._sampler = threading.Thread(target=self._sample)
+        self._sampler.start()
 
-    def _of_threads(self):
-        return {t.name: cpu_of(t / "stat") for t in (self._home / "task").iterdir()}
+    def _threads(self):
+        found = {}
+        for t in (self._home / "task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                found[t.name] = stat_of(t / "stat")
+        return found
+
+    def _sample(self):
+        while not self._over.wait(0.02):
+            self._delivered.update((t, cpu) for t, (name, cpu) in self._threads().items() if name == DELIVERY and t not in self._there)
 
     def used(self):
-        now = self._of_threads()
-        used = cpu_of(self._home / "stat") - self._all
-        return used, used - sum(now[t] - before for t, before in self._threads.items() if t in now)
+        self._over.set()
+        self._sampler.join()
+        now = self._threads()
+        used = stat_of(self._home / "stat")[1] - self._all
+        stayed = sum(now[t][1] - before for t, (_, before) in self._there.items() if t in now)
+        return used, used - stayed - sum(self._delivered.values())
 
 
 class Bench:
-    def __init__(self, mr, service, worker, jobs, elements):
-        self._mr, self._service, self._worker, self._jobs, self._elements = mr, service, worker, jobs, elements
+    def __init__(self, mr, service, worker, jobs, elements, loops):
+        self._mr, self._service, self._worker, self._jobs = mr, service, worker, jobs
+        self._elements, self._loops = elements, loops
         self._count = 0
 
-    def measure(self, k, share, loops=LOOPS):
+    def measure(self, k, share, loops=None):
         """(CPU seconds of the worker, of those for production, seconds of the slowest job) of @k jobs that start together."""
         self._count += 1
         names = [f"bench-{self._count}" + ("" if share else f"-{i}") for i in range(k)]
         cpu = Cpu(self._worker.pid)
         for i, name in enumerate(names):
-            self._jobs[i].tell(service=self._service, job=name, trainer=f"t{i}", share=share, elements=self._elements, loops=loops)
+            self._jobs[i].tell(service=self._service, job=name, trainer=f"t{i}", share=share, elements=self._elements,
+                               loops=self._loops if loops is None else loops)
         answers = [self._jobs[i].answer() for i in range(k)]
         used, production = cpu.used()
         for a in answers:
@@ -142,6 +167,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at the same time")
     parser.add_argument("--elements", type=int, default=1500)
+    parser.add_argument("--loops", type=int, default=40, help="sums over 100,000 numbers that an element costs")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
     parser.add_argument("--reader", action="store_true", help=argparse.SUPPRESS)
@@ -162,7 +188,7 @@ def main():
         jobs = [Job() for _ in range(max(counts))]
         for job in jobs:
             stack.callback(job.end)
-        bench = Bench(mr, dispatcher.target, worker, jobs, args.elements)
+        bench = Bench(mr, dispatcher.target, worker, jobs, args.elements, args.loops)
         bench.measure(1, True)  # what opens the cache stays
         for i in range(args.rounds):
             rows.append(bench.round(counts))

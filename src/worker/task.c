@@ -424,10 +424,16 @@ int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct 
 
 int mr_task_start(struct mr_task *t, mr_error *err)
 {
+    static const char *const names[MR_TASK_KINDS] = {
+        [MR_TASK_OWN] = "mr-task",
+        [MR_TASK_PRODUCING] = "mr-produce",
+        [MR_TASK_READING] = "mr-read",
+        [MR_TASK_TURNS] = "mr-turns",
+    };
     pthread_t thread;
 
     (void)mr_task_ref(t); /* the thread's */
-    int rc = mr_thread_start(&thread, "mr-task", task_main, t, err);
+    int rc = mr_thread_start(&thread, names[t->kind], task_main, t, err);
     if (rc < 0) {
         mr_task_unref(t);
         mr_task_drop(t);
