@@ -1,7 +1,7 @@
 """What sharing saves: k jobs with one pipeline whose production is costly, shared and unshared, beside one job alone.
 
     make bench-sharing
-    python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500] [--loops 40] [--json FILE] [--build build/release]
+    python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500] [--loops 40] [--cpu N] [--json FILE] [--build build/release]
 
 One worker on loopback, elements of 64 KiB that take it some 30 times the CPU time of handing one out (with the --loops given); every job
 is a process of its own, which takes each element. CPU of production is that of the worker's threads that run pipelines and write the
@@ -38,8 +38,9 @@ def costly(mr, elements, loops):
 class Job:
     """A process that reads jobs as it is told: this file with --reader."""
 
-    def __init__(self):
-        self._child = subprocess.Popen([sys.executable, __file__, "--reader"], text=True, stdin=subprocess.PIPE,
+    def __init__(self, cpu):
+        keep = [] if cpu is None else ["--cpu", str(cpu)]
+        self._child = subprocess.Popen([sys.executable, __file__, "--reader", *keep], text=True, stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE)
 
     def tell(self, **command):
@@ -168,6 +169,7 @@ def main():
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at the same time")
     parser.add_argument("--elements", type=int, default=1500)
     parser.add_argument("--loops", type=int, default=40, help="sums over 100,000 numbers that an element costs")
+    parser.add_argument("--cpu", type=int, help="keep the readers to this one, as if they were on another machine")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
     parser.add_argument("--reader", action="store_true", help=argparse.SUPPRESS)
@@ -176,6 +178,8 @@ def main():
     os.environ.setdefault("MILLRACE_PROGRAM", str(args.build.resolve() / "bin" / "millrace"))
     sys.path.insert(0, str(ROOT / "python"))
     if args.reader:
+        if args.cpu is not None:
+            os.sched_setaffinity(0, {args.cpu})
         reader()
         return
     import millrace as mr
@@ -185,7 +189,7 @@ def main():
     with contextlib.ExitStack() as stack:
         dispatcher = stack.enter_context(mr.service.DispatchServer())
         worker = stack.enter_context(mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher.address)))
-        jobs = [Job() for _ in range(max(counts))]
+        jobs = [Job(args.cpu) for _ in range(max(counts))]
         for job in jobs:
             stack.callback(job.end)
         bench = Bench(mr, dispatcher.target, worker, jobs, args.elements, args.loops)
