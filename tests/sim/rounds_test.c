@@ -18,7 +18,7 @@
 #define QUIET_MS 60000
 #define BUG_WALKS 400
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WALKS 8
+#define WALKS 16
 #define SEEK_BUGS 0 /* ten times as slow, and about the judge */
 #else
 #define WALKS 40
