@@ -28,26 +28,12 @@ struct fixture {
     mr_worker *w;
 };
 
-static mr_dataset *make_range(int64_t n)
-{
-    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
-                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-    mr_dataset *ds;
-    mr_error err;
-
-    if (mr_dataset_apply("range", NULL, 0, attrs, 3, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    return ds;
-}
-
 static int setup(void **state)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
     struct mr_worker_options opts = {.heartbeat_ms = 20, .threads = 1};
-    mr_dataset *ds = make_range(N);
-    mr_dataset *longer = make_range(LONG_N);
+    mr_dataset *ds = fake_range(N);
+    mr_dataset *longer = fake_range(LONG_N);
     char address[64];
 
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);

@@ -533,6 +533,27 @@ int fake_dispatcher_port(const struct fake_dispatcher *d)
     return d->port;
 }
 
+mr_dataset *fake_apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n)
+{
+    mr_dataset *ds;
+    mr_error err;
+
+    if (mr_dataset_apply(op, &input, input != NULL ? 1 : 0, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
+        fail_msg("%s", err.message);
+    }
+    mr_dataset_unref(input);
+    return ds;
+}
+
+mr_dataset *fake_range(int64_t n)
+{
+    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
+                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
+                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
+
+    return fake_apply("range", NULL, attrs, 3);
+}
+
 void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds)
 {
     MR_LOCK(&d->lock);

@@ -21,6 +21,11 @@ struct fake_dispatcher *fake_dispatcher_new(mr_rpc_runtime *rt, int port);
 void fake_dispatcher_free(struct fake_dispatcher *d);
 int fake_dispatcher_port(const struct fake_dispatcher *d);
 
+/* Operator @op over @input (NULL: it has none), whose reference it takes. The test fails if that cannot be. */
+mr_dataset *fake_apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n);
+/* range(@n) */
+mr_dataset *fake_range(int64_t n);
+
 /* Datasets by id; takes a reference. */
 void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds);
 /* A task is in the list from now on. @splits < 0: OFF. DYNAMIC otherwise: grants of @grant splits. */

@@ -22,25 +22,11 @@ struct fixture {
     mr_worker *w;
 };
 
-static mr_dataset *make_range(int64_t n)
-{
-    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
-                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-    mr_dataset *ds;
-    mr_error err;
-
-    if (mr_dataset_apply("range", NULL, 0, attrs, 3, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    return ds;
-}
-
 /* range(n).map(x -> 100 / (50 - x)): fails at 50. */
 static mr_dataset *make_failing(int64_t n)
 {
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
-    mr_dataset *range = make_range(n);
+    mr_dataset *range = fake_range(n);
     mr_builder *b;
     mr_block *constant;
     mr_function *fn;
@@ -93,13 +79,13 @@ static mr_worker *start_worker(struct fixture *f)
 static int setup(void **state)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
-    mr_dataset *ds = make_range(N);
+    mr_dataset *ds = fake_range(N);
 
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
     f->d = fake_dispatcher_new(f->rt, 0);
     fake_add_dataset(f->d, "range", ds);
     mr_dataset_unref(ds);
-    ds = make_range(SHORT);
+    ds = fake_range(SHORT);
     fake_add_dataset(f->d, "short", ds);
     mr_dataset_unref(ds);
     f->w = start_worker(f);
@@ -619,7 +605,7 @@ static void reading_goes_on_while_no_dispatcher_answers(void **state)
     struct fixture *f = *state;
     unsigned seen[N] = {0};
     int port = fake_dispatcher_port(f->d);
-    mr_dataset *ds = make_range(N);
+    mr_dataset *ds = fake_range(N);
 
     fake_assign(f->d, "t1", "range", -1, 0);
     struct fake_client *c = open_client(f, "t1", "a", 0, 2);

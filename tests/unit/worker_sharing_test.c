@@ -27,32 +27,12 @@ struct fixture {
     char dir[64];
 };
 
-static mr_dataset *make_range(int64_t n)
-{
-    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
-                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-    mr_dataset *ds;
-    mr_error err;
-
-    if (mr_dataset_apply("range", NULL, 0, attrs, 3, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    return ds;
-}
-
 /* @ds.repeat(), for ever. */
 static mr_dataset *repeat(mr_dataset *ds)
 {
     struct mr_attr count = {.name = "count", .kind = MR_ATTR_INT, .i = -1};
-    mr_dataset *ret;
-    mr_error err;
 
-    if (mr_dataset_apply("repeat", &ds, 1, &count, 1, NULL, 0, NULL, &ret, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    mr_dataset_unref(ds);
-    return ret;
+    return fake_apply("repeat", ds, &count, 1);
 }
 
 /* Elements of @rows int64: @ds.batch(@rows). */
@@ -60,14 +40,8 @@ static mr_dataset *batch(mr_dataset *ds, int64_t rows)
 {
     struct mr_attr attrs[2] = {{.name = "batch_size", .kind = MR_ATTR_INT, .i = rows},
                                {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .i = 1}};
-    mr_dataset *ret;
-    mr_error err;
 
-    if (mr_dataset_apply("batch", &ds, 1, attrs, 2, NULL, 0, NULL, &ret, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    mr_dataset_unref(ds);
-    return ret;
+    return fake_apply("batch", ds, attrs, 2);
 }
 
 static void add_dataset(struct fixture *f, const char *id, mr_dataset *ds)
@@ -100,11 +74,11 @@ static int setup(void **state)
     }
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
     f->d = fake_dispatcher_new(f->rt, 0);
-    add_dataset(f, "range", make_range(N));
-    add_dataset(f, "endless", repeat(make_range(N)));
+    add_dataset(f, "range", fake_range(N));
+    add_dataset(f, "endless", repeat(fake_range(N)));
     /* Elements of 256 KiB: a window of 8 MiB holds some twenty. */
-    add_dataset(f, "long", batch(make_range(INT64_C(32) * 1024 * LONG), 32 * 1024));
-    add_dataset(f, "large", batch(repeat(make_range(INT64_C(1) << 40)), 32 * 1024));
+    add_dataset(f, "long", batch(fake_range(INT64_C(32) * 1024 * LONG), 32 * 1024));
+    add_dataset(f, "large", batch(repeat(fake_range(INT64_C(1) << 40)), 32 * 1024));
     start_worker(f, 32 << 20);
     *state = f;
     return 0;

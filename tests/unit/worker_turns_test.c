@@ -30,27 +30,6 @@ struct fixture {
     uint64_t sessions[CONSUMERS];
 };
 
-static mr_dataset *apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n)
-{
-    mr_dataset *ds;
-    mr_error err;
-
-    if (mr_dataset_apply(op, &input, input != NULL ? 1 : 0, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    mr_dataset_unref(input);
-    return ds;
-}
-
-static mr_dataset *make_range(int64_t n)
-{
-    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
-                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-
-    return apply("range", NULL, attrs, 3);
-}
-
 static void add_dataset(struct fixture *f, const char *id, mr_dataset *ds)
 {
     fake_add_dataset(f->d, id, ds);
@@ -65,9 +44,9 @@ static int setup(void **state)
 
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
     f->d = fake_dispatcher_new(f->rt, 0);
-    add_dataset(f, "range", make_range(INT64_C(1) << 40));
-    add_dataset(f, "seven", make_range(7));
-    add_dataset(f, "large", apply("batch", make_range(INT64_C(1) << 40), &large, 1)); /* elements of 256 KiB */
+    add_dataset(f, "range", fake_range(INT64_C(1) << 40));
+    add_dataset(f, "seven", fake_range(7));
+    add_dataset(f, "large", fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1)); /* elements of 256 KiB */
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
     struct mr_worker_options opts = {.dispatchers = list, .memory_budget_bytes = 32 * MIB};
     assert_int_equal(mr_worker_start(&opts, &f->w, NULL), MR_OK);
