@@ -391,7 +391,8 @@ def test_clients_that_hang_disturb_nothing(measured):
 def test_a_worker_that_drains_is_not_ready_and_still_tells(measured):
     cluster = measured(worker={"shutdown_quiet_period_ms": 60000})
     worker = cluster.workers[0]
-    reader = iter(Dataset.range(50).apply(cluster.distribute("distributed_epoch", job_name="j")))
+    unread = Dataset.range(1).flat_map(lambda x: Dataset.range(1 << 40))  # more of one split than a reader takes ahead
+    reader = iter(unread.apply(cluster.distribute("distributed_epoch", job_name="j")))
     next(reader)
     os.kill(worker.pid, signal.SIGTERM)
     wait_until(lambda: get(worker.metrics_address, "/readyz")[0] == 503, "it is not ready any more")
