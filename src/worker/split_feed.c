@@ -13,8 +13,13 @@
 #define PIECES_PER_GRANT 4u
 /* What one grant is to last. */
 #define GRANT_MS 2000u
-/* Taken for the time that passed before the first measurement, so that a burst at the start does not count for much. */
+/*
+ * Taken for the time that passed before the first measurement, so that a burst at the start (everything an interleave
+ * opens at once) does not count for much: half as long after each grant, down to a 64th, since a burst ends and a rate
+ * does not. By ever longer grants a fast reader comes to its 2 s in five of them.
+ */
 #define RATE_PRIOR_MS 1000u
+#define RATE_PRIOR_HALVINGS 6u
 /* After so long older measurements count half. */
 #define RATE_WINDOW_MS 4000u
 
@@ -211,7 +216,9 @@ static uint64_t wanted_splits(const struct provider *p)
     if (p->finished == 0) {
         return 0;
     }
-    uint64_t ms = (uint64_t)(mr_now_ms() - p->since_ms) + RATE_PRIOR_MS;
+    uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
+    uint64_t prior = RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
+    uint64_t ms = (uint64_t)(mr_now_ms() - p->since_ms) + prior;
     uint64_t want = p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
 
     return want == 0 ? 1 : want;

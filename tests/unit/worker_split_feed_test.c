@@ -205,6 +205,74 @@ static void answers_for_a_repetition_left_behind_are_dropped(void **state)
     mr_split_feed_free(feed);
 }
 
+/* ---- how much is asked for ---- */
+
+int64_t __real_mr_now_ms(void);
+int64_t __wrap_mr_now_ms(void);
+
+static int64_t test_now; /* us; 0: the machine's */
+
+int64_t __wrap_mr_now_ms(void)
+{
+    return test_now != 0 ? test_now / 1000 : __real_mr_now_ms();
+}
+
+/* An engine that takes @split_us for each split is answered as it wishes, @grants times. What it wishes then. */
+static uint64_t wanted_after(uint32_t grants, int64_t split_us)
+{
+    enum { FIRST = 8, MOST = 4096 }; /* the dispatcher's */
+    uint64_t queued = FIRST, size = FIRST, next = FIRST;
+    struct mr_split_request req;
+    mr_split_feed *feed;
+    struct reader r;
+    pthread_t thread;
+
+    test_now = INT64_C(1000000000);
+    assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
+    r.source = mr_split_feed_source(feed);
+    assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
+    assert_true(mr_split_feed_wait(feed, &req));
+    answer(feed, &req, 0, FIRST, false);
+    (void)pthread_join(thread, NULL);
+    assert_int_equal(r.rc, MR_OK);
+    queued -= FIRST / 4;
+    for (uint32_t i = 1;; i++) {
+        uint64_t taken = FIRST / 4;
+
+        while (queued > size / 2) {
+            mr_origin *origin = NULL;
+            struct mr_range range;
+
+            test_now += (int64_t)taken * split_us;
+            assert_int_equal(r.source.next(r.source.ctx, 0, 0, &range, &origin, NULL), MR_OK);
+            taken = range.count;
+            queued -= taken;
+        }
+        test_now += (int64_t)taken * split_us;
+        assert_true(mr_split_feed_wait(feed, &req));
+        if (i == grants) {
+            break;
+        }
+        size = req.want < MOST ? req.want : MOST;
+        size = size > 0 ? size : 1;
+        answer(feed, &req, next, size, false);
+        next += size;
+        queued += size;
+    }
+    mr_split_feed_free(feed);
+    test_now = 0;
+    return req.want;
+}
+
+static void a_grant_comes_to_last_two_seconds(void **state)
+{
+    assert_in_range(wanted_after(10, 100 * 1000), 15, 20);      /* ten a second */
+    assert_in_range(wanted_after(12, 1000), 1800, 2000);        /* a thousand */
+    assert_in_range(wanted_after(5, 1), 4096, 2 * 1000 * 1000); /* a million: as much as there is, after five grants */
+    assert_in_range(wanted_after(1, 0), 2, 2 * 8);              /* a burst is no rate: twice what was given, ... */
+    assert_in_range(wanted_after(2, 0), 2, 4 * 16);             /* ... four times */
+}
+
 /* ---- finished grants ---- */
 
 /* Ask for the next grant as the asker would and answer it with @count splits. */
@@ -527,6 +595,7 @@ int main(void)
         cmocka_unit_test(the_next_grant_is_asked_for_at_half),
         cmocka_unit_test(a_waiting_engine_hears_of_failure_and_cancel),
         cmocka_unit_test(answers_for_a_repetition_left_behind_are_dropped),
+        cmocka_unit_test(a_grant_comes_to_last_two_seconds),
         cmocka_unit_test(a_grant_is_finished_when_nothing_descends_from_it),
         cmocka_unit_test(what_is_dropped_by_breaking_off_is_not_finished),
         cmocka_unit_test(what_a_repetition_leaves_behind_is_finished),
