@@ -1,0 +1,231 @@
+/*
+ * What the dispatcher says of the rounds, and what it is told: the schedule with its outcomes, the horizon, tasks that
+ * are closing; and where this consumer is, with the promises that it made.
+ */
+#include "client/rounds_internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
+{
+    size_t size = millrace__round_schedule__get_packed_size(schedule);
+    uint8_t *bytes = mr_malloc(size + 1);
+    Millrace__RoundSchedule *copy;
+
+    if (bytes == NULL) {
+        return NULL;
+    }
+    millrace__round_schedule__pack(schedule, bytes);
+    copy = millrace__round_schedule__unpack(NULL, size, bytes);
+    mr_free(bytes);
+    return copy;
+}
+
+/* Tasks that are in no schedule any more are over for this consumer, too. */
+static void forget_tasks(mr_rounds *rounds)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        if (rounds->tasks[i]->index == MR_ROUND_NOBODY) {
+            mr_rounds_task_free(rounds->tasks[i]);
+        } else {
+            rounds->tasks[n++] = rounds->tasks[i];
+        }
+    }
+    rounds->ntasks = n;
+}
+
+static void set_outcomes(mr_rounds *rounds)
+{
+    const Millrace__RoundSchedule *schedule = rounds->schedule;
+
+    for (size_t i = 0; i < schedule->n_outcomes; i++) {
+        struct mr_round_task *task = rounds->by_index[schedule->outcomes[i]->task];
+
+        task->has_outcome = true;
+        task->delivered = schedule->outcomes[i]->delivered_below;
+    }
+}
+
+static int take_schedule(mr_rounds *rounds, const Millrace__RoundSchedule *schedule, mr_error *err)
+{
+    Millrace__RoundSchedule *copy = NULL;
+    struct mr_round_task **by_index = NULL;
+    int rc = mr_schedule_check(schedule, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    copy = copy_schedule(schedule);
+    by_index = mr_calloc(schedule->n_tasks + 1, sizeof(struct mr_round_task *));
+    if (copy == NULL || by_index == NULL) {
+        goto no_memory;
+    }
+    for (size_t i = 0; i < schedule->n_tasks; i++) {
+        by_index[i] = mr_rounds_task_get(rounds, schedule->tasks[i]);
+        if (by_index[i] == NULL) {
+            goto no_memory;
+        }
+    }
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        rounds->tasks[i]->index = MR_ROUND_NOBODY;
+    }
+    for (size_t i = 0; i < schedule->n_tasks; i++) {
+        by_index[i]->index = (uint32_t)i;
+    }
+    if (rounds->schedule != NULL) {
+        millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
+    }
+    mr_free(rounds->by_index);
+    rounds->schedule = copy;
+    rounds->by_index = by_index;
+    set_outcomes(rounds);
+    forget_tasks(rounds);
+    return MR_OK;
+no_memory:
+    if (copy != NULL) {
+        millrace__round_schedule__free_unpacked(copy, NULL);
+    }
+    mr_free(by_index);
+    return mr_error_nomem(err);
+}
+
+static int check_place(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr_error *err)
+{
+    uint32_t i = rounds->config.consumer_index;
+
+    if (update->refused[0] != '\0') {
+        rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND, "%s", update->refused);
+        return mr_rounds_fail(rounds, err);
+    }
+    if (i < update->n_sessions && update->sessions[i] > rounds->config.session) {
+        rounds->failed =
+            mr_error_set(&rounds->failure, MR_EPRECOND, "another process has taken the place of consumer %u", i);
+        return mr_rounds_fail(rounds, err);
+    }
+    return MR_OK;
+}
+
+static int take_outcomes(mr_rounds *rounds, mr_error *err)
+{
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        const struct mr_round_task *task = rounds->tasks[i];
+        int rc = task->has_outcome ? mr_rounds_begin_behind(rounds, task, task->delivered, err) : MR_OK;
+
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return MR_OK;
+}
+
+static void note_closing(mr_rounds *rounds, const Millrace__RoundsUpdate *update)
+{
+    for (size_t i = 0; i < update->n_closing; i++) {
+        struct mr_round_task *task = mr_rounds_task_find(rounds, update->closing[i]);
+
+        if (task != NULL && !task->closing) {
+            task->closing = true;
+            rounds->reports++;
+        }
+    }
+}
+
+int mr_rounds_update(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr_error *err)
+{
+    int rc = rounds->failed < 0 ? mr_rounds_fail(rounds, err) : check_place(rounds, update, err);
+
+    if (rc == MR_OK && update->schedule != NULL) {
+        rc = take_schedule(rounds, update->schedule, err);
+    }
+    if (rc < 0 || rounds->schedule == NULL) {
+        return rc;
+    }
+    note_closing(rounds, update);
+    if (update->horizon > rounds->horizon) {
+        rounds->horizon = update->horizon;
+        rounds->report_at = rounds->position + (rounds->horizon - rounds->position + 1) / 2;
+    }
+    if (update->ask != 0 && update->ask != rounds->ask) {
+        rounds->ask = update->ask;
+        rounds->reports++;
+    }
+    return take_outcomes(rounds, err);
+}
+
+void mr_rounds_finish(mr_rounds *rounds)
+{
+    rounds->finished = true;
+}
+
+bool mr_rounds_must_report(const mr_rounds *rounds)
+{
+    return rounds->reported < rounds->reports;
+}
+
+static bool is_in_doubt(const struct mr_round_task *task)
+{
+    return task->closing && !task->has_outcome;
+}
+
+uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret)
+{
+    Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
+
+    report.session = rounds->config.session;
+    report.from_round = rounds->first;
+    report.position = rounds->position;
+    report.returned = rounds->returned;
+    report.ask = rounds->ask;
+    report.closing = mr_calloc(rounds->ntasks + 1, sizeof *report.closing);
+    for (size_t i = 0; report.closing != NULL && i < rounds->ntasks; i++) {
+        const struct mr_round_task *task = rounds->tasks[i];
+        Millrace__ClosingReport *closing;
+
+        if (!is_in_doubt(task)) {
+            continue;
+        }
+        closing = mr_calloc(1, sizeof *closing);
+        if (closing == NULL) {
+            mr_rounds_report_clear(&report);
+            return 0;
+        }
+        millrace__closing_report__init(closing);
+        report.closing[report.n_closing++] = closing;
+        closing->held_below = max_u64(task->held, rounds->first);
+        closing->ended = task->ended;
+        closing->end_round = task->end_round;
+        closing->task_id = mr_strdup(task->id);
+        if (closing->task_id == NULL) {
+            closing->task_id = (char *)protobuf_c_empty_string;
+            mr_rounds_report_clear(&report);
+            return 0;
+        }
+    }
+    if (report.closing == NULL) {
+        return 0;
+    }
+    *ret = report;
+    return rounds->reports + 1;
+}
+
+void mr_rounds_reported(mr_rounds *rounds, uint64_t number)
+{
+    if (number > 0) {
+        rounds->reported = max_u64(rounds->reported, number - 1);
+    }
+}
+
+void mr_rounds_report_clear(Millrace__ConsumerReport *report)
+{
+    for (size_t i = 0; i < report->n_closing; i++) {
+        millrace__closing_report__free_unpacked(report->closing[i], NULL);
+    }
+    mr_free(report->closing);
+    report->closing = NULL;
+    report->n_closing = 0;
+}
