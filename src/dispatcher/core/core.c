@@ -201,6 +201,21 @@ void mr_core_set_element(mr_core *core, char **slot, const char *value)
     }
 }
 
+bool mr_core_append(mr_core *core, void *list, size_t n, void *one)
+{
+    void ***slot = list;
+    void **bigger = one != NULL ? mr_reallocarray(*slot, n + 1, sizeof(void *)) : NULL;
+
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        mr_record_free(one);
+        return false;
+    }
+    bigger[n] = one;
+    *slot = bigger;
+    return true;
+}
+
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc)
 {
     void *rec = mr_calloc(1, desc->sizeof_message);

@@ -350,6 +350,11 @@ void mr_core_set_element(mr_core *core, char **slot, const char *value);
 /* A fresh record of @desc; NULL (and the core has failed) without memory. */
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
 void mr_record_free(void *rec);
+/*
+ * One more record at the end of the repeated field *@list, which has @n; the caller counts it. Takes @one; NULL stands
+ * for one that could not be made. False (and the core has failed) without memory.
+ */
+bool mr_core_append(mr_core *core, void *list, size_t n, void *one);
 /* mr_map_put() whose failure is the core's. */
 void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value);
 

@@ -1,9 +1,9 @@
 /*
  * Inside the core: coordinated reads. Part of internal.h, which includes it. docs/rounds.md has the protocol.
  *
- * rounds.c keeps the schedule of an iteration: who takes turns, how far consumers may go, what became of a worker's
- * rounds. consumers.c keeps the places of consumers and what each of them says. Both are durable as far as anybody acts
- * on them; positions, paces and reports are heard anew by each leader.
+ * rounds.c keeps the schedule of an iteration: who takes turns, what became of a worker's rounds; rounds_horizon.c says
+ * how far consumers may go. consumers.c keeps the places of consumers and what each of them says. All are durable as
+ * far as anybody acts on them; positions, paces and reports are heard anew by each leader.
  */
 #ifndef MR_DISPATCHER_CORE_ROUNDS_H
 #define MR_DISPATCHER_CORE_ROUNDS_H
@@ -93,18 +93,21 @@ void mr_rounds_write(mr_core *core, struct mr_iteration *it);
 uint64_t mr_rounds_end(const struct mr_iteration *it);
 /* It has ended: what is stored is left over. */
 void mr_rounds_drop(mr_core *core, struct mr_iteration *it);
-/* Somebody came further: move the horizon if it is near. Left unwritten. */
-void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
 /* The place of task @i of the schedule is in doubt: it is neither open nor was anything decided. */
 bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_core *core);
-/* What consumers and workers are told; NULL without memory. */
-Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it, bool with_schedule);
-Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task);
 /* Something changed: consumers and workers hear of it at the end of this step. */
 void mr_rounds_note(mr_core *core, struct mr_iteration *it, bool schedule);
 int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 /* Everything is loaded. */
 int mr_rounds_ready(mr_core *core, mr_error *err);
+
+/* ---------------------------------------------------------------- rounds_horizon.c, rounds_told.c */
+
+/* Somebody came further: move the horizon if it is near. Left unwritten. */
+void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
+/* What consumers and workers are told; NULL without memory. */
+Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it, bool with_schedule);
+Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task);
 
 /* ---------------------------------------------------------------- consumers.c */
 
