@@ -172,6 +172,16 @@ void mr_task_release_client(struct mr_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
 bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
 
+/* ---- which tasks there are (assignments.c) ---- */
+
+/*
+ * Tasks come and go as @update says. False, and nothing happened: it follows on one that was missed, so all of the list
+ * has to be asked for. The watch's thread; no lock is held.
+ */
+bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update);
+/* Drop all tasks. Whoever calls it sees to it that there is no watch. No lock is held. */
+void mr_assignments_drop(struct mr_worker *w);
+
 /* ---- going on purpose (drain.c) ---- */
 
 /* Its worker drains from now on. worker->lock may be held, no other. */

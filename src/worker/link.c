@@ -1,7 +1,6 @@
 /*
- * Happy path: register, watch the task list, heartbeat. The first update of the list is complete: tasks that are new
- * are started, tasks that it lacks are dropped, clients that it names as gone lose their sessions. Those after it say
- * what changed; if one was missed, or a task could not be started, the list is asked for again.
+ * Happy path: register, watch the task list (assignments.c does what it says), heartbeat. If an update of the list was
+ * missed, or a task could not be started, all of it is asked for again, by registering.
  *
  * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or another cluster
  * answers at the old address): register again. "Superseded" (another process has this address now): said once, tried
@@ -54,7 +53,6 @@ struct mr_link {
     bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
     uint32_t heartbeat_ms;
     mr_control_watch *watch; /* the link thread's */
-    uint64_t version;        /* of the task list; the watch's thread's */
 };
 
 /* ---- calls of tasks ---- */
@@ -141,85 +139,7 @@ int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, co
     }
     return rc;
 }
-
 /* ---- the task list ---- */
-
-static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task *t)
-{
-    for (size_t i = 0; i < update->n_tasks; i++) {
-        if (strcmp(update->tasks[i]->task_id, t->id) == 0 && update->tasks[i]->attempt == t->attempt) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
- * meanwhile. */
-static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
-{
-    struct mr_task *t;
-
-    MR_LOCK(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (update == NULL || !is_listed(update, t)) {
-            return mr_task_ref(t);
-        }
-    }
-    return NULL;
-}
-
-/* A reference, or NULL. */
-static struct mr_task *find_task(struct mr_worker *w, const char *id)
-{
-    struct mr_task *t;
-
-    MR_LOCK(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (strcmp(t->id, id) == 0) {
-            return mr_task_ref(t);
-        }
-    }
-    return NULL;
-}
-
-static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
-{
-    struct mr_task *t;
-
-    while ((t = find_unlisted(w, update)) != NULL) {
-        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
-        mr_task_drop(t);
-        mr_task_unref(t);
-    }
-}
-
-static void release_client(struct mr_worker *w, const char *client)
-{
-    struct mr_task *last = NULL;
-
-    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the locks. */
-    for (;;) {
-        struct mr_task *t;
-
-        mr_mutex_lock(&w->lock);
-        t = last == NULL ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
-        if (t != NULL) {
-            (void)mr_task_ref(t);
-        }
-        mr_mutex_unlock(&w->lock);
-        if (last != NULL) {
-            mr_task_unref(last);
-        }
-        if (t == NULL) {
-            return;
-        }
-        mr_task_release_client(t, client);
-        last = t;
-    }
-}
 
 /* The dispatchers do not know us (any more), or we were replaced: registering tells. */
 static void on_refused(void *ctx, const mr_error *err, bool *again)
@@ -250,100 +170,10 @@ static void ask_to_register(struct mr_link *link)
     link->must_register = true;
     (void)pthread_cond_broadcast(&link->changed);
 }
-
-static void drop_named(struct mr_worker *w, const char *id)
-{
-    struct mr_task *found = find_task(w, id);
-
-    if (found != NULL) {
-        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
-        mr_task_drop(found);
-        mr_task_unref(found);
-    }
-}
-
-/* False: it does not follow on the last one. */
-static bool drop_over(struct mr_link *link, const Millrace__WorkerUpdate *update)
-{
-    if (update->follows == 0) {
-        drop_unlisted(link->worker, update);
-    } else if (update->follows != link->version) {
-        return false;
-    }
-    link->version = update->version;
-    for (size_t i = 0; i < update->n_dropped; i++) {
-        drop_named(link->worker, update->dropped[i]);
-    }
-    return true;
-}
-
-static void complain(struct mr_link *link, const char *task, const mr_error *why)
-{
-    mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", task, "error", "%s",
-           why->message, NULL);
-    mr_link_list_again(link);
-}
-
-static void take_rounds(struct mr_task *t, const Millrace__RoundAssignment *rounds)
-{
-    if (rounds != NULL && t->turns != NULL) {
-        mr_turns_assign(t, rounds);
-    }
-}
-
-static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
-{
-    struct mr_task *t = find_task(w, change->task_id);
-
-    if (t != NULL) {
-        take_rounds(t, change->rounds);
-        mr_task_unref(t);
-    }
-}
-
-/* Tasks that are new; those that we have may be assigned otherwise. */
-static void take_assignments(struct mr_link *link, const Millrace__WorkerUpdate *update)
-{
-    struct mr_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_task *));
-    mr_error why;
-
-    if (added == NULL) {
-        (void)mr_error_nomem(&why);
-        complain(link, "(all)", &why);
-        return;
-    }
-    for (size_t i = 0; i < update->n_tasks; i++) {
-        const Millrace__TaskAssignment *a = update->tasks[i];
-        struct mr_task *known = find_task(link->worker, a->task_id);
-
-        if (known != NULL) {
-            take_rounds(known, a->rounds);
-            mr_reading_update(known, a);
-            mr_task_unref(known);
-            continue;
-        }
-        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
-        if (mr_task_list(link->worker, a, &added[i], &why) < 0) {
-            complain(link, a->task_id, &why);
-        }
-    }
-    /* When all are in the list: a production lets those in that are there before its pipeline starts. */
-    for (size_t i = 0; i < update->n_tasks; i++) {
-        if (added[i] != NULL) {
-            if (mr_task_start(added[i], &why) < 0) {
-                complain(link, added[i]->id, &why);
-            }
-            mr_task_unref(added[i]);
-        }
-    }
-    mr_free(added);
-}
-
 static void on_update(void *ctx, const ProtobufCMessage *message)
 {
     struct mr_link *link = ctx;
     struct mr_worker *w = link->worker;
-    const Millrace__WorkerUpdate *update = (const Millrace__WorkerUpdate *)message;
 
     if (is_other_cluster(link)) {
         ask_to_register(link); /* What it lists was another life's of ours. */
@@ -352,20 +182,9 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
     mr_mutex_lock(&w->lock);
     w->epoch = mr_control_learned(link->control, NULL, NULL);
     mr_mutex_unlock(&w->lock);
-    if (!drop_over(link, update)) {
+    if (!mr_assignments_apply(w, (const Millrace__WorkerUpdate *)message)) {
         mr_log(MR_LOG_WARN, "an update of the task list was missed, asking for all of it", NULL);
         ask_to_register(link);
-        return;
-    }
-    take_assignments(link, update);
-    mr_mutex_lock(&w->lock);
-    w->list_version = update->version;
-    mr_mutex_unlock(&w->lock);
-    for (size_t i = 0; i < update->n_rounds; i++) {
-        change_rounds(w, update->rounds[i]);
-    }
-    for (size_t i = 0; i < update->n_released_clients; i++) {
-        release_client(w, update->released_clients[i]);
     }
 }
 
@@ -436,7 +255,7 @@ static int register_life(struct mr_link *link, bool *other, mr_error *err)
     if (rc == MR_OK && *other) {
         mr_log(MR_LOG_WARN, "the cluster is another one than before, dropping all tasks", "address", "%s", w->address,
                NULL);
-        drop_unlisted(w, NULL);
+        mr_assignments_drop(w);
     }
     return rc;
 }

@@ -176,21 +176,6 @@ int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
     return mr_link_wait_registered(w->link, timeout_ms, err);
 }
 
-static void drop_all_tasks(mr_worker *w)
-{
-    for (;;) {
-        struct mr_task *t;
-
-        mr_mutex_lock(&w->lock);
-        t = TAILQ_FIRST(&w->tasks);
-        mr_mutex_unlock(&w->lock);
-        if (t == NULL) {
-            return;
-        }
-        mr_task_drop(t);
-    }
-}
-
 void mr_worker_stop(mr_worker *w, int64_t grace_ms)
 {
     bool before;
@@ -207,7 +192,7 @@ void mr_worker_stop(mr_worker *w, int64_t grace_ms)
         mr_link_stop(w->link);
     }
     (void)mr_conn_expire_waiting(w, INT64_MAX);
-    drop_all_tasks(w);
+    mr_assignments_drop(w);
     if (w->server != NULL) {
         mr_rpc_server_stop(w->server, grace_ms);
     }

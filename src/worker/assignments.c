@@ -1,0 +1,193 @@
+/*
+ * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is the whole list: what
+ * it lacks is dropped. Those after it say what changed. Clients that an update names as gone lose their sessions.
+ */
+#include "worker/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/log.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task *t)
+{
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (strcmp(update->tasks[i]->task_id, t->id) == 0 && update->tasks[i]->attempt == t->attempt) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
+ * meanwhile. */
+static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (update == NULL || !is_listed(update, t)) {
+            return mr_task_ref(t);
+        }
+    }
+    return NULL;
+}
+
+/* A reference, or NULL. */
+static struct mr_task *find_task(struct mr_worker *w, const char *id)
+{
+    struct mr_task *t;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (strcmp(t->id, id) == 0) {
+            return mr_task_ref(t);
+        }
+    }
+    return NULL;
+}
+
+static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task *t;
+
+    while ((t = find_unlisted(w, update)) != NULL) {
+        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
+        mr_task_drop(t);
+        mr_task_unref(t);
+    }
+}
+
+static void release_client(struct mr_worker *w, const char *client)
+{
+    struct mr_task *last = NULL;
+
+    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the locks. */
+    for (;;) {
+        struct mr_task *t;
+
+        mr_mutex_lock(&w->lock);
+        t = last == NULL ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
+        if (t != NULL) {
+            (void)mr_task_ref(t);
+        }
+        mr_mutex_unlock(&w->lock);
+        if (last != NULL) {
+            mr_task_unref(last);
+        }
+        if (t == NULL) {
+            return;
+        }
+        mr_task_release_client(t, client);
+        last = t;
+    }
+}
+static void drop_named(struct mr_worker *w, const char *id)
+{
+    struct mr_task *found = find_task(w, id);
+
+    if (found != NULL) {
+        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
+        mr_task_drop(found);
+        mr_task_unref(found);
+    }
+}
+
+static void complain(struct mr_worker *w, const char *task, const mr_error *why)
+{
+    mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", task, "error", "%s",
+           why->message, NULL);
+    mr_link_list_again(w->link);
+}
+
+static void take_rounds(struct mr_task *t, const Millrace__RoundAssignment *rounds)
+{
+    if (rounds != NULL && t->turns != NULL) {
+        mr_turns_assign(t, rounds);
+    }
+}
+
+static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
+{
+    struct mr_task *t = find_task(w, change->task_id);
+
+    if (t != NULL) {
+        take_rounds(t, change->rounds);
+        mr_task_unref(t);
+    }
+}
+
+/* Tasks that are new; those that we have may be assigned otherwise. */
+static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    struct mr_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_task *));
+    mr_error why;
+
+    if (added == NULL) {
+        (void)mr_error_nomem(&why);
+        complain(w, "(all)", &why);
+        return;
+    }
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        const Millrace__TaskAssignment *a = update->tasks[i];
+        struct mr_task *known = find_task(w, a->task_id);
+
+        if (known != NULL) {
+            take_rounds(known, a->rounds);
+            mr_reading_update(known, a);
+            mr_task_unref(known);
+            continue;
+        }
+        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
+        if (mr_task_list(w, a, &added[i], &why) < 0) {
+            complain(w, a->task_id, &why);
+        }
+    }
+    /* When all are in the list: a production lets those in that are there before its pipeline starts. */
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        if (added[i] != NULL) {
+            if (mr_task_start(added[i], &why) < 0) {
+                complain(w, added[i]->id, &why);
+            }
+            mr_task_unref(added[i]);
+        }
+    }
+    mr_free(added);
+}
+
+bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+{
+    mr_mutex_lock(&w->lock);
+    bool follows = update->follows == 0 || update->follows == w->list_version;
+    mr_mutex_unlock(&w->lock);
+    if (!follows) {
+        return false;
+    }
+    if (update->follows == 0) {
+        drop_unlisted(w, update);
+    }
+    for (size_t i = 0; i < update->n_dropped; i++) {
+        drop_named(w, update->dropped[i]);
+    }
+    take_assignments(w, update);
+    mr_mutex_lock(&w->lock);
+    w->list_version = update->version;
+    mr_mutex_unlock(&w->lock);
+    for (size_t i = 0; i < update->n_rounds; i++) {
+        change_rounds(w, update->rounds[i]);
+    }
+    for (size_t i = 0; i < update->n_released_clients; i++) {
+        release_client(w, update->released_clients[i]);
+    }
+    return true;
+}
+
+void mr_assignments_drop(struct mr_worker *w)
+{
+    drop_unlisted(w, NULL);
+}
