@@ -45,14 +45,8 @@ static void remove_range(Millrace__JobRecord *rec, size_t at)
 static void insert_range(mr_core *core, Millrace__JobRecord *rec, size_t at, uint64_t repetition)
 {
     Millrace__SplitRange *range = mr_core_new_record(core, &millrace__split_range__descriptor);
-    Millrace__SplitRange **bigger = mr_reallocarray(rec->ended, rec->n_ended + 1, sizeof(rec->ended[0]));
 
-    if (bigger != NULL) {
-        rec->ended = bigger;
-    }
-    if (range == NULL || bigger == NULL) {
-        mr_core_nomem(core);
-        mr_record_free(range);
+    if (!mr_core_append(core, &rec->ended, rec->n_ended, range)) {
         return;
     }
     memmove(rec->ended + at + 1, rec->ended + at, (rec->n_ended - at) * sizeof(rec->ended[0]));

@@ -84,20 +84,13 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
 void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const struct mr_owed_splits *splits)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
-    Millrace__OpenGrant **bigger = mr_reallocarray(rec->open, rec->n_open + 1, sizeof *bigger);
     Millrace__OpenGrant *grant = mr_core_new_record(core, &millrace__open_grant__descriptor);
 
-    if (bigger != NULL) {
-        rec->open = bigger;
-    } else {
-        mr_core_nomem(core);
-    }
-    if (bigger == NULL || grant == NULL) {
-        mr_record_free(grant);
+    if (!mr_core_append(core, &rec->open, rec->n_open, grant)) {
         return;
     }
+    rec->n_open++;
     grant->seq = rec->seq;
-    rec->open[rec->n_open++] = grant;
     mr_owed_add(core, owed_by(grant), splits->first, splits->count, splits->losses);
     if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {
         join_smallest(core, rec);

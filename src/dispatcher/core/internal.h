@@ -486,15 +486,29 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
 struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed);
 /* The hidden one of @production, with its id. */
 struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed);
+void mr_iteration_put(mr_core *core, struct mr_iteration *it);
+/* Put what is unwritten of it. */
+void mr_iteration_write(mr_core *core, struct mr_iteration *it);
+/* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
+void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it);
+/* The job has gone on: those of its iterations that nobody reads may go. */
+void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job);
+/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
+void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
+void mr_iteration_free(struct mr_iteration *it);
+
+/* ---------------------------------------------------------------- settle.c */
+
 /* Splits that were lost so far, those of losses that are not counted yet too. */
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it);
 /* Splits that were handed out again so far. */
 uint64_t mr_iteration_repeated(const struct mr_iteration *it);
 /* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
 void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
-void mr_iteration_put(mr_core *core, struct mr_iteration *it);
 /* A task's state changed: look at it when there is room. */
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
+/* There is nothing to look at any more. */
+void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it);
 /* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
  * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come; two at most
  * once. */
@@ -504,17 +518,12 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
  * unwritten. */
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
-/* Put what is unwritten of it. */
-void mr_iteration_write(mr_core *core, struct mr_iteration *it);
 /* What it lost and repeated so far. */
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
-/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
-void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
-void mr_iteration_free(struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- tasks.c */
 

@@ -60,31 +60,26 @@ static size_t place_of(struct mr_owed list, uint64_t first)
 void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses)
 {
     size_t i = place_of(list, first);
-    Millrace__OwedRange **bigger = mr_reallocarray(*list.ranges, *list.n + 1, sizeof *bigger);
     Millrace__OwedRange *range = mr_core_new_record(core, &millrace__owed_range__descriptor);
+    Millrace__OwedRange **ranges;
 
     MR_ASSERT(count > 0);
-    if (bigger != NULL) {
-        *list.ranges = bigger;
-    } else {
-        mr_core_nomem(core);
-    }
-    if (bigger == NULL || range == NULL) {
-        mr_record_free(range);
+    if (!mr_core_append(core, list.ranges, *list.n, range)) {
         return;
     }
+    ranges = *list.ranges;
     range->first = first;
     range->count = count;
     range->losses = losses;
-    memmove(bigger + i + 1, bigger + i, (*list.n - i) * sizeof *bigger);
-    bigger[i] = range;
+    memmove(ranges + i + 1, ranges + i, (*list.n - i) * sizeof *ranges);
+    ranges[i] = range;
     ++*list.n;
-    if (i > 0 && is_one(bigger[i - 1], bigger[i])) {
-        swallow(bigger[i - 1], bigger[i]);
+    if (i > 0 && is_one(ranges[i - 1], ranges[i])) {
+        swallow(ranges[i - 1], ranges[i]);
         remove_at(list, i--);
     }
-    while (i + 1 < *list.n && is_one(bigger[i], bigger[i + 1])) {
-        swallow(bigger[i], bigger[i + 1]);
+    while (i + 1 < *list.n && is_one(ranges[i], ranges[i + 1])) {
+        swallow(ranges[i], ranges[i + 1]);
         remove_at(list, i + 1);
     }
 }

@@ -190,19 +190,13 @@ void mr_production_join(struct mr_production *p, struct mr_iteration *it)
 void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
 {
     Millrace__ProductionUser *user = mr_core_new_record(core, &millrace__production_user__descriptor);
-    Millrace__ProductionUser **bigger = mr_reallocarray(p->rec->users, p->rec->n_users + 1, sizeof *bigger);
 
-    if (bigger != NULL) {
-        p->rec->users = bigger;
-    }
-    if (user == NULL || bigger == NULL) {
-        mr_core_nomem(core);
-        mr_record_free(user);
+    if (!mr_core_append(core, &p->rec->users, p->rec->n_users, user)) {
         return;
     }
+    p->rec->n_users++;
     mr_core_set(core, &user->job_id, it->rec->job_id);
     mr_core_set(core, &user->iteration_id, it->rec->id);
-    bigger[p->rec->n_users++] = user;
     put_production(core, p);
 }
 
