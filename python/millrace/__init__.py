@@ -11,7 +11,8 @@ The names are tf.data's: a script ports by replacing `tf.data.` and `tf.` with `
 """
 
 from . import _ffi, bitwise, errors, experimental, io, linalg, lookup, math, nn, service, strings, train  # noqa: F401
-from ._absent import case, cond, map_fn, numpy_function, py_function, switch_case, while_loop  # noqa: F401
+from ._absent import (case, cond, map_fn, missing_module as _missing_module, numpy_function, py_function,  # noqa: F401
+                      switch_case, while_loop)
 from ._ops import abs_ as abs  # noqa: F401
 from ._ops import (add, argmax, argmin, as_string, broadcast_to, cast, clip_by_value, concat, constant, cos, divide,  # noqa: F401
                    equal, exp, expand_dims, fill, floor, gather, greater, greater_equal, identity, less, less_equal,
@@ -39,3 +40,7 @@ from .options import AutotuneOptions, Options, ThreadingOptions  # noqa: F401
 def version():
     """Package, library and where the library is, in one line."""
     return f"millrace {__version__}, libmillrace {_ffi.lib.mr_version().decode()} ({_ffi.library_path})"
+
+
+def __getattr__(name):
+    raise _missing_module(name)

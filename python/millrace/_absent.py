@@ -20,3 +20,23 @@ while_loop = _absent("while_loop", "functions have no loops: use operators on wh
 map_fn = _absent("map_fn", "use operators on whole tensors, or map before batch")
 py_function = _absent("py_function", "functions of a pipeline are traced: use mr.* operators, or process the elements after reading")
 numpy_function = _absent("numpy_function", "functions of a pipeline are traced: use mr.* operators, or process the elements after reading")
+
+_decoded = ("write decoded pixels into TFRecord files and use mr.io.decode_raw and mr.reshape, or decode images behind the "
+            "iterator")
+decode_image = _absent("decode_image", _decoded)
+decode_jpeg = _absent("decode_jpeg", _decoded)
+decode_png = _absent("decode_png", _decoded)
+read_file = _absent("read_file", "put many files into a few with mr.io.TFRecordWriter, or read those of one size with "
+                                 "mr.FixedLengthRecordDataset")
+
+_MODULES = {
+    "image": "images are arrays to mr.* operators; " + _decoded,
+    "random": "functions draw nothing: zip with numbers that are drawn, such as mr.Dataset.range(n).repeat().shuffle(n), or "
+              "draw behind the iterator",
+}
+
+
+def missing_module(name):
+    """What `mr.<name>` says (PEP 562), so that who ports a script learns what to use."""
+    instead = f" as TensorFlow has: {_MODULES[name]}" if name in _MODULES else ""
+    return AttributeError(f"module 'millrace' has no attribute {name!r}{instead}")

@@ -124,6 +124,9 @@ class NumpyIterator:
         self._calls = threading.RLock()  # around calls into the library; a signal handler may call close() within one
         self._life = threading.RLock()  # guards _ptr: cancelled by one thread, never freed meanwhile by another
 
+    def __repr__(self):
+        return f"<{type(self).__name__} {self._state} element_spec={self.element_spec}>"
+
     def __iter__(self):
         return self
 
@@ -311,6 +314,8 @@ def _encode_state(ended, dtypes, columns, inner):
 
 def _decode_state(state, dtypes):
     """(ended, columns of pending values, the library's state). InvalidArgumentError if it is damaged or of another spec."""
+    if not isinstance(state, (bytes, bytearray, memoryview)):
+        raise TypeError(f"set_state() takes the bytes that get_state() gave, not {type(state).__name__}")
     state = bytes(state)
     try:
         if state[:8] != _STATE_MAGIC:

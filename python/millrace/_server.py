@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import subprocess
+import weakref
 
 from . import _ffi, errors
 
@@ -112,6 +113,14 @@ class Child:
                 pass
 
 
+_servers = weakref.WeakSet()  # all of this process
+
+
+def servers_at(addresses):
+    """The servers of this process that serve at one of @addresses."""
+    return [s for s in list(_servers) if s._child is not None and s._child.address in addresses]
+
+
 class Server:
     """What DispatchServer and WorkerServer share: the life of one child."""
 
@@ -120,6 +129,7 @@ class Server:
     def __init__(self, config, start):
         self._config = config
         self._child = None
+        _servers.add(self)
         if start:
             self.start()
 
@@ -176,6 +186,12 @@ class Server:
     @property
     def running(self):
         return self._child is not None and self._child.running
+
+    def __repr__(self):
+        if self._child is None:
+            return f"<{type(self).__name__} not started>"
+        state = "running" if self.running else "stopped"
+        return f"<{type(self).__name__} {self.address} {state}, pid {self.pid}>"
 
     def __enter__(self):
         self.start()

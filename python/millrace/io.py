@@ -8,6 +8,7 @@ import threading
 import numpy as np
 
 from . import _ffi, _structure, errors
+from ._absent import decode_image, decode_jpeg, decode_png, read_file  # noqa: F401
 from ._block import new_block
 from ._ffi import byref, check, lib
 from ._ops import decode_raw  # noqa: F401
@@ -16,7 +17,8 @@ from ._tensor import AttrTable, apply, to_array
 from .dtypes import as_dtype
 
 __all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "TFRecordOptions", "TFRecordWriter",
-           "VarLenFeature", "decode_raw", "parse_example", "parse_single_example"]
+           "VarLenFeature", "decode_image", "decode_jpeg", "decode_png", "decode_raw", "parse_example",
+           "parse_single_example", "read_file"]
 
 FixedLenFeature = collections.namedtuple("FixedLenFeature", ["shape", "dtype", "default_value"], defaults=[None])
 FixedLenSequenceFeature = collections.namedtuple(

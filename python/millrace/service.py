@@ -421,6 +421,13 @@ class WorkerServer(_server.Server):
             raise ValueError(f"worker_tags are words, none empty and none with a comma: got {config.worker_tags!r}")
         super().__init__(config, start)
 
+    def start(self):
+        super().start()
+        # Held, so that garbage collection and the end of the interpreter take this worker before its dispatchers.
+        self._dispatchers = _server.servers_at(self._config.dispatcher_address.split(","))
+
+    start.__doc__ = _server.Server.start.__doc__
+
     def _stop_grace_s(self):
         return super()._stop_grace_s() + self._config.shutdown_quiet_period_ms / 1000
 

@@ -215,6 +215,15 @@ static int register_dataset(mr_reader *r, mr_error *err)
     return rc;
 }
 
+/* Whoever begins anew under a name that was used finds pass after pass without elements: say why, at the first one. */
+static void say_was_over(const mr_reader *r)
+{
+    (void)fprintf(stderr,
+                  "millrace: job '%s' had ended its first pass before this read of it: there is nothing to read. Each "
+                  "dataset object counts its passes from the first; another job_name begins anew\n",
+                  r->opts.job_name);
+}
+
 static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_error *err)
 {
     char *job = mr_strdup(reply->job_id);
@@ -249,6 +258,9 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
     if (!again && reply->unshared[0] != '\0') {
         mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job, "why", "%s",
                reply->unshared, NULL);
+    }
+    if (!again && reply->finished && r->opts.repetition == 0 && r->opts.job_name[0] != '\0') {
+        say_was_over(r);
     }
     if (reply->finished) {
         /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. */
