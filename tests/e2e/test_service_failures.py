@@ -325,6 +325,18 @@ def test_servers_and_the_private_etcd_end_with_their_owner(end):
     wait_until(lambda: all(pid_gone(p) for p in everything), "all servers are gone")
 
 
+def test_a_script_that_just_ends_takes_its_workers_before_their_dispatcher():
+    source = """
+        import millrace as mr
+        dispatcher = mr.service.DispatchServer()
+        worker = mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher.address))
+        for x in mr.Dataset.range(100).apply(mr.service.distribute("parallel_epochs", dispatcher.target)):
+            break
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")  # a worker that finds nobody at its end says so
+
+
 def test_killing_a_dispatcher_takes_its_private_etcd_along():
     server = mr.service.DispatchServer()
     etcd = children_of(server.pid)

@@ -57,6 +57,15 @@ def test_one_object_with_a_name_can_be_read_again_and_again(cluster):
         assert values(ds) == list(range(10))
 
 
+def test_who_begins_anew_under_a_used_name_is_told_that_it_has_ended(cluster, capfd):
+    for said in ("", "millrace: job 'used' had ended its first pass before this read of it"):
+        ds = Dataset.range(10).apply(cluster.distribute(job_name="used"))
+        assert values(ds) == ([] if said else list(range(10)))
+        assert capfd.readouterr().err.startswith(said)
+        list(ds)
+        assert capfd.readouterr().err == ""  # once is enough
+
+
 def test_a_job_has_one_processing_mode(cluster):
     a = Dataset.range(100).apply(cluster.distribute("parallel_epochs", job_name="mode"))
     b = Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="mode"))

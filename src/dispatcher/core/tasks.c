@@ -293,6 +293,15 @@ static void end_recovery(mr_core *core, struct mr_task *task)
     mr_task_retire(core, task);
 }
 
+/* In the words that clients have for it that hear of it from the worker: a file that is missing is missing there. */
+static void fail_iteration(mr_core *core, struct mr_task *task, int code)
+{
+    mr_error why;
+
+    mr_error_set(&why, code, "worker %s: %s", task->worker->rec->address, task->rec->message);
+    mr_iteration_fail(core, task->iteration, code, why.message);
+}
+
 static void end_task(mr_core *core, struct mr_task *task, int code, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
@@ -313,7 +322,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const Millra
     mr_task_move(core, task, MR_TASK_ENDED);
     put_task(core, task);
     if (code < 0) {
-        mr_iteration_fail(core, it, code, task->rec->message);
+        fail_iteration(core, task, code);
     } else {
         mr_iteration_settle(core, it);
     }
