@@ -118,6 +118,7 @@ FUNCTIONS = {
     "mr_iterator_next_block": (c_int, [_P, c_uint32, c_int, _PP, _ERR]),
     "mr_iterator_losses": (c_int, [_P, POINTER(Losses), _ERR]),
     "mr_iterator_skipped": (c_int, [_P, POINTER(c_uint64), _ERR]),
+    "mr_iterator_round": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_cancel": (None, [_P]),
     "mr_iterator_save": (c_int, [_P, _PP, POINTER(c_size_t), _ERR]),
     "mr_iterator_restore": (c_int, [_P, c_char_p, c_size_t, _ERR]),

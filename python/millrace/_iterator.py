@@ -110,6 +110,8 @@ class NumpyIterator:
         self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
         self._losses = _NO_LOSSES
         self._skipped = 0  # when it was asked last, or at the end
+        self._round = None  # the same
+        self._round_error = None  # why it is not known
         self._dataset = dataset
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
@@ -187,6 +189,7 @@ class NumpyIterator:
     def _close(self, state):
         with self._life:
             _ = self.skipped  # the last word on it
+            self._ask_round()
             ptr, self._ptr = self._ptr, None
             self._state = state
             self._rows = iter(())
@@ -247,6 +250,33 @@ class NumpyIterator:
                 check(lib.mr_iterator_skipped(self._ptr, byref(count), byref(error)), error)
                 self._skipped = count.value
             return self._skipped
+
+    @property
+    def round(self):
+        """
+        Of a coordinated read: the round of the element that was returned last; None before the first one, and of any other
+        read. Rounds are numbered from 0, for all consumers alike, and some may be left out when a worker is lost: keep this
+        number with a checkpoint, and begin again with resume_round=round + 1. A consumer that takes its place again learns
+        here where the others are.
+
+        map (in order), prefetch and take may stand behind the service; behind anything else, which may hold elements back or
+        drop some, it is FailedPreconditionError.
+        """
+        error = self._ask_round()
+        if error is not None:
+            raise error
+        return self._round
+
+    def _ask_round(self):
+        with self._life:
+            if self._ptr is not None:
+                count, error = ctypes.c_uint64(), _ffi.Error()
+                rc = lib.mr_iterator_round(self._ptr, byref(count), byref(error))
+                if rc == _ffi.MR_OK:
+                    self._round, self._round_error = count.value, None
+                elif rc != _ffi.MR_END:
+                    self._round_error = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
+            return self._round_error
 
     # ---- the position ----
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
+#include "client/round_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -277,6 +278,11 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
     t = find_queue(r, next.task_id, next.round);
     if (t == NULL) {
         rc = mr_error_set(err, MR_EINTERNAL, "round %" PRIu64 " is due, and its element is not here", next.round);
+        mr_reader_fail_locked(r, err);
+        return rc;
+    }
+    rc = r->opts.round_log != NULL ? mr_round_log_give(r->opts.round_log, next.round, err) : MR_OK;
+    if (rc < 0) {
         mr_reader_fail_locked(r, err);
         return rc;
     }

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
-#include "client/losses.h"
 #include "client/opener.h"
 #include "element/block.h"
 #include "engine/engine.h"
@@ -21,7 +20,7 @@
 struct mr_iterator {
     unsigned generation;
     mr_engine_iter *engine;
-    struct mr_loss_tally losses;
+    struct mr_read_reports reports;
     mr_block *block; /* that mr_iterator_next() walks, or that a restored state begins with */
     uint32_t row;    /* the next one of `block` to hand out */
     bool started;
@@ -52,6 +51,18 @@ static int check_process(const mr_iterator *it, mr_error *err)
                         "iterator opened before fork: open it in the worker process, or start workers by spawn");
 }
 
+static void reports_init(struct mr_read_reports *reports, const mr_dataset *ds)
+{
+    mr_loss_tally_init(&reports->losses);
+    mr_round_log_init(&reports->rounds, ds);
+}
+
+static void reports_destroy(struct mr_read_reports *reports)
+{
+    mr_loss_tally_destroy(&reports->losses);
+    mr_round_log_destroy(&reports->rounds);
+}
+
 int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_iterator **ret, mr_error *err)
 {
     struct mr_iterator_options given = {0};
@@ -80,13 +91,13 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
-    mr_loss_tally_init(&it->losses);
-    opener = mr_client_opener(&it->losses);
+    reports_init(&it->reports, ds);
+    opener = mr_client_opener(&it->reports);
     engine.external = &opener;  /* copied */
     engine.count_epochs = true; /* A loop over a dataset is a pass each time: shuffles change their order. */
     rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
-        mr_loss_tally_destroy(&it->losses);
+        reports_destroy(&it->reports);
         mr_free(it);
         return rc;
     }
@@ -103,7 +114,7 @@ void mr_iterator_free(mr_iterator *it)
     if (it->generation == generation) {
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
-        mr_loss_tally_destroy(&it->losses);
+        reports_destroy(&it->reports);
         mr_free(it);
     }
 }
@@ -127,7 +138,7 @@ int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    mr_loss_tally_get(&it->losses, &now);
+    mr_loss_tally_get(&it->reports.losses, &now);
     now.struct_size = size;
     memcpy(ret, &now, size < sizeof now ? size : sizeof now);
     return MR_OK;
@@ -138,17 +149,34 @@ int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
     int rc = check_process(it, err);
 
     if (rc == MR_OK) {
-        *ret = mr_loss_tally_skipped(&it->losses);
+        *ret = mr_loss_tally_skipped(&it->reports.losses);
     }
     return rc;
 }
 
-/* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. */
+int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
+{
+    int rc = check_process(it, err);
+
+    return rc == MR_OK ? mr_round_log_get(&it->reports.rounds, ret, err) : rc;
+}
+
+/*
+ * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for one where elements
+ * are of rounds: whoever has an element can ask for its round.
+ */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
-    struct mr_want want = {.rows_max = rows_max};
+    struct mr_round_log *rounds = &it->reports.rounds;
+    struct mr_want want = {.rows_max = rows_max == 0 && rounds->follows ? 1 : rows_max};
+    int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
 
-    return mr_engine_pull(it->engine, want, timeout_ms, ret, err);
+    if (rc == MR_OK) {
+        mr_round_log_hand_out(rounds, mr_block_rows(*ret));
+    } else if (rc < 0) {
+        mr_round_log_fail(rounds);
+    }
+    return rc;
 }
 
 /* The element lent last is given back; what is behind it in the block stays. */

@@ -6,11 +6,13 @@
 static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
                        uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
 {
+    struct mr_read_reports *reports = ctx;
     struct mr_read_options opts;
     mr_reader *r = NULL;
 
     int rc = mr_read_options_parse(attrs, nattrs, input, ordinal, &opts, err);
-    opts.losses = ctx;
+    opts.losses = &reports->losses;
+    opts.round_log = &reports->rounds;
     if (rc == MR_OK) {
         rc = mr_reader_open(&opts, &r, err);
     }
@@ -24,7 +26,7 @@ static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, s
     return MR_OK;
 }
 
-struct mr_external_opener mr_client_opener(struct mr_loss_tally *losses)
+struct mr_external_opener mr_client_opener(struct mr_read_reports *reports)
 {
-    return (struct mr_external_opener){.ctx = losses, .open = open_reader};
+    return (struct mr_external_opener){.ctx = reports, .open = open_reader};
 }

@@ -7,9 +7,16 @@
 #define MR_CLIENT_OPENER_H
 
 #include "client/losses.h"
+#include "client/round_log.h"
 #include "engine/engine.h"
 
-/* What is opened through it adds what it ended without to @losses, which must outlive it. */
-struct mr_external_opener mr_client_opener(struct mr_loss_tally *losses);
+/* What the reads of an iterator tell it. */
+struct mr_read_reports {
+    struct mr_loss_tally losses; /* what they ended without */
+    struct mr_round_log rounds;  /* of what they gave */
+};
+
+/* What is opened through it reports to @reports, which must outlive it. */
+struct mr_external_opener mr_client_opener(struct mr_read_reports *reports);
 
 #endif

@@ -11,6 +11,7 @@
 #include <millrace/dataset.h>
 
 struct mr_loss_tally;
+struct mr_round_log;
 
 /* What a read does at an end that is not complete. */
 enum mr_on_loss {
@@ -39,10 +40,11 @@ struct mr_read_options {
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;
     uint64_t repetition;
-    char *dataset_id;             /* from_dataset_id, else NULL */
-    mr_dataset *input;            /* distribute: a reference, else NULL */
-    mr_spec *spec;                /* a reference: what elements must be like */
-    struct mr_loss_tally *losses; /* lent; NULL: nobody asks */
+    char *dataset_id;               /* from_dataset_id, else NULL */
+    mr_dataset *input;              /* distribute: a reference, else NULL */
+    mr_spec *spec;                  /* a reference: what elements must be like */
+    struct mr_loss_tally *losses;   /* lent; NULL: nobody asks */
+    struct mr_round_log *round_log; /* the same */
 };
 
 /* The job may get its elements from a production that other jobs use, too. */

@@ -18,7 +18,7 @@ class Consumer(threading.Thread):
 
     def __init__(self, cluster, index, of, ds=None, job="rounds", mode="parallel_epochs", **options):
         super().__init__(daemon=True)
-        self.index, self.of, self.seen, self.error = index, of, [], None
+        self.index, self.of, self.seen, self.numbers, self.error = index, of, [], [], None
         self.enough = threading.Event()
         self.limit = None
         ds = Dataset.range(ENDLESS) if ds is None else ds
@@ -28,6 +28,7 @@ class Consumer(threading.Thread):
     def run(self):
         try:
             for element in self.iterator:
+                self.numbers.append(self.iterator.round)
                 self.seen.append(int(element))
                 if self.limit is not None and len(self.seen) >= self.limit:
                     break
@@ -71,6 +72,9 @@ class Consumers(list):
 
     def rounds(self):
         assert len({len(c.seen) for c in self}) == 1, [len(c.seen) for c in self]
+        for consumer in self:  # all of them know in which rounds they are, and so does a consumer that has come to its end
+            assert consumer.numbers == self[0].numbers and consumer.numbers == sorted(set(consumer.numbers))
+            assert consumer.iterator.round == consumer.numbers[-1]
         return list(zip(*(c.seen for c in self)))
 
 
@@ -221,6 +225,7 @@ def test_a_consumer_that_restarts_takes_its_place_again(cluster):
         consumer.limit = limit
     readers.join()
     assert new.seen == [3 * r + 1 for r in range(first, goal)]
+    assert new.numbers == list(range(first, goal))
     for i in (0, 2):
         assert readers[i].seen == [3 * r + i for r in range(goal)]
 
@@ -263,6 +268,37 @@ def test_consumers_that_all_restart_say_where_they_begin(cluster):
     rounds = second.rounds()
     check_groups(rounds)
     assert rounds[0] == (2 * done, 2 * done + 1)
+    assert first[0].numbers == list(range(done)) and second[0].numbers[0] == done
+
+
+def test_the_round_is_known_behind_what_reads_ahead(cluster):
+    def ahead(ds):
+        return ds.map(lambda x: (x, x // 2), num_parallel_calls=2).prefetch(8).take(1000)
+
+    its = [iter(ahead(Dataset.range(ENDLESS).apply(mr.service.distribute(
+        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i)))) for i in range(2)]
+    assert [it.round for it in its] == [None, None]
+    for _ in range(200):
+        for it in its:
+            x, round = next(it)
+            assert it.round == round == x // 2
+    for it in its:
+        it.close()
+        assert it.round == 199
+
+
+def test_the_round_is_not_known_behind_what_mixes(cluster):
+    unordered = {"num_parallel_calls": 2, "deterministic": False}
+    for mix, name in ((lambda ds: ds.shuffle(2), "shuffle"), (lambda ds: ds.batch(2).prefetch(1), "batch"),
+                      (lambda ds: ds.map(lambda x: x + 1, **unordered), "map")):
+        ds = Dataset.range(ENDLESS).apply(mr.service.distribute(
+            "parallel_epochs", cluster.service, job_name=name, num_consumers=1, consumer_index=0))
+        with iter(mix(ds)) as it:
+            next(it)
+            with pytest.raises(mr.errors.FailedPreconditionError, match=f"behind '{name}'"):
+                it.round
+    plain = iter(Dataset.range(3))
+    assert next(plain) == 0 and plain.round is None
 
 
 def test_consumers_agree_on_their_number(cluster):

@@ -1,8 +1,9 @@
 /*
  * Walk the elements of a dataset, made here or by the workers it is distributed to.
  *
- * An iterator belongs to one thread at a time; only mr_iterator_cancel() and mr_iterator_skipped() may come from
- * another. It must be used in the process that opened it: after a fork the child gets MR_EPRECOND.
+ * An iterator belongs to one thread at a time; only mr_iterator_cancel(), mr_iterator_skipped() and
+ * mr_iterator_round() may come from another. It must be used in the process that opened it: after a fork the child gets
+ * MR_EPRECOND.
  */
 #ifndef MILLRACE_ITERATOR_H
 #define MILLRACE_ITERATOR_H
@@ -70,6 +71,15 @@ MR_API int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *
  * that others read faster (lag "skip"). Counted for the job: readers that share one see the same. Never waits.
  */
 MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
+
+/*
+ * Of which round of a coordinated read the element is that was handed out last: MR_OK, or MR_END if none was (yet).
+ * Rounds are numbered from 0 for all consumers alike, and some may be left out after a worker was lost: whoever keeps a
+ * checkpoint keeps this number, and begins again with resume_round = *@ret + 1. Works behind map (in order), prefetch
+ * and take, too; behind other operators it is MR_EPRECOND, which names them, and so it is for what comes after an
+ * element whose function failed here. Never waits.
+ */
+MR_API int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err);
 
 /* Make a blocked read, and all later ones, return MR_ECANCELED. Any thread, any number of times. */
 MR_API void mr_iterator_cancel(mr_iterator *it);

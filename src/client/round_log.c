@@ -1,0 +1,149 @@
+#include "client/round_log.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sync.h"
+#include "dataset/graph.h"
+#include "dataset/operator.h"
+
+#include <string.h>
+
+#define RING_MIN 64u
+
+static const struct mr_attr *find_attr(const mr_dataset *ds, const char *name)
+{
+    for (size_t i = 0; i < ds->nattrs; i++) {
+        if (strcmp(ds->attrs[i].name, name) == 0) {
+            return &ds->attrs[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_coordinated_read(const mr_dataset *ds)
+{
+    const struct mr_attr *n = find_attr(ds, "num_consumers");
+
+    return n != NULL && n->i > 0;
+}
+
+/* One element out for each that went in, in that order. */
+static bool keeps_step(const mr_dataset *ds)
+{
+    static const char *const names[] = {"map", "prefetch", "take"};
+    const struct mr_attr *ordered = find_attr(ds, "deterministic");
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(ds->op->name, names[i]) == 0) {
+            return ordered == NULL || (ordered->kind == MR_ATTR_BOOL && ordered->i != 0);
+        }
+    }
+    return false;
+}
+
+/* As many steps as there are iterators to be opened; their depth is bounded by MR_GRAPH_HEIGHT_MAX. */
+static bool has_coordinated_read(const mr_dataset *ds)
+{
+    if (is_coordinated_read(ds)) {
+        return true;
+    }
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        if (has_coordinated_read(ds->inputs[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_round_log_init(struct mr_round_log *log, const mr_dataset *ds)
+{
+    memset(log, 0, sizeof *log);
+    mr_mutex_init(&log->lock);
+    while (!is_coordinated_read(ds) && keeps_step(ds)) {
+        ds = ds->inputs[0];
+    }
+    log->follows = is_coordinated_read(ds);
+    log->obstacle = !log->follows && has_coordinated_read(ds) ? ds->op->name : NULL;
+}
+
+void mr_round_log_destroy(struct mr_round_log *log)
+{
+    mr_free(log->ring);
+    (void)pthread_mutex_destroy(&log->lock);
+}
+
+static int grow_locked(struct mr_round_log *log, mr_error *err)
+{
+    size_t cap = log->cap == 0 ? RING_MIN : 2 * log->cap;
+    uint64_t *ring = mr_calloc(cap, sizeof *ring);
+
+    if (ring == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < log->count; i++) {
+        ring[i] = log->ring[(log->head + i) % log->cap];
+    }
+    mr_free(log->ring);
+    log->ring = ring;
+    log->cap = cap;
+    log->head = 0;
+    return MR_OK;
+}
+
+int mr_round_log_give(struct mr_round_log *log, uint64_t round, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (!log->follows) {
+        return MR_OK;
+    }
+    MR_LOCK(&log->lock);
+    if (log->count == log->cap) {
+        rc = grow_locked(log, err);
+    }
+    if (rc == MR_OK) {
+        log->ring[(log->head + log->count++) % log->cap] = round;
+    }
+    return rc;
+}
+
+void mr_round_log_hand_out(struct mr_round_log *log, uint32_t rows)
+{
+    if (!log->follows) {
+        return;
+    }
+    MR_LOCK(&log->lock);
+    log->lost = log->failed || log->lost;
+    for (; rows > 0 && log->count > 0; rows--) {
+        log->any = true;
+        log->round = log->ring[log->head];
+        log->head = (log->head + 1) % log->cap;
+        log->count--;
+    }
+}
+
+void mr_round_log_fail(struct mr_round_log *log)
+{
+    MR_LOCK(&log->lock);
+    log->failed = true;
+}
+
+int mr_round_log_get(struct mr_round_log *log, uint64_t *ret, mr_error *err)
+{
+    if (log->obstacle != NULL) {
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "the round of an element is not known behind '%s': it does not keep elements one for one and "
+            "in order; put it before the service",
+            log->obstacle);
+    }
+    MR_LOCK(&log->lock);
+    if (log->lost) {
+        return mr_error_set(err, MR_EPRECOND, "the round of an element is not known any more: one before it failed");
+    }
+    if (!log->any) {
+        return MR_END;
+    }
+    *ret = log->round;
+    return MR_OK;
+}
