@@ -11,30 +11,8 @@
  * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place that a thread is
  * busy with is left alone until it is done.
  */
-#include "base/clock.h"
-#include "engine/driver.h"
 #include "engine/gather.h"
-#include "engine/ops/expand.h"
-
-#define QUEUE_MAX 2u
-
-struct entry {
-    mr_block *block; /* NULL: an error */
-    int rc;
-    mr_error err;
-};
-
-struct place {
-    struct mr_op_iter *inner;
-    mr_block *block; /* being taken from, from row `used` on */
-    uint32_t used;
-    /* guarded by driver.lock while the threads run */
-    struct entry queue[QUEUE_MAX];
-    uint32_t queued;
-    uint32_t demand;
-    bool busy;  /* a thread pulls */
-    bool ended; /* nothing follows what is queued */
-};
+#include "engine/ops/place.h"
 
 struct interleave_iter {
     struct mr_op_iter head;
@@ -42,7 +20,7 @@ struct interleave_iter {
     struct mr_driver driver;
     uint32_t threads; /* 0: none */
     bool ordered;
-    struct place *places;
+    struct mr_place *places;
     uint32_t cycle;
     uint64_t block_length;
     uint32_t at;     /* the place in the cycle */
@@ -78,9 +56,9 @@ static void *take_work(void *ctx)
     struct interleave_iter *it = ctx;
 
     for (uint32_t i = 0; i < it->cycle; i++) {
-        struct place *p = &it->places[(it->turn + i) % it->cycle];
+        struct mr_place *p = &it->places[(it->turn + i) % it->cycle];
 
-        if (p->inner != NULL && !p->busy && !p->ended && p->queued < QUEUE_MAX) {
+        if (mr_place_can_pull_locked(p)) {
             p->busy = true;
             it->turn = (uint32_t)(p - it->places) + 1;
             return p;
@@ -92,29 +70,8 @@ static void *take_work(void *ctx)
 static void pull_place(void *ctx, void *work)
 {
     struct interleave_iter *it = ctx;
-    struct place *p = work;
-    struct mr_pull pull = {.rows = p->demand,
-                           .bytes = MR_BLOCK_BYTES_HINT,
-                           .deadline_ms = MR_NO_DEADLINE,
-                           .interrupt = &it->driver.interrupt};
-    struct entry e = {0};
-    int64_t begin = mr_now_ns();
 
-    e.rc = mr_op_pull(p->inner, &pull, &e.block, &e.err);
-    int64_t ns = mr_now_ns() - begin;
-    MR_LOCK(&it->driver.lock);
-    p->busy = false;
-    if (e.rc == MR_OK) {
-        uint32_t rows = mr_block_rows(e.block);
-
-        p->demand = mr_driver_next_demand(p->demand, rows, mr_block_row_bytes(e.block, 0, rows), ns);
-        p->queue[p->queued++] = e;
-    } else if (e.rc == MR_END) {
-        p->ended = true;
-    } else if (e.rc < 0 && e.rc != MR_ECANCELED) {
-        p->queue[p->queued++] = e;
-    }
-    mr_driver_changed_locked(&it->driver);
+    mr_place_pull(work, &it->driver);
 }
 
 /* ---- open ---- */
@@ -188,7 +145,7 @@ static void unlock(struct interleave_iter *it)
 }
 
 /* The dataset at @p has ended: nobody pulls it any more. */
-static void close_place(struct interleave_iter *it, struct place *p)
+static void close_place(struct interleave_iter *it, struct mr_place *p)
 {
     struct mr_op_iter *inner = p->inner;
 
@@ -200,7 +157,7 @@ static void close_place(struct interleave_iter *it, struct place *p)
     it->open--;
 }
 
-static int open_place(struct interleave_iter *it, struct place *p, const struct mr_pull *pull, mr_error *err)
+static int open_place(struct interleave_iter *it, struct mr_place *p, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_op_iter *inner = NULL;
     struct mr_pull one = it->gather.rows > 0 ? mr_pull_more(pull, 1) : *pull;
@@ -226,27 +183,16 @@ static int open_place(struct interleave_iter *it, struct place *p, const struct 
     return MR_OK;
 }
 
-/* From the queue of @p into its block. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there yet. */
-static int pop_locked(struct interleave_iter *it, struct place *p, mr_error *err)
+/* As mr_place_pop_locked(); a thread may fill what became free. */
+static int pop_locked(struct interleave_iter *it, struct mr_place *p, mr_error *err)
 {
-    if (p->queued == 0) {
-        return p->ended ? MR_END : MR_TIMEOUT;
-    }
-    struct entry e = p->queue[0];
-    p->queued--;
-    memmove(p->queue, p->queue + 1, p->queued * sizeof p->queue[0]);
-    if (it->threads > 0) {
+    bool taken = p->queued > 0;
+    int rc = mr_place_pop_locked(p, err);
+
+    if (taken && it->threads > 0) {
         mr_driver_changed_locked(&it->driver);
     }
-    if (e.block == NULL) {
-        if (err != NULL) {
-            *err = e.err;
-        }
-        return e.rc;
-    }
-    p->block = e.block;
-    p->used = 0;
-    return MR_OK;
+    return rc;
 }
 
 /* deterministic=False: any place that has something, this one first. */
@@ -254,7 +200,7 @@ static void go_where_something_is_locked(struct interleave_iter *it)
 {
     for (uint32_t i = 0; i < it->cycle; i++) {
         uint32_t at = (it->at + i) % it->cycle;
-        const struct place *p = &it->places[at];
+        const struct mr_place *p = &it->places[at];
 
         if (p->inner != NULL && (p->queued > 0 || p->ended || p->block != NULL)) {
             if (i > 0) {
@@ -280,7 +226,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
         if (!it->ordered) {
             go_where_something_is_locked(it);
         }
-        struct place *p = &it->places[it->at];
+        struct mr_place *p = &it->places[it->at];
         if (p->block != NULL) {
             return MR_OK;
         }
@@ -297,7 +243,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
 
 static int fetch_in_place(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    struct place *p = &it->places[it->at];
+    struct mr_place *p = &it->places[it->at];
     uint32_t left = pull->rows - (uint32_t)it->gather.rows;
     int rc = pop_locked(it, p, err); /* a restored state may have come from threads */
 
@@ -318,7 +264,7 @@ static int fetch_in_place(struct interleave_iter *it, const struct mr_pull *pull
 /* Move on by one step: take rows, or close, open, go on. MR_END: it is over. */
 static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    struct place *p = &it->places[it->at];
+    struct mr_place *p = &it->places[it->at];
     int rc = MR_OK;
 
     if (p->inner == NULL) {
@@ -419,40 +365,6 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
 
 /* ---- state ---- */
 
-static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out, mr_error *err)
-{
-    mr_block *slice = NULL;
-    int rc = mr_block_slice(block, first, count, &slice, err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, slice, err);
-    }
-    mr_block_unref(slice);
-    return rc;
-}
-
-static int save_place(const struct place *p, struct mr_state_out *out, mr_error *err)
-{
-    int rc = MR_OK;
-
-    mr_state_put_u64(out, p->inner != NULL);
-    if (p->inner == NULL) {
-        return MR_OK;
-    }
-    if (p->block != NULL) {
-        rc = save_slice(p->block, p->used, mr_block_rows(p->block) - p->used, out, err);
-    } else {
-        rc = mr_state_put_block(out, NULL, err);
-    }
-    mr_state_put_u64(out, p->ended);
-    mr_state_put_u64(out, p->queued);
-    for (uint32_t i = 0; i < p->queued && rc == MR_OK; i++) {
-        rc = mr_state_put_block(out, p->queue[i].block, err);
-        mr_state_put_error(out, p->queue[i].rc, &p->queue[i].err);
-    }
-    return rc == MR_OK ? mr_expander_save_inner(p->inner, out, err) : rc;
-}
-
 static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct interleave_iter *it = (struct interleave_iter *)head;
@@ -466,59 +378,13 @@ static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr
         rc = mr_gather_save(&it->gather, out, err);
     }
     for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
-        rc = save_place(&it->places[i], out, err);
+        rc = mr_place_save(&it->places[i], out, err);
     }
     if (rc == MR_OK) {
         rc = mr_expander_save(&it->expander, out, err);
     }
     if (it->threads > 0) {
         mr_driver_resume(&it->driver);
-    }
-    return rc;
-}
-
-static int restore_entry(struct interleave_iter *it, struct place *p, struct mr_state_in *in, mr_error *err)
-{
-    struct entry *e = &p->queue[p->queued];
-    int rc = mr_state_get_block(in, it->head.ds->spec, &e->block, err);
-
-    p->queued++; /* closing frees it, however far this came */
-    if (rc == MR_OK) {
-        rc = mr_state_get_error(in, &e->rc, &e->err, err);
-    }
-    if (rc == MR_OK && (e->block == NULL) == (e->rc == MR_OK)) {
-        rc = mr_state_damaged(err);
-    }
-    return rc;
-}
-
-static int restore_place(struct interleave_iter *it, struct place *p, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t present = 0;
-    uint64_t ended = 0;
-    uint64_t queued = 0;
-    int rc = mr_state_get_bounded(in, 1, &present, err);
-
-    if (rc != MR_OK || present == 0) {
-        return rc;
-    }
-    rc = mr_state_get_block(in, it->head.ds->spec, &p->block, err);
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, QUEUE_MAX, &queued, err);
-    }
-    for (uint64_t i = 0; i < queued && rc == MR_OK; i++) {
-        rc = restore_entry(it, p, in, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_expander_restore_inner(&it->expander, in, &p->inner, err);
-    }
-    if (rc == MR_OK) {
-        p->ended = ended != 0;
-        p->demand = 1;
-        it->open++;
     }
     return rc;
 }
@@ -550,7 +416,8 @@ static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, m
         rc = mr_gather_restore(&it->gather, it->head.ds->spec, in, err);
     }
     for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
-        rc = restore_place(it, &it->places[i], in, err);
+        rc = mr_place_restore(&it->places[i], it->head.ds->spec, &it->expander, in, err);
+        it->open += it->places[i].inner != NULL;
     }
     return rc == MR_OK ? mr_expander_restore(&it->expander, in, err) : rc;
 }
@@ -564,13 +431,7 @@ static void interleave_close(struct mr_op_iter *head)
         mr_driver_destroy(&it->driver);
     }
     for (uint32_t i = 0; it->places != NULL && i < it->cycle; i++) {
-        struct place *p = &it->places[i];
-
-        for (uint32_t k = 0; k < p->queued; k++) {
-            mr_block_unref(p->queue[k].block);
-        }
-        mr_block_unref(p->block);
-        mr_op_close(p->inner);
+        mr_place_free(&it->places[i]);
     }
     mr_gather_free(&it->gather);
     mr_free(it->places);
