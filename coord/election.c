@@ -1,3 +1,7 @@
+/*
+ * The road in, and what a member does while it is in: lease, own key, campaign, following or leading. The request of a
+ * state is sent by its tick and answered by its event; an answer that is not the state's any more is ignored.
+ */
 #include "coord/election_internal.h"
 
 #include "base/assert.h"
@@ -11,7 +15,6 @@
 #define CAMPAIGN_SPREAD_MS 200 /* after a leader vanished, so that not all replicas rush */
 #define SUCCESSOR_HEAD_START_MS 300
 #define LIST_EVERY_MS 2000
-#define REVOKE_ATTEMPTS 3
 
 void mr_election_init(mr_election *e, const struct mr_election_config *config)
 {
@@ -41,7 +44,7 @@ struct mr_election_action *mr_election_emit(mr_election *e, struct mr_election_a
     return a;
 }
 
-static void enter(mr_election *e, enum mr_election_state state, int64_t at_ms)
+void mr_election_enter(mr_election *e, enum mr_election_state state, int64_t at_ms)
 {
     e->state = state;
     e->serial++;
@@ -50,7 +53,7 @@ static void enter(mr_election *e, enum mr_election_state state, int64_t at_ms)
     e->retry_ms = at_ms;
 }
 
-static void back_off(mr_election *e, int64_t now_ms)
+void mr_election_back_off(mr_election *e, int64_t now_ms)
 {
     e->busy = false;
     e->retry_ms = now_ms + mr_backoff_ms(e->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&e->rng));
@@ -74,7 +77,7 @@ static void see_leader(mr_election *e, const struct mr_leader_view *leader, int6
     }
 }
 
-static void nobody_leads(mr_election *e, int64_t now_ms, struct mr_election_actions *out)
+void mr_election_nobody_leads(mr_election *e, int64_t now_ms, struct mr_election_actions *out)
 {
     struct mr_leader_view nobody = {0};
 
@@ -87,40 +90,18 @@ static void watch_from(mr_election *e, int64_t revision, struct mr_election_acti
     mr_election_emit(e, out, MR_ELECTION_WATCH)->revision = revision;
 }
 
-/* Give the lease back and start again with another one (or not at all, when stopping). */
-static void leave(mr_election *e, int64_t at_ms)
-{
-    enter(e, e->lease != 0 || e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_JOINING, at_ms);
-}
-
-/* The lease is gone: nothing may be put with it any more, and a term that rested on it is over. */
-static void lose_lease(mr_election *e, int64_t now_ms)
-{
-    e->lease = 0;
-    e->lease_gone = false;
-    leave(e, now_ms);
-}
-
-static void end_term(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    e->epoch = 0;
-    e->deposed = true;
-    (void)mr_election_emit(e, out, MR_ELECTION_DEPOSED);
-    leave(e, in->now_ms);
-}
-
-/* ---- the main road ---- */
+/* ---- answers ---- */
 
 static void on_granted(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
     if (in->rc < 0) {
-        back_off(e, in->now_ms);
+        mr_election_back_off(e, in->now_ms);
         return;
     }
     e->lease = in->lease;
     e->ttl_ms = in->ttl_s * 1000;
     e->renew_ms = in->now_ms + renew_every_ms(e);
-    enter(e, e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_REGISTERING, in->now_ms);
+    mr_election_enter(e, e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_REGISTERING, in->now_ms);
 }
 
 static void on_renewed(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
@@ -136,32 +117,20 @@ static void on_renewed(mr_election *e, const struct mr_election_event *in, struc
     e->lease_gone = e->lease_gone || in->ttl_s <= 0;
 }
 
-static void on_lease_gone(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    if (e->state == MR_ELECTION_LEADING || e->state == MR_ELECTION_RESIGNING) {
-        nobody_leads(e, in->now_ms, out);
-        e->epoch = 0;
-        (void)mr_election_emit(e, out, MR_ELECTION_DEPOSED);
-        lose_lease(e, in->now_ms);
-    } else if (e->state != MR_ELECTION_LEAVING && e->state != MR_ELECTION_DONE && !e->busy) {
-        lose_lease(e, in->now_ms); /* While a request is out, its answer comes first. */
-    }
-}
-
 static void on_registered(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
     if (in->rc == MR_ENOTFOUND) {
-        lose_lease(e, in->now_ms);
+        mr_election_lose_lease(e, in->now_ms);
     } else if (in->rc < 0) {
-        back_off(e, in->now_ms);
+        mr_election_back_off(e, in->now_ms);
     } else {
-        enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
+        mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
     }
 }
 
 static void follow(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
-    enter(e, MR_ELECTION_FOLLOWING, in->now_ms);
+    mr_election_enter(e, MR_ELECTION_FOLLOWING, in->now_ms);
     e->seen_revision = in->revision;
     see_leader(e, &in->leader, in->now_ms, out);
     watch_from(e, in->revision + 1, out);
@@ -171,11 +140,11 @@ static void follow(mr_election *e, const struct mr_election_event *in, struct mr
 static void on_campaigned(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
     if (in->rc == MR_ENOTFOUND) {
-        lose_lease(e, in->now_ms);
+        mr_election_lose_lease(e, in->now_ms);
     } else if (in->rc < 0) {
-        back_off(e, in->now_ms); /* Perhaps applied: the next attempt finds our key, and clears it. */
+        mr_election_back_off(e, in->now_ms); /* Perhaps applied: the next attempt finds our key, and clears it. */
     } else if (in->succeeded) {
-        enter(e, MR_ELECTION_LEADING, in->now_ms);
+        mr_election_enter(e, MR_ELECTION_LEADING, in->now_ms);
         e->epoch = in->revision;
         e->seen_revision = in->revision;
         e->list_ms = in->now_ms; /* Who is there? Callers are told. */
@@ -183,10 +152,10 @@ static void on_campaigned(mr_election *e, const struct mr_election_event *in, st
         watch_from(e, in->revision + 1, out);
         mr_election_emit(e, out, MR_ELECTION_ELECTED)->epoch = e->epoch;
     } else if (!in->leader.known) {
-        back_off(e, in->now_ms);
+        mr_election_back_off(e, in->now_ms);
     } else if (strcmp(in->leader.record.instance, e->config.instance) == 0) {
         e->leader = in->leader;
-        enter(e, MR_ELECTION_CLEARING, in->now_ms);
+        mr_election_enter(e, MR_ELECTION_CLEARING, in->now_ms);
     } else {
         follow(e, in, out);
     }
@@ -198,10 +167,10 @@ static void on_deleted(mr_election *e, const struct mr_election_event *in, struc
     switch (e->state) {
     case MR_ELECTION_CLEARING:
         if (in->rc < 0) {
-            back_off(e, in->now_ms);
+            mr_election_back_off(e, in->now_ms);
         } else {
-            nobody_leads(e, in->now_ms, out);
-            enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
+            mr_election_nobody_leads(e, in->now_ms, out);
+            mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
         }
         break;
     case MR_ELECTION_FOLLOWING:
@@ -209,19 +178,11 @@ static void on_deleted(mr_election *e, const struct mr_election_event *in, struc
         if (in->rc < 0 && e->suspect) {
             mr_election_look_again(e, in->now_ms); /* Unknown: the evidence is looked at before any retry. */
         } else {
-            enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
+            mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
         }
         break;
     case MR_ELECTION_RESIGNING:
-        if (in->rc < 0) {
-            back_off(e, in->now_ms);
-        } else {
-            e->epoch = 0;
-            e->deposed = false;
-            nobody_leads(e, in->now_ms, out);
-            (void)mr_election_emit(e, out, MR_ELECTION_DEPOSED);
-            leave(e, in->now_ms);
-        }
+        mr_election_on_resigned(e, in, out);
         break;
     case MR_ELECTION_JOINING:
     case MR_ELECTION_REGISTERING:
@@ -230,32 +191,6 @@ static void on_deleted(mr_election *e, const struct mr_election_event *in, struc
     case MR_ELECTION_LEAVING:
     case MR_ELECTION_DONE:
         break;
-    }
-}
-
-static void on_revoked(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    if (in->rc < 0 && in->rc != MR_ENOTFOUND && e->attempts < REVOKE_ATTEMPTS) {
-        back_off(e, in->now_ms);
-        return;
-    }
-    if (e->deposed && in->rc >= 0) {
-        /* The lease was alive, so the leader key was removed by somebody who believed us dead. */
-        if (in->wall_ms >= e->deposed_wall_ms + MR_DEPOSED_FORGET_MS) {
-            e->deposed_alive = 0;
-        }
-        e->deposed_alive++;
-        e->deposed_wall_ms = in->wall_ms;
-        e->no_force_ms = in->now_ms + e->ttl_ms;
-    }
-    e->deposed = false;
-    e->lease = 0; /* Revoked, gone before, or left to run out. */
-    e->lease_gone = false;
-    if (e->stopping) {
-        e->state = MR_ELECTION_DONE;
-        (void)mr_election_emit(e, out, MR_ELECTION_STOPPED);
-    } else {
-        enter(e, MR_ELECTION_JOINING, in->now_ms > e->hold_ms ? in->now_ms : e->hold_ms);
     }
 }
 
@@ -280,7 +215,7 @@ static void on_seen(mr_election *e, const struct mr_election_event *in, struct m
         if (!in->leader.known || in->leader.epoch != e->epoch) {
             see_leader(e, &in->leader, in->now_ms, out);
             if (e->state == MR_ELECTION_LEADING) {
-                end_term(e, in, out);
+                mr_election_end_term(e, in, out);
             }
         }
         return;
@@ -291,13 +226,13 @@ static void on_seen(mr_election *e, const struct mr_election_event *in, struct m
     if (!in->leader.known) {
         int64_t delay = campaign_delay_ms(e);
 
-        nobody_leads(e, in->now_ms, out);
+        mr_election_nobody_leads(e, in->now_ms, out);
         if (!e->busy) {
             e->retry_ms = in->now_ms + delay;
         }
     } else if (strcmp(in->leader.record.instance, e->config.instance) == 0) {
         e->leader = in->leader; /* A forgotten campaign of ours came through late. */
-        enter(e, MR_ELECTION_CLEARING, in->now_ms);
+        mr_election_enter(e, MR_ELECTION_CLEARING, in->now_ms);
     } else {
         see_leader(e, &in->leader, in->now_ms, out);
     }
@@ -311,72 +246,9 @@ static void on_watch_lost(mr_election *e, const struct mr_election_event *in, st
         return;
     }
     if (e->state == MR_ELECTION_FOLLOWING && !e->busy) {
-        enter(e, MR_ELECTION_CAMPAIGNING, e->watch_ms); /* It reads the key, and starts a new watch. */
+        mr_election_enter(e, MR_ELECTION_CAMPAIGNING, e->watch_ms); /* It reads the key, and starts a new watch. */
     } else {
         e->seen_revision = -1; /* Leading: the fence tells what was missed. */
-    }
-}
-
-/* ---- stopping ---- */
-
-/*
- * Only somebody who is certainly there is named: the key of a process that was killed outlives it by a TTL, and the
- * longer it had run, the better it would look. Waiting for the dead costs the others their head start.
- */
-static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
-{
-    const struct mr_dispatcher_record *best = NULL;
-
-    for (size_t i = 0; i < e->npeers; i++) {
-        const struct mr_dispatcher_record *p = &e->peers[i];
-        int newer = best != NULL ? strverscmp(p->version, best->version) : 1;
-
-        if (strcmp(p->instance, e->config.instance) != 0 &&
-            (newer > 0 || (newer == 0 && p->started_ms < best->started_ms))) {
-            best = p;
-        }
-    }
-    return best;
-}
-
-static void on_named(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    /* A courtesy: whatever became of it, the key goes next. */
-    if (e->state == MR_ELECTION_RESIGNING) {
-        e->busy = true;
-        mr_election_emit(e, out, MR_ELECTION_DELETE)->epoch = e->epoch;
-    }
-}
-
-static void resign(mr_election *e, struct mr_election_actions *out)
-{
-    const struct mr_dispatcher_record *successor = choose_successor(e);
-
-    e->busy = true;
-    if (successor == NULL || e->attempts > 0) {
-        mr_election_emit(e, out, MR_ELECTION_DELETE)->epoch = e->epoch;
-        return;
-    }
-    struct mr_election_action *a = mr_election_emit(e, out, MR_ELECTION_NAME);
-
-    a->epoch = e->epoch;
-    a->lease = e->lease;
-    a->record = e->leader.record;
-    memcpy(a->record.successor, successor->instance, sizeof a->record.successor);
-}
-
-static void on_stop(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    if (e->stopping) {
-        return;
-    }
-    e->stopping = true;
-    if (e->state == MR_ELECTION_LEADING) {
-        enter(e, MR_ELECTION_RESIGNING, in->now_ms);
-        e->fresh = false;
-    } else if (e->state != MR_ELECTION_JOINING || !e->busy) {
-        /* An answer that is under way finds another state and is ignored; the lease takes its key along. */
-        enter(e, MR_ELECTION_LEAVING, in->now_ms);
     }
 }
 
@@ -431,7 +303,7 @@ static void state_tick(mr_election *e, const struct mr_election_event *in, struc
         break;
     case MR_ELECTION_FOLLOWING:
         if (!e->leader.known) {
-            enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
+            mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
             e->busy = true;
             campaign(e, in, out);
         }
@@ -442,7 +314,7 @@ static void state_tick(mr_election *e, const struct mr_election_event *in, struc
         break;
     case MR_ELECTION_RESIGNING:
         if (e->fresh) {
-            resign(e, out);
+            mr_election_resign(e, out);
             break;
         }
         e->busy = true; /* until it is known who there is */
@@ -474,7 +346,7 @@ static bool wants_list(const mr_election *e)
 static void on_tick(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
 {
     if (e->lease_gone) {
-        on_lease_gone(e, in, out);
+        mr_election_on_lease_gone(e, in, out);
     }
     state_tick(e, in, out);
     if (e->lease != 0 && !e->renewing && in->now_ms >= e->renew_ms && e->state != MR_ELECTION_LEAVING) {
@@ -551,43 +423,24 @@ int64_t mr_election_due(const mr_election *e)
     return due;
 }
 
-static void on_step_down(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    if (e->state == MR_ELECTION_LEADING) {
-        e->epoch = 0;
-        e->hold_ms = in->now_ms + in->hold_off_ms;
-        (void)mr_election_emit(e, out, MR_ELECTION_DEPOSED);
-        nobody_leads(e, in->now_ms, out);
-        leave(e, in->now_ms); /* The lease takes the leader key along. */
-    }
-}
-
-static void on_fenced(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
-{
-    if (e->state == MR_ELECTION_LEADING || e->state == MR_ELECTION_RESIGNING) {
-        nobody_leads(e, in->now_ms, out);
-        end_term(e, in, out);
-    }
-}
-
 static const struct {
     void (*handle)(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
     bool answers_state; /* to the request of a state: those to an earlier state come too late to matter */
 } events[] = {
     [MR_ELECTION_TICK] = {NULL, false}, /* as after every event */
-    [MR_ELECTION_FENCED] = {on_fenced, false},
-    [MR_ELECTION_STEP_DOWN] = {on_step_down, false},
-    [MR_ELECTION_STOP] = {on_stop, false},
+    [MR_ELECTION_FENCED] = {mr_election_on_fenced, false},
+    [MR_ELECTION_STEP_DOWN] = {mr_election_on_step_down, false},
+    [MR_ELECTION_STOP] = {mr_election_on_stop, false},
     [MR_ELECTION_PEER_BACK] = {mr_election_on_peer, false},
     [MR_ELECTION_PEER_LOST] = {mr_election_on_peer, false},
     [MR_ELECTION_PEER_AWAY] = {mr_election_on_peer, false},
     [MR_ELECTION_PROBED] = {mr_election_on_probed, false},
     [MR_ELECTION_GRANTED] = {on_granted, true},
     [MR_ELECTION_RENEWED] = {on_renewed, false},
-    [MR_ELECTION_REVOKED] = {on_revoked, true},
+    [MR_ELECTION_REVOKED] = {mr_election_on_revoked, true},
     [MR_ELECTION_REGISTERED] = {on_registered, true},
     [MR_ELECTION_CAMPAIGNED] = {on_campaigned, true},
-    [MR_ELECTION_NAMED] = {on_named, true},
+    [MR_ELECTION_NAMED] = {mr_election_on_named, true},
     [MR_ELECTION_DELETED] = {on_deleted, true},
     [MR_ELECTION_TTL] = {mr_election_on_ttl, false},
     [MR_ELECTION_LISTED] = {on_listed, false},

@@ -1,4 +1,4 @@
-/* What the two files of the election share. Nothing outside includes it. */
+/* What the three files of the election share. Nothing outside includes it. */
 #ifndef MR_COORD_ELECTION_INTERNAL_H
 #define MR_COORD_ELECTION_INTERNAL_H
 
@@ -10,6 +10,30 @@
 /* election.c */
 struct mr_election_action *mr_election_emit(mr_election *e, struct mr_election_actions *out,
                                             enum mr_election_action_kind kind);
+
+/* Go on in @state, whose request may be sent from @at_ms on. Answers to earlier requests do not count any more. */
+void mr_election_enter(mr_election *e, enum mr_election_state state, int64_t at_ms);
+/* The request of this state again, later. */
+void mr_election_back_off(mr_election *e, int64_t now_ms);
+void mr_election_nobody_leads(mr_election *e, int64_t now_ms, struct mr_election_actions *out);
+
+/* election_leave.c */
+/* The lease is gone: nothing may be put with it any more, and a term that rested on it is over. */
+void mr_election_lose_lease(mr_election *e, int64_t now_ms);
+/* The term is over, though its lease may live. */
+void mr_election_end_term(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+/* RESIGNING, and it is known who there is: name a successor, or delete the key. */
+void mr_election_resign(mr_election *e, struct mr_election_actions *out);
+/* The store says that the lease is gone. */
+void mr_election_on_lease_gone(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+/* RESIGNING: the leader key was deleted, or not. */
+void mr_election_on_resigned(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+/* Handlers of events. */
+void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+void mr_election_on_step_down(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+void mr_election_on_stop(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+void mr_election_on_named(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
 
 /* election_force.c */
 void mr_election_forget_suspicion(mr_election *e);
