@@ -1,6 +1,6 @@
 /*
- * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is the whole list: what
- * it lacks is dropped. Those after it say what changed. Clients that an update names as gone lose their sessions.
+ * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is the whole list:
+ * what it lacks is dropped. Those after it say what changed. Clients that an update names as gone lose their sessions.
  */
 #include "worker/internal.h"
 
