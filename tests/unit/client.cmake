@@ -2,12 +2,15 @@ if(TARGET mr_client)
   mr_test(session_test LABEL unit SOURCES ${MR_TEST_DIR}/session_test.c LIBRARIES mr_client)
   mr_test(round_log_test LABEL unit SOURCES ${MR_TEST_DIR}/round_log_test.c LIBRARIES mr_client)
   mr_test(read_options_test LABEL unit SOURCES ${MR_TEST_DIR}/read_options_test.c LIBRARIES mr_client)
-  mr_test(control_test LABEL unit SOURCES ${MR_TEST_DIR}/control_test.c ${MR_TEST_DIR}/fake_service.c
+  mr_test(control_test LABEL unit SOURCES ${MR_TEST_DIR}/control_test.c ${MR_TEST_DIR}/fake_dispatcher.c
     LIBRARIES mr_control mr_element)
   target_link_options(control_test PRIVATE -Wl,--wrap=getaddrinfo)
-  mr_test(reader_test LABEL unit SOURCES ${MR_TEST_DIR}/reader_test.c ${MR_TEST_DIR}/fake_service.c
+  mr_test(reader_test LABEL unit
+    SOURCES ${MR_TEST_DIR}/reader_test.c ${MR_TEST_DIR}/fake_dispatcher.c ${MR_TEST_DIR}/fake_read.c
+      ${MR_TEST_DIR}/fake_worker.c
     LIBRARIES mr_client)
   mr_test(coordinated_test LABEL unit
-    SOURCES ${MR_TEST_DIR}/coordinated_test.c ${MR_TEST_DIR}/fake_service.c ${MR_TEST_DIR}/fake_turns.c
+    SOURCES ${MR_TEST_DIR}/coordinated_test.c ${MR_TEST_DIR}/fake_dispatcher.c ${MR_TEST_DIR}/fake_read.c
+      ${MR_TEST_DIR}/fake_turns.c
     LIBRARIES mr_client)
 endif()

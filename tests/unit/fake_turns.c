@@ -2,12 +2,11 @@
 
 #include "base/rng.h"
 #include "base/sync.h"
-#include "element/frame.h"
+#include "fake_read.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -42,13 +41,7 @@ static void take_request_locked(struct fake_turns *w, const Millrace__ReadReques
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     struct fake_turns *w = ctx;
-    uint8_t bytes[4096];
-    size_t n = mr_rpc_message_size(m);
-
-    assert_true(n <= sizeof bytes);
-    mr_rpc_message_copy(m, 0, n, bytes);
-    mr_rpc_message_free(m);
-    Millrace__ReadRequest *r = millrace__read_request__unpack(NULL, n, bytes);
+    Millrace__ReadRequest *r = fake_read_request(m);
 
     mr_mutex_lock(&w->lock);
     if (r->open != NULL) {
@@ -98,18 +91,12 @@ static void on_accept(void *ctx, mr_rpc_stream *s)
 
 void fake_turns_start(struct fake_turns *w, mr_rpc_runtime *rt, const char *task)
 {
-    int port = 0;
-
     memset(w, 0, sizeof *w);
     w->task = task;
     mr_random_id(w->incarnation);
     mr_mutex_init(&w->lock);
     mr_cond_init(&w->changed);
-    assert_int_equal(mr_rpc_server_new(rt, &w->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_stream(w->srv, "/millrace.Worker/Read", on_accept, w, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_listen(w->srv, "127.0.0.1:0", NULL, &port, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_start(w->srv, NULL), MR_OK);
-    (void)snprintf(w->address, sizeof w->address, "127.0.0.1:%d", port);
+    w->srv = fake_read_serve(rt, on_accept, w, w->address);
 }
 
 void fake_turns_stop(struct fake_turns *w)
@@ -148,19 +135,13 @@ void fake_turns_wait_returned(struct fake_turns *w, uint64_t below)
 /* @n rows: the numbers of their rounds, or none when there are more of them than rounds. */
 static mr_block *make_rows(const struct fake_turns *w, const Millrace__RoundHeader *header, uint32_t n)
 {
-    mr_block *block = NULL;
+    int64_t *data = NULL;
 
     if (w->strings) {
-        uint64_t offsets[2] = {0, 3};
-        struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abc"};
-
         assert_int_equal(n, 1);
-        assert_int_equal(mr_block_new(1, &c, 1, &block, NULL), MR_OK);
-        return block;
+        return fake_read_alien();
     }
-    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
-    assert_int_equal(mr_block_alloc(n, &leaf, 1, &block, NULL), MR_OK);
-    int64_t *data = mr_block_data(block, 0);
+    mr_block *block = fake_read_ints(n, &data);
     for (uint32_t i = 0; i < n; i++) {
         data[i] = i < header->n_rounds ? (int64_t)header->rounds[i] : -1;
     }
@@ -169,10 +150,6 @@ static mr_block *make_rows(const struct fake_turns *w, const Millrace__RoundHead
 
 static void send_header(struct fake_turns *w, Millrace__ReadHeader *h, mr_block *block)
 {
-    struct mr_rpc_slice slices[16];
-    mr_frame *frame = NULL;
-    size_t n = 0;
-
     MR_LOCK(&w->lock);
     WAIT_UNTIL(w, w->stream != NULL && !w->sending);
     h->worker_incarnation = w->incarnation;
@@ -180,17 +157,7 @@ static void send_header(struct fake_turns *w, Millrace__ReadHeader *h, mr_block 
     h->session = w->number;
     h->first_element = w->elements;
     w->elements += h->elements;
-    assert_int_equal(mr_frame_build(h, &(struct mr_part){.block = block}, block != NULL ? 1 : 0, 0, true, &frame, NULL),
-                     MR_OK);
-    const struct iovec *iov = mr_frame_iov(frame, &n);
-    assert_true(n <= 16);
-    for (size_t i = 0; i < n; i++) {
-        slices[i] = (struct mr_rpc_slice){
-            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
-    }
-    w->sending = mr_rpc_stream_send(w->stream, slices, n, false, NULL) == MR_OK;
-    mr_frame_unref(frame);
-    mr_block_unref(block);
+    w->sending = fake_read_send(w->stream, h, block);
 }
 
 void fake_turns_send(struct fake_turns *w, Millrace__RoundHeader *header, uint32_t n)
