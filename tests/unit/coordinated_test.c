@@ -5,6 +5,7 @@
 #include "client/reader_internal.h"
 #include "fake_service.h"
 #include "fake_turns.h"
+#include "wait.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 
 #define LONG_MS 20000
-#define PATIENCE_MS 30000
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -188,13 +188,6 @@ static void expect_error(struct fixture *f, int code, const char *what)
     }
     assert_int_equal(pull(f, 0, &value, &err), code); /* and stays */
 }
-
-#define WAIT_UNTIL(d, condition)                                                                                       \
-    while (!(condition)) {                                                                                             \
-        if (!mr_cond_wait_ms(&(d)->changed, &(d)->lock, PATIENCE_MS)) {                                                \
-            fail_msg("waited in vain for: %s", #condition);                                                            \
-        }                                                                                                              \
-    }
 
 /* Say to the consumer what was changed by the test under the lock. */
 static void push(struct fixture *f)

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/sync.h"
 #include "fake_read.h"
+#include "wait.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,16 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* Longer than anything takes; then the test fails instead of hanging. */
-#define PATIENCE_MS 30000
-
-#define WAIT_UNTIL(w, condition)                                                                                       \
-    while (!(condition)) {                                                                                             \
-        if (!mr_cond_wait_ms(&(w)->changed, &(w)->lock, PATIENCE_MS)) {                                                \
-            fail_msg("waited in vain for: %s", #condition);                                                            \
-        }                                                                                                              \
-    }
 
 static void take_request_locked(struct fake_turns *w, const Millrace__ReadRequest *r)
 {

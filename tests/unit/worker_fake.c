@@ -1,93 +1,17 @@
-#include "worker_fake.h"
+/* The fake dispatcher as its worker meets it: the watch of the task list, and calls. */
+#include "worker_fake_internal.h"
 
 #include "base/alloc.h"
-#include "base/sync.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define CLUSTER "test"
-#define CLUSTER_INCARNATION "00000000000000000000000000000001"
-#define MAX 16
-/* Longer than anything takes; then the test fails instead of hanging. */
-#define PATIENCE_MS 30000
-
-struct fake_task {
-    char id[64];
-    char dataset[64];
-    int64_t splits;
-    uint64_t grant;
-    bool listed;
-    bool told; /* ... as far as the worker was told */
-    bool at_least_once;
-    uint64_t finished; /* grants that were reported, a bit each */
-    uint64_t cursor;
-    uint64_t seq;
-    uint64_t answer_first;
-    uint64_t answer_count;
-    uint64_t given_back;
-    Millrace__RoundAssignment *rounds; /* NULL: it is no coordinated task */
-    bool rounds_changed;
-    uint64_t end_round;
-    bool ended;
-    bool drained;
-    int code;
-    char *message;
-    uint64_t delivered;
-    char production[64]; /* "": none */
-    bool producing, joining, wait, unread;
-    bool joined; /* an answer came */
-    uint64_t join_first;
-    char refused[256];
-    struct fake_progress progress;
-};
-
-struct fake_dispatcher {
-    mr_rpc_server *server;
-    int port;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct {
-        char id[64];
-        mr_dataset *ds;
-    } datasets[MAX];
-    size_t ndatasets;
-    struct fake_task tasks[MAX];
-    size_t ntasks;
-    char released[MAX][64];
-    size_t nreleased;
-    char fail_method[64];
-    int fail_code;
-    char incarnation[64];
-    unsigned registrations;
-    unsigned heartbeats;
-    unsigned grants;
-    unsigned wrong_reports;
-    mr_rpc_stream *watch;
-    bool watch_is_new; /* its first message is complete, the others say what changed */
-    bool held;         /* no update is sent */
-    bool watch_sending;
-    bool watch_stale;
-    bool draining;
-    bool keeps; /* takes nothing back */
-    uint64_t version;
-};
-
-static char *text(const char *s)
-{
-    return (char *)(uintptr_t)s;
-}
-
 static void fill_header(Millrace__ReplyHeader *h)
 {
     millrace__reply_header__init(h);
-    h->cluster = text(CLUSTER);
-    h->incarnation = text(CLUSTER_INCARNATION);
+    h->cluster = fake_text(FAKE_CLUSTER);
+    h->incarnation = fake_text(FAKE_CLUSTER_INCARNATION);
     h->epoch = 1;
 }
 
@@ -107,12 +31,12 @@ static bool fails_locked(struct fake_dispatcher *d, const char *method, Millrace
         return false;
     }
     h->code = d->fail_code;
-    h->message = text("as the test wants it");
+    h->message = fake_text("as the test wants it");
     d->fail_code = 0;
     return true;
 }
 
-static struct fake_task *find_locked(struct fake_dispatcher *d, const char *id)
+struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id)
 {
     for (size_t i = 0; i < d->ntasks; i++) {
         if (strcmp(d->tasks[i].id, id) == 0) {
@@ -124,18 +48,18 @@ static struct fake_task *find_locked(struct fake_dispatcher *d, const char *id)
 
 /* ---- the watch ---- */
 
-static void push_locked(struct fake_dispatcher *d)
+void fake_push_locked(struct fake_dispatcher *d)
 {
     Millrace__WorkerUpdate update = MILLRACE__WORKER_UPDATE__INIT;
     Millrace__ReplyHeader h;
-    Millrace__TaskAssignment tasks[MAX];
-    Millrace__TaskAssignment *pointers[MAX];
-    Millrace__ProviderInfo providers[MAX];
-    Millrace__ProviderInfo *provider_pointers[MAX];
-    char *released[MAX];
-    char *dropped[MAX];
-    Millrace__RoundChange changes[MAX];
-    Millrace__RoundChange *change_pointers[MAX];
+    Millrace__TaskAssignment tasks[FAKE_MAX];
+    Millrace__TaskAssignment *pointers[FAKE_MAX];
+    Millrace__ProviderInfo providers[FAKE_MAX];
+    Millrace__ProviderInfo *provider_pointers[FAKE_MAX];
+    char *released[FAKE_MAX];
+    char *dropped[FAKE_MAX];
+    Millrace__RoundChange changes[FAKE_MAX];
+    Millrace__RoundChange *change_pointers[FAKE_MAX];
 
     if (d->watch == NULL || d->held) {
         return;
@@ -175,8 +99,8 @@ static void push_locked(struct fake_dispatcher *d)
         }
         millrace__task_assignment__init(a);
         a->task_id = t->id;
-        a->iteration_id = text("i1");
-        a->job_id = text("j1");
+        a->iteration_id = fake_text("i1");
+        a->job_id = fake_text("j1");
         a->dataset_id = t->dataset;
         a->seed = 7;
         a->attempt = 1;
@@ -224,7 +148,7 @@ static void watch_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     d->watch = mr_rpc_stream_ref(s);
     d->watch_is_new = true;
     d->watch_sending = false;
-    push_locked(d);
+    fake_push_locked(d);
 }
 
 static void watch_sent(void *ctx, mr_rpc_stream *s)
@@ -238,7 +162,7 @@ static void watch_sent(void *ctx, mr_rpc_stream *s)
     d->watch_sending = false;
     if (d->watch_stale) {
         d->watch_stale = false;
-        push_locked(d);
+        fake_push_locked(d);
     }
 }
 
@@ -359,7 +283,7 @@ static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, 
         out.version = d->version;
         d->draining = d->draining || req->draining;
         for (size_t i = 0; i < req->n_tasks; i++) {
-            struct fake_task *t = find_locked(d, req->tasks[i]->task_id);
+            struct fake_task *t = fake_find_locked(d, req->tasks[i]->task_id);
 
             if (t != NULL) {
                 t->delivered = req->tasks[i]->delivered;
@@ -391,13 +315,13 @@ static void handle_dataset(void *ctx, mr_rpc_request *rpc, const void *bytes, si
     fill_header(&h);
     out.header = &h;
     h.code = MR_ENOTFOUND;
-    h.message = text("no such dataset");
+    h.message = fake_text("no such dataset");
     mr_mutex_lock(&d->lock);
     for (size_t i = 0; i < d->ndatasets; i++) {
         if (strcmp(d->datasets[i].id, req->dataset_id) == 0 &&
             mr_dataset_serialize(d->datasets[i].ds, &definition, &n, NULL) == MR_OK) {
             h.code = MR_OK;
-            h.message = text("");
+            h.message = fake_text("");
             out.definition.data = definition;
             out.definition.len = n;
             break;
@@ -422,12 +346,12 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
     fill_header(&h);
     out.header = &h;
     mr_mutex_lock(&d->lock);
-    struct fake_task *t = find_locked(d, req->task_id);
+    struct fake_task *t = fake_find_locked(d, req->task_id);
     if (fails_locked(d, "GetSplits", &h)) {
         /* said in the header */
     } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) || req->repetition != 0) {
         h.code = MR_ERANGE;
-        h.message = text("sequence");
+        h.message = fake_text("sequence");
     } else {
         bool right = (req->report != NULL) == t->at_least_once;
         if (req->report != NULL) {
@@ -468,7 +392,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
     fill_header(&h);
     out.header = &h;
     mr_mutex_lock(&d->lock);
-    struct fake_task *t = find_locked(d, req->task_id);
+    struct fake_task *t = fake_find_locked(d, req->task_id);
     if (!fails_locked(d, "TaskEnded", &h) && t != NULL && !t->ended) {
         t->ended = true;
         t->progress.skipped = req->skipped;
@@ -531,512 +455,4 @@ void fake_dispatcher_free(struct fake_dispatcher *d)
 int fake_dispatcher_port(const struct fake_dispatcher *d)
 {
     return d->port;
-}
-
-mr_dataset *fake_apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t n)
-{
-    mr_dataset *ds;
-    mr_error err;
-
-    if (mr_dataset_apply(op, &input, input != NULL ? 1 : 0, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    mr_dataset_unref(input);
-    return ds;
-}
-
-mr_dataset *fake_range(int64_t n)
-{
-    struct mr_attr attrs[3] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
-                               {.name = "stop", .kind = MR_ATTR_INT, .i = n},
-                               {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-
-    return fake_apply("range", NULL, attrs, 3);
-}
-
-void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds)
-{
-    MR_LOCK(&d->lock);
-    (void)snprintf(d->datasets[d->ndatasets].id, 64, "%s", id);
-    d->datasets[d->ndatasets++].ds = mr_dataset_ref(ds);
-}
-
-static void assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant,
-                   bool at_least_once)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = &d->tasks[d->ntasks++];
-
-    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true, .at_least_once = at_least_once};
-    (void)snprintf(t->id, sizeof t->id, "%s", task);
-    (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
-    push_locked(d);
-}
-
-void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant)
-{
-    assign(d, task, dataset, splits, grant, false);
-}
-
-void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
-                               uint64_t grant)
-{
-    assign(d, task, dataset, splits, grant, true);
-}
-
-void fake_hold(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    d->held = true;
-}
-
-void fake_tell(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    d->held = false;
-    push_locked(d);
-}
-
-void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset, const char *production,
-                           int64_t splits, uint64_t grant)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = &d->tasks[d->ntasks++];
-
-    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true, .producing = true};
-    (void)snprintf(t->id, sizeof t->id, "%s", task);
-    (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
-    (void)snprintf(t->production, sizeof t->production, "%s", production);
-    push_locked(d);
-}
-
-void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool wait)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = &d->tasks[d->ntasks++];
-
-    *t = (struct fake_task){.splits = -1, .listed = true, .joining = joining, .wait = wait};
-    (void)snprintf(t->id, sizeof t->id, "%s", task);
-    (void)snprintf(t->production, sizeof t->production, "%s", production);
-    push_locked(d);
-}
-
-void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = find_locked(d, task);
-
-    (void)snprintf(t->production, sizeof t->production, "%s", production);
-    t->joining = joining;
-    t->unread = unread;
-    t->joined = false;
-    t->told = false; /* once more */
-    push_locked(d);
-}
-
-void fake_assign_rounds(struct fake_dispatcher *d, const char *task, const char *dataset,
-                        Millrace__RoundAssignment *rounds)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = &d->tasks[d->ntasks++];
-
-    *t = (struct fake_task){.splits = -1, .listed = true, .rounds = rounds};
-    (void)snprintf(t->id, sizeof t->id, "%s", task);
-    (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
-    push_locked(d);
-}
-
-void fake_tell_rounds(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    find_locked(d, task)->rounds_changed = true;
-    push_locked(d);
-}
-
-uint64_t fake_end_round(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->end_round;
-}
-
-void fake_unassign(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    find_locked(d, task)->listed = false;
-    push_locked(d);
-}
-
-void fake_lose_update(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    d->version++;
-    for (size_t i = 0; i < d->ntasks; i++) {
-        d->tasks[i].told = d->tasks[i].listed;
-    }
-}
-
-void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed)
-{
-    MR_LOCK(&d->lock);
-    find_locked(d, task)->listed = listed;
-}
-
-void fake_release_client(struct fake_dispatcher *d, const char *client)
-{
-    MR_LOCK(&d->lock);
-    (void)snprintf(d->released[d->nreleased++], 64, "%s", client);
-    push_locked(d);
-}
-
-void fake_fail_once(struct fake_dispatcher *d, const char *method, int code)
-{
-    MR_LOCK(&d->lock);
-    (void)snprintf(d->fail_method, sizeof d->fail_method, "%s", method);
-    d->fail_code = code;
-}
-
-#define WAIT_UNTIL(d, condition)                                                                                       \
-    while (!(condition)) {                                                                                             \
-        if (!mr_cond_wait_ms(&(d)->changed, &(d)->lock, PATIENCE_MS)) {                                                \
-            fail_msg("waited in vain for: %s", #condition);                                                            \
-        }                                                                                                              \
-    }
-
-int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = find_locked(d, task);
-
-    WAIT_UNTIL(d, t->ended);
-    if (message != NULL) {
-        *message = mr_strdup(t->message);
-    }
-    return t->code;
-}
-
-uint64_t fake_wait_join(struct fake_dispatcher *d, const char *task, char **refused)
-{
-    MR_LOCK(&d->lock);
-    struct fake_task *t = find_locked(d, task);
-
-    WAIT_UNTIL(d, t->joined);
-    if (t->refused[0] == '\0') {
-        return t->join_first;
-    }
-    *refused = mr_strdup(t->refused);
-    return UINT64_MAX;
-}
-
-bool fake_has_joined(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->joined;
-}
-
-void fake_progress(struct fake_dispatcher *d, const char *task, struct fake_progress *ret)
-{
-    MR_LOCK(&d->lock);
-    *ret = find_locked(d, task)->progress;
-}
-
-void fake_wait_progress(struct fake_dispatcher *d, const char *task, bool (*holds)(const struct fake_progress *p))
-{
-    MR_LOCK(&d->lock);
-    WAIT_UNTIL(d, holds(&find_locked(d, task)->progress));
-}
-
-bool fake_has_ended(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->ended;
-}
-
-bool fake_has_drained(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->drained;
-}
-
-void fake_wait_draining(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    while (!d->draining) {
-        mr_cond_wait(&d->changed, &d->lock);
-    }
-}
-
-uint64_t fake_given_back(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->given_back;
-}
-
-void fake_refuse_given_back(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    d->keeps = true;
-}
-
-void fake_wait_registrations(struct fake_dispatcher *d, unsigned n)
-{
-    MR_LOCK(&d->lock);
-    WAIT_UNTIL(d, d->registrations >= n);
-}
-
-void fake_wait_heartbeats(struct fake_dispatcher *d, unsigned n)
-{
-    MR_LOCK(&d->lock);
-    unsigned from = d->heartbeats;
-    WAIT_UNTIL(d, d->heartbeats >= from + n);
-}
-
-void fake_wait_delivered(struct fake_dispatcher *d, const char *task, uint64_t delivered)
-{
-    MR_LOCK(&d->lock);
-    WAIT_UNTIL(d, find_locked(d, task)->delivered == delivered);
-}
-
-void fake_wait_finished(struct fake_dispatcher *d, const char *task, uint64_t grants)
-{
-    MR_LOCK(&d->lock);
-    WAIT_UNTIL(d, find_locked(d, task)->finished == grants);
-}
-
-uint64_t fake_finished(struct fake_dispatcher *d, const char *task)
-{
-    MR_LOCK(&d->lock);
-    return find_locked(d, task)->finished;
-}
-
-unsigned fake_grants(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    return d->grants;
-}
-
-const char *fake_incarnation(struct fake_dispatcher *d)
-{
-    MR_LOCK(&d->lock);
-    return d->incarnation;
-}
-
-/* ---- client ---- */
-
-struct fake_client {
-    mr_rpc_channel *channel;
-    mr_rpc_stream *stream;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    mr_rpc_message *in; /* received, not taken */
-    bool sending;
-    bool ended;
-    int code; /* with which it ended */
-};
-
-static void client_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
-{
-    struct fake_client *c = ctx;
-
-    MR_LOCK(&c->lock);
-    c->in = m;
-    (void)pthread_cond_broadcast(&c->changed);
-}
-
-static void client_sent(void *ctx, mr_rpc_stream *s)
-{
-    struct fake_client *c = ctx;
-
-    MR_LOCK(&c->lock);
-    c->sending = false;
-    (void)pthread_cond_broadcast(&c->changed);
-}
-
-static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
-{
-    struct fake_client *c = ctx;
-
-    MR_LOCK(&c->lock);
-    c->ended = true;
-    c->code = rc;
-    (void)pthread_cond_broadcast(&c->changed);
-}
-
-static const struct mr_rpc_stream_ops client_ops = {
-    .message = client_message, .sent = client_sent, .ended = client_ended};
-
-static void client_send(struct fake_client *c, const Millrace__ReadRequest *req)
-{
-    size_t size = millrace__read_request__get_packed_size(req);
-    void *bytes = malloc(size == 0 ? 1 : size);
-
-    (void)millrace__read_request__pack(req, bytes);
-    mr_mutex_lock(&c->lock);
-    WAIT_UNTIL(c, !c->sending || c->ended);
-    c->sending = true;
-    mr_mutex_unlock(&c->lock);
-    struct mr_rpc_slice slice = {.data = bytes, .size = size};
-    (void)mr_rpc_stream_send(c->stream, &slice, 1, false, NULL);
-    free(bytes);
-}
-
-struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open *open)
-{
-    struct fake_client *c = mr_calloc(1, sizeof *c);
-    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
-    Millrace__ReadOpen o = MILLRACE__READ_OPEN__INIT;
-    mr_error err;
-
-    mr_mutex_init(&c->lock);
-    mr_cond_init(&c->changed);
-    assert_int_equal(mr_rpc_channel_new(rt, open->address, NULL, &c->channel, NULL), MR_OK);
-    if (mr_rpc_stream_open(c->channel, "/millrace.Worker/Read", NULL, -1, true, &client_ops, c, &c->stream, &err) !=
-        MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    o.cluster = text(CLUSTER);
-    o.cluster_incarnation = text(CLUSTER_INCARNATION);
-    o.worker_incarnation = text(open->incarnation);
-    o.task_id = text(open->task);
-    o.attempt = open->attempt == 0 ? 1 : open->attempt;
-    o.client = text(open->client);
-    o.session = open->session;
-    o.resume_from = open->resume_from;
-    req.open = &o;
-    req.limit_elements = open->credit;
-    req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
-    if (open->rounds != NULL) {
-        o.rounds = open->rounds;
-        req.limit_round = open->limit_round;
-        req.limit_bytes = open->limit_bytes;
-        req.received_below = open->rounds->received_below;
-        req.returned_below = open->rounds->returned_below;
-    }
-    client_send(c, &req);
-    mr_rpc_stream_receive(c->stream);
-    return c;
-}
-
-void fake_client_free(struct fake_client *c)
-{
-    if (c == NULL) {
-        return;
-    }
-    mr_rpc_stream_cancel(c->stream);
-    mr_mutex_lock(&c->lock);
-    WAIT_UNTIL(c, c->ended);
-    mr_rpc_message_free(c->in);
-    mr_mutex_unlock(&c->lock);
-    mr_rpc_stream_unref(c->stream);
-    mr_rpc_channel_free(c->channel);
-    mr_free(c);
-}
-
-void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received)
-{
-    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
-
-    req.limit_elements = limit;
-    req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
-    req.received_elements = received;
-    req.returned_elements = received;
-    client_send(c, &req);
-}
-
-void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received, uint64_t returned)
-{
-    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
-
-    req.limit_elements = limit;
-    req.limit_bytes = UINT64_C(1) << 50;
-    req.received_elements = received;
-    req.returned_elements = returned;
-    client_send(c, &req);
-}
-
-void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limit_bytes, uint64_t received_below,
-                      uint64_t returned_below)
-{
-    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
-
-    req.limit_round = limit_round;
-    req.limit_bytes = limit_bytes;
-    req.received_below = received_below;
-    req.returned_below = returned_below;
-    client_send(c, &req);
-}
-
-int fake_client_wait_end(struct fake_client *c)
-{
-    struct mr_frame_content m;
-
-    while (fake_client_next(c, &m)) {
-        mr_frame_content_free(&m);
-    }
-    return c->code;
-}
-
-void fake_client_done(struct fake_client *c, uint64_t received)
-{
-    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
-
-    req.limit_elements = received;
-    req.received_elements = received;
-    req.returned_elements = received;
-    req.done = true;
-    client_send(c, &req);
-}
-
-bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret)
-{
-    mr_rpc_message *m;
-    mr_buffer *buffer;
-    mr_error err;
-
-    mr_mutex_lock(&c->lock);
-    WAIT_UNTIL(c, c->in != NULL || c->ended);
-    m = c->in;
-    c->in = NULL;
-    mr_mutex_unlock(&c->lock);
-    if (m == NULL) {
-        return false;
-    }
-    assert_int_equal(mr_buffer_new(mr_rpc_message_size(m), &buffer, NULL), MR_OK);
-    mr_rpc_message_copy(m, 0, mr_rpc_message_size(m), mr_buffer_data(buffer));
-    mr_rpc_message_free(m);
-    if (mr_frame_parse(buffer, 0, ret, &err) != MR_OK) {
-        fail_msg("%s", err.message);
-    }
-    mr_buffer_unref(buffer);
-    mr_rpc_stream_receive(c->stream);
-    return true;
-}
-
-int fake_client_drain(struct fake_client *c, unsigned *seen, size_t n, char **message)
-{
-    for (;;) {
-        struct mr_frame_content m;
-
-        if (!fake_client_next(c, &m)) {
-            fail_msg("the stream ended before the end");
-        }
-        uint64_t received = m.header->first_element + m.header->elements;
-        for (size_t i = 0; i < m.n; i++) {
-            const int64_t *data = mr_block_column(m.blocks[i], 0)->data;
-
-            for (uint32_t r = 0; r < mr_block_rows(m.blocks[i]); r++) {
-                assert_in_range(data[r], 0, n - 1);
-                seen[data[r]]++;
-            }
-        }
-        bool end = m.header->end;
-        int code = m.header->code;
-        if (end && message != NULL) {
-            *message = mr_strdup(m.header->message);
-        }
-        fake_client_credit(c, 2 * received + 16, received);
-        mr_frame_content_free(&m);
-        if (end) {
-            return code;
-        }
-    }
 }
