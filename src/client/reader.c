@@ -11,7 +11,12 @@
 
 /* Soon enough for the end of a task, which waits for what every reader of it has received. */
 #define ACK_MS 5
-#define GOODBYE_MS 200
+/*
+ * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it only when the
+ * client's time is over: so also a host where everything has to wait for a CPU gets through. Only what is frozen takes
+ * all of it.
+ */
+#define GOODBYE_MS 2000
 
 /* ---- pulling ---- */
 
@@ -388,9 +393,8 @@ static void say_goodbye(mr_reader *r)
     mr_mutex_lock(&r->lock);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (t->stream != NULL && !t->connected) {
-            mr_read_task_drop_locked(t);
-        } else if (t->stream != NULL && !t->goodbye) {
+        /* Also one on which nothing came yet: the worker may have sent. One that does not connect ends by itself. */
+        if (t->stream != NULL && !t->goodbye) {
             t->goodbye = true;
             mr_read_task_tell_locked(t, true);
         }

@@ -17,7 +17,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
 /* As struct mr_external_iter says; @ctx is the mr_reader. An error is given again by each further pull. */
 int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
 void mr_reader_cancel(void *ctx);
-/* Says goodbye (bounded: a few hundred ms if nobody answers), ends its threads, frees it. */
+/* Says goodbye (bounded: some seconds if who is there does not answer), ends its threads, frees it. */
 void mr_reader_close(void *ctx);
 
 #endif

@@ -28,7 +28,7 @@
 /* Of failures in a row so many are one line in the log. */
 #define REGISTER_LOG_EVERY 15u
 #define HEARTBEAT_CALL_MS 2000
-#define GOODBYE_CALL_MS 500
+#define GOODBYE_CALL_MS 2000 /* without it, only silence says that the worker is gone */
 #define HEARTBEAT_DEFAULT_MS 1000u
 #define HEARTBEAT_MIN_MS 10u
 #define HEARTBEAT_MAX_MS 60000u

@@ -143,7 +143,7 @@ def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
 @pytest.mark.parametrize("where", ["same port", "another port"])
 @pytest.mark.parametrize("dispatcher", ["stays", "restarts"])
 def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispatcher):
-    cluster = make_cluster(worker_timeout_ms=2000)
+    cluster = make_cluster(worker_timeout_ms=5000)  # one that waits for a CPU meanwhile is not lost
     n = 20000
     it = iter(Dataset.range(n).apply(cluster.distribute()))
     head = [int(x) for x in itertools.islice(it, 50)]
@@ -157,28 +157,30 @@ def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispat
         cluster.start_worker()
     with pytest.warns(mr.DataLossWarning, match="1 worker lost"):  # the rest of the first copy
         rest = [int(x) for x in it]
-    again = rest.index(0)
-    assert rest[:again] == list(range(50, 50 + again))  # what was on its way
-    assert rest[again:] == list(range(n))
+    on_its_way = collections.Counter(range(50, 50 + len(rest) - n))  # of the first copy, before or among the other's
+    assert collections.Counter(rest) == on_its_way + collections.Counter(range(n))
 
 
 def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=3000)
-    it = iter(Dataset.range(3000).apply(cluster.distribute("distributed_epoch")))
+    cluster = make_cluster(workers=2, worker_timeout_ms=5000)
+    each = 300  # elements of a split: more than a reader that took 10 asks for ahead, so whoever has a split is not done
+    ds = Dataset.range(300).flat_map(lambda x: Dataset.range(each * x, each * (x + 1)))
+    it = iter(ds.apply(cluster.distribute("distributed_epoch")))
     got = [int(x) for x in itertools.islice(it, 10)]
-    wait_until(lambda: all(int(t.get("splits", 0)) for t in cluster.tasks()), "both workers have splits")
+    wait_until(lambda: [int(t.get("splits", 0)) > 0 for t in cluster.tasks()] == [True, True], "both workers have splits")
     cluster.workers[0].kill()
     with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
         got += [int(x) for x in it]  # ends
-    assert it.losses.lost_workers == 1 and it.losses.lost_splits >= 3000 - len(got) and it.losses.incomplete_reads == 1
-    assert len(got) == len(set(got)) and set(got) <= set(range(3000))  # at most once
+    assert it.losses.lost_workers == 1 and it.losses.incomplete_reads == 1
+    assert 0 < 300 * each - len(got) <= it.losses.lost_splits * each
+    assert len(got) == len(set(got)) and set(got) <= set(range(300 * each))  # at most once
 
 
 def test_a_worker_that_is_stopped_says_so(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=3_600_000)  # nobody learns it from its silence
     cluster.workers[0].stop()
-    lost = [w["address"] for w in cluster.status()["workers"] if w.get("lost")]
-    assert lost == [cluster.workers[0].address]
+    wait_until(lambda: [w["address"] for w in cluster.status()["workers"] if w.get("lost")] == [cluster.workers[0].address],
+               "its goodbye has come")
     assert values(Dataset.range(10).apply(cluster.distribute())) == list(range(10))
 
 
@@ -256,8 +258,12 @@ def test_a_frozen_dispatcher_is_unavailable_and_found_again(cluster):
 
 def test_what_is_no_dispatcher_is_unavailable_and_says_why(cluster, etcd):
     for address, why in ((cluster.workers[0].address, "no method"), (etcd.endpoint, "unknown service")):
-        with pytest.raises(mr.errors.UnavailableError, match=f"{address} after .*{why}"):
-            mr.service.status(address, timeout_ms=500)
+        said, timeout_ms = "", 500
+        while why not in said and timeout_ms < 30_000:  # there must be time for an answer
+            with pytest.raises(mr.errors.UnavailableError, match=f"{address} after ") as raised:
+                mr.service.status(address, timeout_ms=timeout_ms)
+            said, timeout_ms = str(raised.value), 4 * timeout_ms
+        assert why in said
 
 
 def test_a_corrupt_file_on_a_worker_names_file_and_offset(cluster, tmp_path):
@@ -397,8 +403,8 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
         ds = mr.Dataset.range(10**9).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
         it = iter(ds)
         next(it)
-        print("reading", flush=True)
         try:
+            print("reading", flush=True)
             for x in it: pass
         except KeyboardInterrupt:
             print("interrupted", flush=True)

@@ -135,6 +135,7 @@ struct fake_worker {
     bool done;
     /* what came */
     unsigned opens;
+    unsigned goodbyes;
     uint64_t limit_max; /* most that was outstanding at once */
     unsigned lowered;
 };

@@ -40,7 +40,11 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     }
     if (s == w->stream) {
         take_request_locked(w, r);
-        mr_rpc_stream_receive(s);
+        if (r->done) {
+            mr_rpc_stream_finish(s, MR_OK, NULL);
+        } else {
+            mr_rpc_stream_receive(s);
+        }
     }
     (void)pthread_cond_broadcast(&w->changed);
     mr_mutex_unlock(&w->lock);

@@ -69,6 +69,7 @@ static void add_workers(struct fixture *f, size_t n, uint64_t total)
 {
     static const char *const tasks[WORKERS] = {"task-0", "task-1", "task-2"};
 
+    MR_LOCK(&f->d.lock);
     for (size_t i = 0; i < n; i++) {
         struct fake_worker *w = &f->w[i];
 
@@ -99,7 +100,7 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .compression = mr_strdup("NONE"),
         .target_workers = mr_strdup("AUTO"),
         .max_outstanding = max_outstanding,
-        .connect_timeout_ms = 500,
+        .connect_timeout_ms = f->opts.connect_timeout_ms > 0 ? f->opts.connect_timeout_ms : LONG_MS,
         .heartbeat_ms = f->opts.heartbeat_ms > 0 ? f->opts.heartbeat_ms : 20,
         .dataset_id = mr_strdup("digits"),
     };
@@ -276,18 +277,19 @@ static void a_broken_stream_resumes(void **state)
 static void a_session_that_was_forgotten_begins_anew(void **state)
 {
     struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
 
-    add_workers(f, 1, 60);
-    f->w[0].number = 1;
-    f->w[0].break_at = 20;
+    add_workers(f, 1, 1000); /* more than a reader takes ahead: the stream is there when it is to break */
+    w->number = 1;
     open_reader(f, 0);
     pull_n(f, 5);
-    mr_mutex_lock(&f->w[0].lock);
-    f->w[0].forget = true;
-    mr_mutex_unlock(&f->w[0].lock);
+    mr_mutex_lock(&w->lock);
+    w->forget = true;
+    mr_rpc_stream_cancel(w->stream);
+    mr_mutex_unlock(&w->lock);
     pull_to_the_end(f);
-    assert_int_equal(f->w[0].number, 2);
-    for (unsigned i = 0; i < 60; i++) {
+    assert_int_equal(w->number, 2);
+    for (unsigned i = 0; i < 1000; i++) {
         assert_true(f->seen[i] >= 1);
     }
 }
@@ -471,6 +473,7 @@ static void nobody_can_be_reached(void **state)
     add_workers(f, 2, 5);
     fake_worker_stop(&f->w[0]);
     f->w[1].refuse_open = MR_EUNAVAIL; /* somebody else's by now */
+    f->opts.connect_timeout_ms = 500;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EUNAVAIL);
     assert_non_null(strstr(err.message, "no worker reachable"));
@@ -832,6 +835,7 @@ static void nobody_answers(void **state)
 
     memcpy(where, f->d.address, sizeof where);
     fake_dispatcher_stop(&f->d);
+    f->opts.connect_timeout_ms = 500;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EUNAVAIL);
     assert_non_null(strstr(err.message, where));
@@ -882,6 +886,32 @@ static void closing_early_says_goodbye(void **state)
     assert_true(f->w[1].done);
     assert_int_equal(f->d.releases, 1);
     assert_int_equal(f->w[0].returned + f->w[1].returned, 10);
+}
+
+/* Wherever its stream is just then: a worker that has heard of it hears that it went, or it would keep elements for it.
+ */
+static void closing_at_any_moment_says_goodbye(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 10);
+    w->silent = true; /* nothing comes that would tell the reader that it is connected */
+    for (unsigned i = 0; i < 100; i++) {
+        open_reader(f, 0);
+        mr_mutex_lock(&w->lock);
+        while (w->opens == i) {
+            assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+        }
+        mr_mutex_unlock(&w->lock);
+        mr_reader_close(f->r);
+        f->r = NULL;
+        mr_mutex_lock(&w->lock);
+        unsigned goodbyes = w->goodbyes;
+        w->done = false;
+        mr_mutex_unlock(&w->lock);
+        assert_int_equal(goodbyes, i + 1);
+    }
 }
 
 static void what_was_returned_is_reported(void **state)
@@ -992,6 +1022,7 @@ int main(int argc, char **argv)
         TEST(nobody_answers),
         TEST(a_blocked_pull_can_be_cancelled),
         TEST(closing_early_says_goodbye),
+        TEST(closing_at_any_moment_says_goodbye),
         TEST(what_was_returned_is_reported),
         TEST(the_queue_is_bounded),
         TEST(any_allocation_may_fail),
