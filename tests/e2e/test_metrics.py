@@ -70,20 +70,24 @@ def states_of(status):
     return {"millrace_workers": workers, "millrace_jobs": jobs, "millrace_iterations": iterations, "millrace_tasks": tasks}
 
 
+def numbers_of(status):
+    """What some of the others say."""
+    return {"millrace_dispatcher_epoch": int(status["epoch"]), "millrace_datasets": len(status.get("datasets", [])),
+            "millrace_productions": len(status.get("productions", [])), "millrace_dispatchers": len(status["dispatchers"])}
+
+
 def check_against_status(cluster):
     """Between two equal status documents the page must say the same."""
 
     def agree():
         before = cluster.status()
         p = leader_page(cluster)
-        if states_of(before) != states_of(cluster.status()):
+        after = cluster.status()
+        states, numbers = states_of(before), numbers_of(before)
+        if (states, numbers) != (states_of(after), numbers_of(after)):
             return False
-        for name, states in states_of(before).items():
-            assert p.by(name, "state") == states, name
-        assert p.value("millrace_dispatcher_epoch") == int(before["epoch"])
-        assert p.value("millrace_datasets") == len(before.get("datasets", []))
-        assert p.value("millrace_productions") == len(before.get("productions", []))
-        assert p.value("millrace_dispatchers") == len(before["dispatchers"])
+        assert {name: p.by(name, "state") for name in states} == states
+        assert {name: p.value(name) for name in numbers} == numbers
         return True
 
     wait_until(agree, "two status documents in a row are equal")
@@ -114,14 +118,18 @@ def test_pages_say_what_status_says(etcd, measured):
     assert p.value("millrace_store_write_budget_bytes_per_second") == 1000000
     wait_until(lambda: leader_page(cluster).value("millrace_store_keys") == count_keys(etcd, cluster), "the keys are counted")
 
-    workers = [page(w.metrics_address) for w in cluster.workers]
-    sent = sum(w.value("millrace_worker_elements_total", source="pipeline") for w in workers)
-    made = sum(w.value("millrace_worker_made_elements_total") for w in workers)
-    assert made >= sent >= 1001
-    assert all(w.value("millrace_worker_busy_seconds_total") > 0 for w in workers)
-    assert all(w.value("millrace_worker_registered") == 1 for w in workers)
-    assert sum(w.value("millrace_worker_tasks", kind="own") for w in workers) >= 2
-    assert sum(w.value("millrace_worker_sessions") for w in workers) >= 1
+    def worker_pages():
+        return [page(w.metrics_address) for w in cluster.workers]
+
+    # One may have to begin still, and what was received may not be counted yet.
+    wait_until(lambda: all(w.value("millrace_worker_busy_seconds_total") > 0 and w.value("millrace_worker_tasks", kind="own") >= 1
+                           for w in worker_pages()), "both workers work")
+    wait_until(lambda: sum(w.value("millrace_worker_elements_total", source="pipeline") for w in worker_pages()) >= 1001,
+               "what was sent is counted")
+    for w in worker_pages():
+        assert w.value("millrace_worker_made_elements_total") >= w.value("millrace_worker_elements_total", source="pipeline")
+        assert w.value("millrace_worker_registered") == 1
+    wait_until(lambda: sum(w.value("millrace_worker_sessions") for w in worker_pages()) >= 1, "the reader has a session")
     reader.close()
 
 
@@ -164,7 +172,7 @@ def test_one_leads_and_the_standby_is_ready_too(measured):
 
 
 def test_splits_of_a_lost_worker_are_counted(measured):
-    cluster = measured(workers=2, worker_timeout_ms=1000)
+    cluster = measured(workers=2, worker_timeout_ms=3000)  # the other one may have to wait for a CPU
     ds = Dataset.range(3_000_000).batch(1000)  # more than a worker makes ahead of its readers
     readers = {g: iter(ds.apply(cluster.distribute("distributed_epoch", job_name=g, guarantee=g)))
                for g in ("at_most_once", "at_least_once")}
@@ -213,8 +221,9 @@ def test_what_a_reader_was_skipped_shows(measured):
         take(slow, 1)
     wait_until(lambda: leader_page(cluster).by("millrace_job_skipped_elements", "data_job") == {
         "j+slow": slow.skipped, "j+fast": 0}, "what was skipped is counted for each reader")
+    told = slow.skipped
     w = page(cluster.workers[0].metrics_address)
-    assert w.value("millrace_worker_skipped_elements_total") >= slow.skipped
+    assert w.value("millrace_worker_skipped_elements_total") >= told
     assert w.value("millrace_worker_elements_total", source="window") > 0
     assert w.value("millrace_worker_windows", place="disk") == 1
     assert 0 < w.value("millrace_cache_bytes") <= w.value("millrace_cache_limit_bytes") == 32 << 20
@@ -362,8 +371,11 @@ def test_what_is_not_there_is_said(measured):
         s.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert s.makefile("rb").read().endswith(b"\r\n\r\n")
     with socket.create_connection(address.split(":"), timeout=10) as s:
-        s.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 100000)
-        answer = s.recv(4096)
+        try:
+            s.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 100000)
+            answer = s.recv(4096)
+        except ConnectionError:  # it closed before it had all of it, and that overtakes what it said
+            answer = b""
         assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert get(address, "/healthz") == (200, "ok\n")
 

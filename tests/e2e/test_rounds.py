@@ -11,6 +11,8 @@ from millrace import Dataset
 from conftest import wait_until
 
 ENDLESS = 1 << 60
+LONG_S = 120  # only bounds a failing test
+GATE = threading.Lock()  # what consumers have seen stands still for whoever holds it
 
 
 class Consumer(threading.Thread):
@@ -19,7 +21,6 @@ class Consumer(threading.Thread):
     def __init__(self, cluster, index, of, ds=None, job="rounds", mode="parallel_epochs", **options):
         super().__init__(daemon=True)
         self.index, self.of, self.seen, self.numbers, self.error = index, of, [], [], None
-        self.enough = threading.Event()
         self.limit = None
         ds = Dataset.range(ENDLESS) if ds is None else ds
         self.iterator = iter(ds.apply(mr.service.distribute(
@@ -28,9 +29,11 @@ class Consumer(threading.Thread):
     def run(self):
         try:
             for element in self.iterator:
-                self.numbers.append(self.iterator.round)
-                self.seen.append(int(element))
-                if self.limit is not None and len(self.seen) >= self.limit:
+                with GATE:
+                    self.numbers.append(self.iterator.round)
+                    self.seen.append(int(element))
+                    enough = self.limit is not None and len(self.seen) >= self.limit
+                if enough:
                     break
         except Exception as e:  # looked at by the test
             self.error = e
@@ -40,7 +43,7 @@ class Consumer(threading.Thread):
     def read(self, n):
         """Wait until that many more rounds were returned."""
         goal = len(self.seen) + n
-        wait_until(lambda: len(self.seen) >= goal or self.error or not self.is_alive(), f"consumer {self.index} has {goal}", 60)
+        wait_until(lambda: len(self.seen) >= goal or self.error or not self.is_alive(), f"consumer {self.index} has {goal}")
         if self.error:
             raise self.error
         assert len(self.seen) >= goal
@@ -58,14 +61,15 @@ class Consumers(list):
 
     def stop(self):
         """All at the same round: the furthest one's and a few more."""
-        limit = max(len(c.seen) for c in self) + 100
-        for consumer in self:
-            consumer.limit = limit
+        with GATE:
+            limit = max(len(c.seen) for c in self) + 100
+            for consumer in self:
+                consumer.limit = limit
         self.join()
 
     def join(self):
         for consumer in self:
-            consumer.join(60)
+            consumer.join(LONG_S)
             assert not consumer.is_alive(), f"consumer {consumer.index} still reads"
             if consumer.error:
                 raise consumer.error
@@ -115,7 +119,7 @@ def test_workers_that_join_take_turns(make_cluster):  # COORD-05
     for _ in range(2):
         cluster.start_worker()
     for consumer in readers:  # the first element of each worker is its index
-        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "each worker was seen", 90)
+        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "each worker was seen")
     readers.read(25)
     readers.stop()
     check_groups(readers.rounds())
@@ -129,7 +133,7 @@ def test_reading_goes_on_while_a_worker_is_away(make_cluster):  # COORD-06
     readers.read(20)
     cluster.restart_worker(0)
     for consumer in readers:
-        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "the new worker was seen", 90)
+        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "the new worker was seen")
     readers.read(20)
     readers.stop()
     check_groups(readers.rounds())
@@ -192,7 +196,7 @@ def test_splits_go_to_whoever_has_the_turn(make_cluster):
 
 
 def test_at_least_once_void_rounds_come_again(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=1000, heartbeat_interval_ms=200)
+    cluster = make_cluster(workers=2, worker_timeout_ms=3000, heartbeat_interval_ms=200)  # the other one may wait for a CPU
     readers = Consumers(cluster, 2, ds=Dataset.range(20000), mode="distributed_epoch", last_round="pad", guarantee="at_least_once")
     readers.read(50)
     cluster.workers[0].kill()
@@ -213,16 +217,17 @@ def test_a_consumer_that_restarts_takes_its_place_again(cluster):
     readers.read(50)
     old = readers[1]
     old.limit = len(old.seen) + 10
-    old.join(60)
+    old.join(LONG_S)
     new = Consumer(cluster, 1, 3)
     new.start()
     readers[1] = new
     readers.read(100)
     first = (new.seen[0] - 1) // 3  # of one worker a round has the elements 3 r, 3 r + 1, 3 r + 2
     assert first >= len(old.seen)  # where the others were: they may have been ahead by what was complete
-    goal = max(len(readers[0].seen), len(readers[2].seen)) + 100
-    for consumer, limit in ((readers[0], goal), (readers[2], goal), (new, goal - first)):
-        consumer.limit = limit
+    with GATE:
+        goal = max(len(readers[0].seen), len(readers[2].seen), first + len(new.seen)) + 100
+        for consumer, limit in ((readers[0], goal), (readers[2], goal), (new, goal - first)):
+            consumer.limit = limit
     readers.join()
     assert new.seen == [3 * r + 1 for r in range(first, goal)]
     assert new.numbers == list(range(first, goal))
@@ -236,7 +241,7 @@ def test_a_second_set_of_consumers_is_told_that_the_rounds_are_past(cluster):  #
     first.stop()
     second = Consumers(cluster, 3)
     for consumer in second:
-        consumer.join(60)
+        consumer.join(LONG_S)
         assert not consumer.is_alive() and not consumer.seen
         assert isinstance(consumer.error, mr.errors.FailedPreconditionError), consumer.error
         assert "resume_round" in str(consumer.error)
@@ -306,7 +311,7 @@ def test_consumers_agree_on_their_number(cluster):
     readers.read(1)
     other = Consumer(cluster, 2, 3)
     other.start()
-    other.join(60)
+    other.join(LONG_S)
     assert isinstance(other.error, mr.errors.InvalidArgumentError)
     plain = Dataset.range(ENDLESS).apply(mr.service.distribute("parallel_epochs", cluster.service, job_name="rounds"))
     with pytest.raises(mr.errors.InvalidArgumentError):
@@ -318,7 +323,7 @@ def test_an_error_of_the_pipeline_reaches_everybody(cluster):
     ds = Dataset.range(100).map(lambda x: x // (x - 50))
     readers = Consumers(cluster, 2, ds=ds)
     for consumer in readers:
-        consumer.join(60)
+        consumer.join(LONG_S)
         assert isinstance(consumer.error, mr.errors.MillraceError)
         assert not consumer.is_alive()
 
@@ -329,7 +334,7 @@ def test_who_keeps_the_others_waiting_is_named(cluster):
     slow.limit = 3
     fast.start()
     slow.start()
-    slow.join(60)
+    slow.join(LONG_S)
 
     def waited_for():
         return [c.get("index", 0) for c in status_of(cluster)["consumers"] if int(c.get("missedMs", 0)) > 0 or not c.get("client")]
@@ -360,11 +365,11 @@ def test_four_consumers_in_four_processes(make_cluster):
         processes.append(process)
     seen = []
     for pipe in pipes:
-        assert pipe.poll(60), "a consumer says nothing"
+        assert pipe.poll(LONG_S), "a consumer says nothing"
         seen.append(pipe.recv())
     for pipe in pipes:
         pipe.send("done")
     for process in processes:
-        process.join(60)
+        process.join(LONG_S)
         assert process.exitcode == 0
     check_groups(zip(*seen))

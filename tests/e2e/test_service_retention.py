@@ -82,7 +82,7 @@ def test_a_forgotten_epoch_is_not_run_again(make_cluster):
 
 def test_a_client_that_was_away_while_its_iteration_went(make_cluster):
     """It is told so; beginning from the start would give it everything twice."""
-    cluster = make_cluster(client_timeout_ms=600, job_gc_timeout_ms=100)
+    cluster = make_cluster(client_timeout_ms=2000, job_gc_timeout_ms=100)  # it may have to wait for a CPU, and is not away
     source = f"""
         import millrace as mr
         it = iter(mr.Dataset.range({ENDLESS}).apply(mr.service.distribute("parallel_epochs", "{cluster.service}", job_name="away")))

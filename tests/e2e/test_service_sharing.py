@@ -307,7 +307,7 @@ def test_what_was_skipped_is_shown_while_reading(make_cluster):
         user = next(u for u in productions(cluster)[0]["users"] if u["job"] == "j+slow")
         counts = {skipped_of(cluster, "j+slow"), int(user["skipped"]), slow.skipped}
         for words in (("status",), ("job", "show", "j+slow")):
-            table = subprocess.run([program, *words, "--service", cluster.service], capture_output=True, text=True, check=True, timeout=30)
+            table = subprocess.run([program, *words, "--service", cluster.service], capture_output=True, text=True, check=True, timeout=120)
             skipped = re.search(r"skipped ([0-9]+)", table.stdout)
             counts.add(skipped and int(skipped.group(1)))
         return len(counts) == 1
@@ -389,7 +389,7 @@ def test_another_dispatcher_takes_over_with_readers_of_finite_data(make_cluster)
 
 
 def test_a_lost_worker_is_a_loss_for_each_job(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=2000)
+    cluster = make_cluster(workers=2, worker_timeout_ms=3000)
     n = 3000
     its = {job: read(cluster, wide(n), "distributed_epoch", job_name=job, **AUTO) for job in ("a", "b")}
     got = {job: wide_values(itertools.islice(it, 10)) for job, it in its.items()}
@@ -411,7 +411,10 @@ def test_a_record_that_is_damaged_costs_no_more_than_itself(make_cluster, tmp_pa
     got = wide_values(itertools.islice(slow, 10))
     fast = read(cluster, ds, **trainer("fast"))
     wide_values(itertools.islice(fast, 1000))
-    table = min((tmp_path / "cache").glob("worker-*/db/*.sst"))
+    # One behind which there is another is complete: tables are written by a thread of their own.
+    tables = wait_until(lambda: (found := sorted((tmp_path / "cache").glob("worker-*/db/*.sst"))) and len(found) > 1 and found,
+                        "elements are in tables")
+    table = tables[0]
     with open(table, "r+b") as f:
         f.seek(table.stat().st_size // 2)
         byte = f.read(1)
