@@ -16,8 +16,10 @@ add_test(NAME core_purity_test
 add_test(NAME rounds_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_rounds> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
 set_tests_properties(core_purity_test rounds_purity_test PROPERTIES LABELS unit TIMEOUT 30)
-mr_test(core_sharing_test LABEL unit SOURCES ${MR_TEST_DIR}/core_sharing_test.c ${MR_TEST_DIR}/core_support.c
-  LIBRARIES mr_dispatcher_core)
+foreach(name joining sharing)
+  mr_test(core_${name}_test LABEL unit SOURCES ${MR_TEST_DIR}/core_${name}_test.c ${MR_TEST_DIR}/core_sharing_support.c
+    ${MR_TEST_DIR}/core_support.c LIBRARIES mr_dispatcher_core)
+endforeach()
 mr_test(core_rounds_test LABEL unit SOURCES ${MR_TEST_DIR}/core_rounds_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(core_counts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_counts_test.c ${MR_TEST_DIR}/core_support.c

@@ -14,8 +14,6 @@
 
 #include <cmocka.h>
 
-static const char FP[] = "00000000000000000000000000000001";
-
 struct fixture {
     struct table t;
     char it[64];
@@ -24,14 +22,10 @@ struct fixture {
 /* Workers w1 and w2, and a dataset of 100 splits. */
 static int setup(void **state)
 {
-    static const int64_t hundred[] = {100};
     struct fixture *f = mr_calloc(1, sizeof *f);
 
-    table_open(&f->t, NULL);
+    table_open_usual(&f->t);
     *state = f;
-    assert_int_equal(put_dataset(&f->t, "numbers", FP, hundred, 1), MR_OK);
-    add_worker(&f->t, "w1", "a:1");
-    add_worker(&f->t, "w2", "b:1");
     return 0;
 }
 

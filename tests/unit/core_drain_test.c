@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-static const char FP1[] = "00000000000000000000000000000001";
 static const char FP2[] = "00000000000000000000000000000002";
 
 struct fixture {
@@ -40,14 +39,10 @@ static void open_it(struct fixture *f, const char *dataset, int guarantee, uint6
 /* Workers w1 and w2, and a job over 100 splits. */
 static int open_table(void **state, int guarantee)
 {
-    static const int64_t hundred[] = {100};
     struct fixture *f = mr_calloc(1, sizeof *f);
 
-    table_open(&f->t, NULL);
+    table_open_usual(&f->t);
     *state = f;
-    assert_int_equal(put_dataset(&f->t, "numbers", FP1, hundred, 1), MR_OK);
-    add_worker(&f->t, "w1", "a:1");
-    add_worker(&f->t, "w2", "b:1");
     open_it(f, "numbers", guarantee, 0);
     return 0;
 }
@@ -69,22 +64,6 @@ static int teardown(void **state)
     table_close(&f->t);
     mr_free(f);
     return 0;
-}
-
-/* The answer that @worker gets to request @seq of repetition 0. */
-static void expect_range(struct fixture *f, const char *worker, const char *task, uint64_t seq, uint64_t want,
-                         uint64_t first, uint64_t count)
-{
-    assert_int_equal(get_splits(&f->t, worker, task, 0, seq, want), MR_OK);
-    assert_false(splits(&f->t)->end);
-    assert_int_equal(splits(&f->t)->ranges[0]->first, first);
-    assert_int_equal(splits(&f->t)->ranges[0]->count, count);
-}
-
-static void expect_end(struct fixture *f, const char *worker, const char *task, uint64_t seq)
-{
-    assert_int_equal(get_splits(&f->t, worker, task, 0, seq, 0), MR_OK);
-    assert_true(splits(&f->t)->end);
 }
 
 /* All that is left of the repetition to @worker, from request @seq on; @read counts it. Returns the last request. */
@@ -174,11 +153,11 @@ static void what_was_not_opened_goes_to_others_and_nothing_is_lost(void **state)
     unsigned read[100] = {0};
     uint64_t last;
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     assert_int_equal(say_draining(&f->t, "w1"), MR_OK);
     give(f, "w1", f->tasks[1], 2, 5, 15);
     count(read, 0, 5);
-    expect_range(f, "w2", f->tasks[2], 1, 10, 5, 10); /* they go first */
+    expect_range(&f->t, "w2", f->tasks[2], 1, 10, 5, 10); /* they go first */
     count(read, 5, 10);
     last = read_all(f, "w2", f->tasks[2], 2, read);
     each_is_read_once(read, 100);
@@ -197,12 +176,12 @@ static void giving_back_may_be_repeated_in_the_middle_of_a_failover(void **state
     struct fixture *f = *state;
     unsigned read[100] = {0};
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     give(f, "w1", f->tasks[1], 2, 5, 15);
     count(read, 0, 5);
     table_take_over(&f->t);
     give(f, "w1", f->tasks[1], 2, 5, 15);
-    expect_range(f, "w2", f->tasks[2], 1, 30, 5, 15);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 30, 5, 15);
     count(read, 5, 15);
     give(f, "w1", f->tasks[1], 2, 5, 15); /* late, from a connection that was slow */
     read_all(f, "w2", f->tasks[2], 2, read);
@@ -215,14 +194,14 @@ static void ranges_are_kept_apart(void **state)
     struct fixture *f = *state;
     static const struct given some[] = {{0, 3, 2}, {0, 10, 1}, {0, 15, 5}};
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, some, 3), MR_OK);
     give(f, "w1", f->tasks[1], 3, 8, 2);
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 1, 50, 3, 2);
-    expect_range(f, "w2", f->tasks[2], 2, 50, 8, 3);
-    expect_range(f, "w2", f->tasks[2], 3, 50, 15, 5);
-    expect_range(f, "w2", f->tasks[2], 4, 10, 20, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 50, 3, 2);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 50, 8, 3);
+    expect_range(&f->t, "w2", f->tasks[2], 3, 50, 15, 5);
+    expect_range(&f->t, "w2", f->tasks[2], 4, 10, 20, 10);
 }
 
 /* It was told to stop: that its pipeline ends is no sign that there is no more. */
@@ -233,7 +212,7 @@ static void its_end_does_not_end_the_iteration(void **state)
 
     assert_int_equal(say_draining(&f->t, "w1"), MR_OK);
     assert_int_equal(say_draining(&f->t, "w2"), MR_OK);
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     count(read, 0, 15);
     give(f, "w1", f->tasks[1], 2, 15, 5);
     assert_int_equal(end_drained(&f->t, "w1", f->tasks[1]), MR_OK);
@@ -260,7 +239,7 @@ static void with_nobody_left_who_will_ask_a_recovery_task_takes_it(void **state)
     unsigned read[100] = {0};
     char recovery[160];
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     count(read, 0, 5);
     read_all(f, "w2", f->tasks[2], 1, read);
     assert_null(recovery_of(f, "w2"));
@@ -286,14 +265,14 @@ static void a_recovery_task_gives_back_too(void **state)
     unsigned read[100] = {0};
     char recovery[160];
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     count(read, 0, 5);
     read_all(f, "w2", f->tasks[2], 1, read);
     end_task(&f->t, "w2", f->tasks[2], 0, NULL);
     give(f, "w1", f->tasks[1], 2, 5, 15);
     end_drained(&f->t, "w1", f->tasks[1]);
     snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2"));
-    expect_range(f, "w2", recovery, 1, 8, 5, 8);
+    expect_range(&f->t, "w2", recovery, 1, 8, 5, 8);
     count(read, 5, 2);
     assert_int_equal(say_draining(&f->t, "w2"), MR_OK);
     give(f, "w2", recovery, 2, 7, 6);
@@ -356,13 +335,13 @@ static void it_is_no_sharer_of_what_is_left(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 90, 0, 25);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 90, 0, 25);
     say_draining(&f->t, "w1");
-    expect_range(f, "w2", f->tasks[2], 1, 90, 25, 38);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 90, 25, 38);
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 2, 90, 63, 19);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 90, 63, 19);
     end_drained(&f->t, "w1", f->tasks[1]);
-    expect_range(f, "w2", f->tasks[2], 3, 90, 82, 9);
+    expect_range(&f->t, "w2", f->tasks[2], 3, 90, 82, 9);
 }
 
 static void the_status_shows_who_drains(void **state)
@@ -372,7 +351,7 @@ static void the_status_shows_who_drains(void **state)
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const Millrace__StatusReply *reply;
 
-    expect_range(f, "w1", f->tasks[1], 1, 8, 0, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
     give(f, "w1", f->tasks[1], 2, 3, 5);
     end_drained(&f->t, "w1", f->tasks[1]);
     table_step(&f->t, &command);
@@ -390,7 +369,7 @@ static void only_what_it_kept_is_lost_with_it(void **state)
     struct fixture *f = *state;
     unsigned read[100] = {0};
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     give(f, "w1", f->tasks[1], 2, 3, 17);
     leave(&f->t, "w1");
     count(read, 0, 3);
@@ -408,15 +387,15 @@ static void a_recovery_task_that_is_lost_is_counted(void **state)
     char recovery[160];
 
     add_worker(&f->t, "w3", "c:1");
-    expect_range(f, "w1", f->tasks[1], 1, 12, 0, 12);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 12, 0, 12);
     read_all(f, "w2", f->tasks[2], 1, read);
-    expect_end(f, "w3", task_of(f->iteration, "w3", 1), 1);
+    expect_end(&f->t, "w3", task_of(f->iteration, "w3", 1), 1);
     end_task(&f->t, "w3", task_of(f->iteration, "w3", 1), 0, NULL);
     give(f, "w1", f->tasks[1], 2, 4, 8);
     end_drained(&f->t, "w1", f->tasks[1]);
     snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2"));
     end_task(&f->t, "w2", f->tasks[2], 0, NULL);
-    expect_range(f, "w2", recovery, 1, 3, 4, 3);
+    expect_range(&f->t, "w2", recovery, 1, 3, 4, 3);
     leave(&f->t, "w2");
     table_take_over(&f->t);
     assert_non_null(recovery_of(f, "w3"));
@@ -437,7 +416,7 @@ static void what_no_pipeline_wants_is_dropped(void **state)
 
     assert_int_equal(put_dataset(&f->t, "pairs", FP2, two, 2), MR_OK);
     open_it(f, "pairs", 0, 0);
-    expect_range(f, "w1", f->tasks[1], 1, 3, 0, 3);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 3, 0, 3);
     read_all(f, "w2", f->tasks[2], 1, read);
     give(f, "w1", f->tasks[1], 2, 1, 2);
     end_drained(&f->t, "w1", f->tasks[1]);
@@ -471,7 +450,7 @@ static void of_a_production_nothing_is_taken_back(void **state)
             snprintf(task, sizeof task, "%s", update->tasks[i]->task_id);
         }
     }
-    expect_range(f, "w1", task, 1, 8, 0, 8);
+    expect_range(&f->t, "w1", task, 1, 8, 0, 8);
     assert_int_equal(give_back(&f->t, "w1", task, 2, &some, 1), MR_OK);
     assert_true(splits(&f->t)->keep);
     table_take_over(&f->t);
@@ -493,7 +472,7 @@ static void of_an_endless_source_only_the_current_repetition_comes_back(void **s
 
     assert_int_equal(put_dataset(&f->t, "endless", FP2, endless, 1), MR_OK);
     open_it(f, "endless", 0, 0);
-    expect_range(f, "w1", f->tasks[1], 1, 8, 0, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, &first, 1), MR_OK);
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, 1, 3), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 0);
@@ -501,7 +480,7 @@ static void of_an_endless_source_only_the_current_repetition_comes_back(void **s
     assert_null(strstr(record_of(f, "cursors", "/0"), "givenBack"));
     assert_int_equal(give_back(&f->t, "w2", f->tasks[2], 2, &second, 1), MR_OK);
     add_worker(&f->t, "w3", "c:1");
-    expect_range(f, "w3", task_of(f->iteration, "w3", 1), 1, 3, 2, 1);
+    expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 3, 2, 1);
     assert_int_equal(splits(&f->t)->ahead, 1);
 }
 
@@ -513,7 +492,7 @@ static void a_split_keeps_its_repetition(void **state)
     static const struct given again = {0, 7, 1};
     uint64_t last;
 
-    expect_range(f, "w1", f->tasks[1], 1, 8, 0, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
     last = read_all(f, "w2", f->tasks[2], 1, read);
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 1, 4), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 0);
@@ -547,7 +526,7 @@ static void what_it_cannot_have_is_refused(void **state)
     static const struct given far = {INT64_MAX, 0, 1}, others = {0, 0, 9}, mine = {0, 4, 2}, overlap = {0, 5, 2};
 
     refuse(f, MR_EINVAL, 1, &before, 1); /* it was given nothing yet */
-    expect_range(f, "w1", f->tasks[1], 1, 8, 0, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
     refuse(f, MR_EINVAL, 2, &beyond, 1);
     refuse(f, MR_EINVAL, 2, &later, 1);
     refuse(f, MR_EINVAL, 2, &far, 1);
@@ -555,7 +534,7 @@ static void what_it_cannot_have_is_refused(void **state)
     refuse(f, MR_EINVAL, 2, &empty, 1);
     refuse(f, MR_EINVAL, 2, twice, 2);
     refuse(f, MR_EINVAL, 2, backwards, 2);
-    expect_range(f, "w2", f->tasks[2], 1, 8, 8, 8);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 8, 8, 8);
     refuse(f, MR_EINVAL, 2, &others, 1); /* more than it has */
     refuse(f, MR_ERANGE, 4, &mine, 1);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, &mine, 1), MR_OK);
@@ -575,7 +554,7 @@ static void the_list_is_bounded(void **state)
     }
     assert_int_equal(put_dataset(&f->t, "many", FP2, many, 1), MR_OK);
     open_it(f, "many", 0, 0);
-    expect_range(f, "w1", f->tasks[1], 1, 2000, 0, 2000);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 2000, 0, 2000);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 2, odd, 600), MR_OK);
     assert_true(splits(&f->t)->keep);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, odd, 512), MR_OK);
@@ -583,14 +562,14 @@ static void the_list_is_bounded(void **state)
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 4, odd + 513, 1), MR_OK);
     assert_true(splits(&f->t)->keep);
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 1, 5, 0, 1);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 5, 0, 1);
     /* There is room now. But it was told that it has to read them, and does: a copy that comes late changes nothing. */
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 4, odd + 513, 1), MR_OK);
     assert_true(splits(&f->t)->keep);
     for (given = 1; given < 512; given++) {
-        expect_range(f, "w2", f->tasks[2], given + 1, 5, 2 * given, 1);
+        expect_range(&f->t, "w2", f->tasks[2], given + 1, 5, 2 * given, 1);
     }
-    expect_range(f, "w2", f->tasks[2], given + 1, 5, 2000, 5);
+    expect_range(&f->t, "w2", f->tasks[2], given + 1, 5, 2000, 5);
 }
 
 /* ---------------------------------------------------------------- at least once */
@@ -600,7 +579,7 @@ static void what_it_kept_is_read_again_and_no_more(void **state)
     struct fixture *f = *state;
     unsigned read[100] = {0};
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     give(f, "w1", f->tasks[1], 2, 3, 17);
     leave(&f->t, "w1");
     read_all(f, "w2", f->tasks[2], 1, read);
@@ -616,14 +595,14 @@ static void a_grant_that_was_given_back_in_part_can_be_finished(void **state)
     struct fixture *f = *state;
     char key[200];
 
-    expect_range(f, "w1", f->tasks[1], 1, 20, 0, 20);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     snprintf(key, sizeof key, "/0/%s", f->tasks[1] + strlen(f->iteration) + 1);
     give(f, "w1", f->tasks[1], 2, 3, 17);
     assert_non_null(strstr(record_of(f, "grants", key), "\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"3\"}]}]"));
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 0, "11"), MR_OK);
     leave(&f->t, "w1");
-    expect_range(f, "w2", f->tasks[2], 1, 50, 3, 17);
-    expect_range(f, "w2", f->tasks[2], 2, 5, 20, 5);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 50, 3, 17);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 5, 20, 5);
 }
 
 static void only_open_grants_can_be_given_back(void **state)
@@ -631,11 +610,11 @@ static void only_open_grants_can_be_given_back(void **state)
     struct fixture *f = *state;
     static const struct given finished = {0, 2, 2}, mine = {0, 10, 4};
 
-    expect_range(f, "w1", f->tasks[1], 1, 8, 0, 8);
-    expect_range(f, "w1", f->tasks[1], 2, 8, 8, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
+    expect_range(&f->t, "w1", f->tasks[1], 2, 8, 8, 8);
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "10"), MR_OK);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &finished, 1), MR_EINVAL);
-    expect_range(f, "w2", f->tasks[2], 1, 8, 16, 8);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 8, 16, 8);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 16, 2}, 1), MR_EINVAL);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 14, 4}, 1), MR_EINVAL);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &mine, 1), MR_OK);
@@ -646,13 +625,13 @@ static void suspects_keep_their_history(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     add_worker(&f->t, "w3", "a:1"); /* in the place of w1, which is superseded */
-    expect_range(f, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
+    expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
     give(f, "w3", task_of(f->iteration, "w3", 1), 2, 4, 6);
     assert_non_null(strstr(record_of(f, "cursors", "/0"),
                            "\"pool\":[{\"first\":\"4\",\"count\":\"6\",\"losses\":1}],\"repeatedSplits\":\"4\""));
-    expect_range(f, "w2", f->tasks[2], 1, 50, 4, 6);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 50, 4, 6);
     assert_non_null(strstr(record_of(f, "cursors", "/0"), "\"repeatedSplits\":\"10\""));
 }
 
@@ -684,7 +663,7 @@ static void stored_nonsense_is_refused(void **state)
     struct fixture *f = *state;
     char key[256], *good;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     give(f, "w1", f->tasks[1], 2, 4, 6);
     snprintf(key, sizeof key, "cursors/%s/0", f->iteration);
     good = mr_strdup(table_get(&f->t, key));

@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-static const char FP1[] = "00000000000000000000000000000001";
 static const char FP2[] = "00000000000000000000000000000002";
 
 struct fixture {
@@ -37,14 +36,10 @@ static void open_at_least_once(struct fixture *f, const char *dataset)
 /* Workers w1 and w2, and a job over 100 splits. */
 static int setup(void **state)
 {
-    static const int64_t hundred[] = {100};
     struct fixture *f = mr_calloc(1, sizeof *f);
 
-    table_open(&f->t, NULL);
+    table_open_usual(&f->t);
     *state = f;
-    assert_int_equal(put_dataset(&f->t, "numbers", FP1, hundred, 1), MR_OK);
-    add_worker(&f->t, "w1", "a:1");
-    add_worker(&f->t, "w2", "b:1");
     open_at_least_once(f, "numbers");
     snprintf(f->tasks[1], sizeof f->tasks[1], "%s", task_of(f->iteration, "w1", 1));
     snprintf(f->tasks[2], sizeof f->tasks[2], "%s", task_of(f->iteration, "w2", 1));
@@ -65,22 +60,6 @@ static void lose(struct fixture *f, const char *survivor)
     const char *const others[] = {survivor, NULL};
 
     fall_silent(&f->t, "c1", f->iteration, survivor != NULL ? others : others + 1);
-}
-
-/* The answer that @worker gets to request @seq of repetition 0. */
-static void expect_range(struct fixture *f, const char *worker, const char *task, uint64_t seq, uint64_t want,
-                         uint64_t first, uint64_t count)
-{
-    assert_int_equal(get_splits(&f->t, worker, task, 0, seq, want), MR_OK);
-    assert_false(splits(&f->t)->end);
-    assert_int_equal(splits(&f->t)->ranges[0]->first, first);
-    assert_int_equal(splits(&f->t)->ranges[0]->count, count);
-}
-
-static void expect_end(struct fixture *f, const char *worker, const char *task, uint64_t seq)
-{
-    assert_int_equal(get_splits(&f->t, worker, task, 0, seq, 0), MR_OK);
-    assert_true(splits(&f->t)->end);
 }
 
 /* All that is left of the repetition to @worker, from request @seq on; returns the number of the last grant. */
@@ -180,13 +159,13 @@ static void what_a_lost_worker_had_not_finished_goes_to_others(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
-    expect_range(f, "w1", f->tasks[1], 2, 10, 10, 10);
-    expect_range(f, "w1", f->tasks[1], 3, 10, 20, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 2, 10, 10, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 3, 10, 20, 10);
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "01"), MR_OK);
     lose(f, "w2");
-    expect_range(f, "w2", f->tasks[2], 1, 99, 0, 10); /* what came back goes first, ... */
-    expect_range(f, "w2", f->tasks[2], 2, 99, 20, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10); /* what came back goes first, ... */
+    expect_range(&f->t, "w2", f->tasks[2], 2, 99, 20, 10);
     assert_int_equal(drain(f, "w2", f->tasks[2], 3), 9); /* ... 70 are left for one worker: half of it at a time */
     assert_int_equal(beat_with_report(&f->t, "w2", f->tasks[2], "111111111"), MR_OK);
     assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
@@ -201,9 +180,9 @@ static void after_the_end_was_told_a_recovery_task_takes_what_comes_back(void **
     char recovery[160];
     uint64_t last;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
-    expect_end(f, "w1", f->tasks[1], 2); /* although others may still be lost: buffers wait for it */
+    expect_end(&f->t, "w1", f->tasks[1], 2); /* although others may still be lost: buffers wait for it */
     lose(f, "w2");
     assert_null(the_end(f));
     snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2", 0));
@@ -211,12 +190,12 @@ static void after_the_end_was_told_a_recovery_task_takes_what_comes_back(void **
     assert_null(recovery_of(f, "w2", 1));
     assert_int_equal(table_count(&f->t, "tasks/"), 1);
     table_take_over(&f->t);
-    expect_range(f, "w2", recovery, 1, 99, 0, 3); /* two tasks, and ten splits */
+    expect_range(&f->t, "w2", recovery, 1, 99, 0, 3); /* two tasks, and ten splits */
     table_take_over(&f->t);
     last = drain(f, "w2", recovery, 2);
     assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
     assert_null(the_end(f)); /* a task is open */
-    expect_end(f, "w2", recovery, last + 1);
+    expect_end(&f->t, "w2", recovery, last + 1);
     table_take_over(&f->t);
     assert_int_equal(end_task(&f->t, "w2", recovery, 0, NULL), MR_OK);
     const Millrace__IterationEnd *end = the_end(f);
@@ -234,7 +213,7 @@ static void one_that_was_not_told_the_end_takes_it(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w2", f->tasks[2], 1, 1, 0, 1);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 1, 0, 1);
     drain(f, "w1", f->tasks[1], 1);
     lose(f, "w2");
     assert_null(recovery_of(f, "w2", 0));                 /* w2 has not asked again yet, so it will */
@@ -247,9 +226,9 @@ static void an_end_by_itself_finishes_all_grants_of_the_task(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
-    expect_end(f, "w1", f->tasks[1], 2);
+    expect_end(&f->t, "w1", f->tasks[1], 2);
     assert_int_equal(end_task(&f->t, "w1", f->tasks[1], 0, NULL), MR_OK);
     lose(f, "w2");
     table_take_over(&f->t);
@@ -265,7 +244,7 @@ static void the_end_of_a_recovery_task_is_remembered(void **state)
     struct fixture *f = *state;
     char finished[64] = "", recovery[160];
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     uint64_t last = drain(f, "w2", f->tasks[2], 1);
 
     lose(f, "w2");
@@ -288,7 +267,7 @@ static void with_nobody_left_it_waits_for_the_next_worker(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
     lose(f, NULL);
     lose(f, NULL);
@@ -307,16 +286,16 @@ static void a_repeated_request_brings_newer_reports(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
-    expect_range(f, "w1", f->tasks[1], 2, 10, 10, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 2, 10, 10, 10);
     table_take_over(&f->t);
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "1"), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 10);
-    expect_range(f, "w1", f->tasks[1], 3, 10, 20, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 3, 10, 20, 10);
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 9, 10, "110"), MR_ERANGE); /* counts, too */
     lose(f, "w2");
-    expect_range(f, "w2", f->tasks[2], 1, 99, 20, 10);
-    expect_range(f, "w2", f->tasks[2], 2, 5, 30, 5);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 20, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 5, 30, 5);
 }
 
 static void a_report_that_cannot_be_is_refused(void **state)
@@ -324,26 +303,26 @@ static void a_report_that_cannot_be_is_refused(void **state)
     struct fixture *f = *state;
 
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 1, 10, "1"), MR_EINVAL);
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "01"), MR_EINVAL);
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "01"), MR_OK); /* a sign of life, and nothing else */
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[2], "1"), MR_OK);  /* somebody else's task */
     lose(f, "w2");
-    expect_range(f, "w2", f->tasks[2], 1, 99, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10);
 }
 
 static void a_late_report_of_a_lost_worker_counts_for_nothing(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     lose(f, "w2");
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "1"), MR_ENOTFOUND);
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "1"), MR_ENOTFOUND);
     add_worker(&f->t, "w1", "a:1"); /* it comes back: another life */
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "1"), MR_OK);
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "1"), MR_EPRECOND);
-    expect_range(f, "w2", f->tasks[2], 1, 99, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10);
 }
 
 static void an_end_that_comes_after_the_loss_counts_for_nothing(void **state)
@@ -351,7 +330,7 @@ static void an_end_that_comes_after_the_loss_counts_for_nothing(void **state)
     struct fixture *f = *state;
 
     drain(f, "w1", f->tasks[1], 1);
-    expect_end(f, "w2", f->tasks[2], 1);
+    expect_end(&f->t, "w2", f->tasks[2], 1);
     lose(f, "w2");
     assert_int_equal(end_task(&f->t, "w1", f->tasks[1], 0, NULL), MR_ENOTFOUND);
     assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
@@ -367,12 +346,12 @@ static void the_next_request_finds_what_came_back(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     add_worker(&f->t, "w3", "a:1"); /* supersedes w1 */
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 1, 99, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10);
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 2, 10, 10, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 10, 10, 10);
     assert_int_equal(watch_client(&f->t, "c1", f->iteration)->n_tasks, 3);
 }
 
@@ -381,12 +360,12 @@ static void who_leaves_has_not_crashed(void **state)
     struct fixture *f = *state;
 
     for (uint64_t seq = 1; seq <= 4; seq++) {
-        expect_range(f, "w1", f->tasks[1], seq, 10, 10 * (seq - 1), 10);
+        expect_range(&f->t, "w1", f->tasks[1], seq, 10, 10 * (seq - 1), 10);
     }
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
     assert_string_equal(cursor(f), "{\"next\":\"40\"}");
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 1, 40, 0, 40); /* all of it at once */
+    expect_range(&f->t, "w2", f->tasks[2], 1, 40, 0, 40); /* all of it at once */
 }
 
 static void what_was_in_a_crash_comes_in_small_grants(void **state)
@@ -394,13 +373,13 @@ static void what_was_in_a_crash_comes_in_small_grants(void **state)
     struct fixture *f = *state;
 
     for (uint64_t seq = 1; seq <= 4; seq++) {
-        expect_range(f, "w1", f->tasks[1], seq, 10, 10 * (seq - 1), 10);
+        expect_range(&f->t, "w1", f->tasks[1], seq, 10, 10 * (seq - 1), 10);
     }
     lose(f, "w2");
     assert_string_equal(cursor(f), "{\"next\":\"40\",\"pool\":[{\"count\":\"40\",\"losses\":1}]}");
-    expect_range(f, "w2", f->tasks[2], 1, 40, 0, 16);
-    expect_range(f, "w2", f->tasks[2], 2, 40, 16, 16);
-    expect_range(f, "w2", f->tasks[2], 3, 40, 32, 8);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 40, 0, 16);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 40, 16, 16);
+    expect_range(&f->t, "w2", f->tasks[2], 3, 40, 32, 8);
 }
 
 /* ---------------------------------------------------------------- poison */
@@ -427,16 +406,16 @@ static void poison(struct fixture *f, const char *dataset)
     open_at_least_once(f, dataset);
     for (int i = 0; i < 2; i++) {
         snprintf(task, sizeof task, "%s", task_of(f->iteration, names[i], 1));
-        expect_range(f, names[i], task, 1, 9, 0, 1);
+        expect_range(&f->t, names[i], task, 1, 9, 0, 1);
         replace(f, names[i], names[i + 1]);
     }
     for (int i = 2; i < 4; i++) {
         snprintf(task, sizeof task, "%s", task_of(f->iteration, names[i], 1));
-        expect_end(f, names[i], task, 1); /* it is not for those who read other splits, too */
+        expect_end(&f->t, names[i], task, 1); /* it is not for those who read other splits, too */
         assert_null(the_end(f));
         snprintf(task, sizeof task, "%s", recovery_of(f, names[i], 0));
-        expect_range(f, names[i], task, 1, 9, 0, 1);
-        expect_end(f, names[i], task, 2); /* and has nothing beside it */
+        expect_range(&f->t, names[i], task, 1, 9, 0, 1);
+        expect_end(&f->t, names[i], task, 2); /* and has nothing beside it */
         assert_null(the_end(f));
         replace(f, names[i], names[i + 1]);
     }
@@ -468,7 +447,7 @@ static void with_ignore_errors_it_is_counted_and_left_out(void **state)
     put_tolerant_dataset(&f->t, "one", FP2, one, 1);
     poison(f, "one");
     assert_null(the_end(f));
-    expect_end(f, "p5", task_of(f->iteration, "p5", 1), 1);
+    expect_end(&f->t, "p5", task_of(f->iteration, "p5", 1), 1);
     assert_null(recovery_of(f, "p5", 0));
     assert_int_equal(end_task(&f->t, "p5", task_of(f->iteration, "p5", 1), 0, NULL), MR_OK);
     assert_int_equal(the_end(f)->error_code, 0);
@@ -484,23 +463,23 @@ static void suspects_come_last_and_by_themselves(void **state)
     struct fixture *f = *state;
     char task[160];
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     add_worker(&f->t, "w3", "a:1");
-    expect_range(f, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
+    expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
     add_worker(&f->t, "w4", "a:1");
-    expect_range(f, "w2", f->tasks[2], 1, 99, 10, 23); /* not the suspects */
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 10, 23); /* not the suspects */
     assert_null(recovery_of(f, "w2", 0));
     drain(f, "w2", f->tasks[2], 2);
-    expect_end(f, "w4", task_of(f->iteration, "w4", 1), 1);
+    expect_end(&f->t, "w4", task_of(f->iteration, "w4", 1), 1);
     end_task(&f->t, "w2", f->tasks[2], 0, NULL);
     end_task(&f->t, "w4", task_of(f->iteration, "w4", 1), 0, NULL);
     snprintf(task, sizeof task, "%s", recovery_of(f, "w2", 0));
     assert_null(recovery_of(f, "w2", 1));
     assert_null(recovery_of(f, "w4", 0));
-    expect_range(f, "w2", task, 1, 99, 0, 10);
-    expect_end(f, "w2", task, 2); /* nothing beside them */
+    expect_range(&f->t, "w2", task, 1, 99, 0, 10);
+    expect_end(&f->t, "w2", task, 2); /* nothing beside them */
     add_worker(&f->t, "w5", "b:1");
-    expect_end(f, "w5", task_of(f->iteration, "w5", 1), 1);
+    expect_end(&f->t, "w5", task_of(f->iteration, "w5", 1), 1);
     end_task(&f->t, "w5", task_of(f->iteration, "w5", 1), 0, NULL);
     for (uint64_t i = 0; i < 10; i++) {
         const char *worker = i % 2 == 0 ? "w5" : "w4";
@@ -509,8 +488,8 @@ static void suspects_come_last_and_by_themselves(void **state)
         assert_null(recovery_of(f, "w4", 1)); /* one at a time on each worker */
         assert_null(recovery_of(f, "w5", 1));
         snprintf(task, sizeof task, "%s", recovery_of(f, worker, 0));
-        expect_range(f, worker, task, 1, 99, i, 1);
-        expect_end(f, worker, task, 2);
+        expect_range(&f->t, worker, task, 1, 99, i, 1);
+        expect_end(&f->t, worker, task, 2);
         table_take_over(&f->t);
         end_task(&f->t, worker, task, 0, NULL);
     }
@@ -529,8 +508,8 @@ static void recovery_tasks_are_bounded(void **state)
     add_worker(&f->t, "w3", "a:1"); /* all of it, twice */
     drain(f, "w3", task_of(f->iteration, "w3", 1), 1);
     add_worker(&f->t, "w4", "a:1");
-    expect_end(f, "w2", task_of(f->iteration, "w2", 1), 1);
-    expect_end(f, "w4", task_of(f->iteration, "w4", 1), 1);
+    expect_end(&f->t, "w2", task_of(f->iteration, "w2", 1), 1);
+    expect_end(&f->t, "w4", task_of(f->iteration, "w4", 1), 1);
     assert_non_null(recovery_of(f, "w2", 0));
     assert_null(recovery_of(f, "w2", 1)); /* what kills in one would take the other along */
     assert_non_null(recovery_of(f, "w4", 0));
@@ -543,7 +522,7 @@ static void recovery_tasks_are_bounded(void **state)
         snprintf(name, sizeof name, "h%d", i);
         snprintf(address, sizeof address, "h:%d", i);
         add_worker(&f->t, name, address);
-        expect_end(f, name, task_of(f->iteration, name, 1), 1);
+        expect_end(&f->t, name, task_of(f->iteration, name, 1), 1);
         n += recovery_of(f, name, 0) != NULL ? 1 : 0;
         assert_null(recovery_of(f, name, 1));
     }
@@ -556,7 +535,7 @@ static void what_comes_back_is_given_whatever_repetition_is_asked_for(void **sta
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     uint64_t last = drain(f, "w2", f->tasks[2], 1);
 
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 2, 5), MR_OK); /* it goes on to the next one */
@@ -570,7 +549,7 @@ static void what_comes_back_is_given_whatever_repetition_is_asked_for(void **sta
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 4, 5), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 5); /* then the cursor goes on */
     add_worker(&f->t, "w3", "b:1"); /* w2 had all of it: of both repetitions, and some of it for the second time */
-    expect_range(f, "w3", task_of(f->iteration, "w3", 1), 1, 99, 10, 16);
+    expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 99, 10, 16);
     assert_non_null(strstr(cursor(f), "\"pool\":[{\"count\":\"10\",\"losses\":2},"
                                       "{\"first\":\"26\",\"count\":\"84\",\"losses\":1}]"));
 }
@@ -580,7 +559,7 @@ static void a_jump_drops_what_nobody_was_given_and_keeps_what_came_back(void **s
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     lose(f, "w2");
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 2, 1, 50), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 0);
@@ -608,12 +587,12 @@ static void sources_without_an_end_are_served_too(void **state)
     open_at_least_once(f, "count");
     snprintf(f->tasks[1], sizeof f->tasks[1], "%s", task_of(f->iteration, "w1", 1));
     snprintf(f->tasks[2], sizeof f->tasks[2], "%s", task_of(f->iteration, "w2", 1));
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
-    expect_range(f, "w2", f->tasks[2], 1, 10, 10, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 10, 10, 10);
     lose(f, "w2");
     table_take_over(&f->t);
-    expect_range(f, "w2", f->tasks[2], 2, 10, 0, 10);
-    expect_range(f, "w2", f->tasks[2], 3, 10, 20, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 2, 10, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 3, 10, 20, 10);
 }
 
 /* ---------------------------------------------------------------- many */
@@ -624,8 +603,8 @@ static void neighbours_are_joined_when_many_grants_are_open(void **state)
     char finished[64] = "";
 
     for (uint64_t seq = 1; seq <= 40; seq++) { /* each other split is the other's */
-        expect_range(f, "w1", f->tasks[1], seq, 1, 2 * (seq - 1), 1);
-        expect_range(f, "w2", f->tasks[2], seq, 1, 2 * (seq - 1) + 1, 1);
+        expect_range(&f->t, "w1", f->tasks[1], seq, 1, 2 * (seq - 1), 1);
+        expect_range(&f->t, "w2", f->tasks[2], seq, 1, 2 * (seq - 1) + 1, 1);
     }
     table_take_over(&f->t);
     for (size_t i = 0; i < 40; i++) {
@@ -633,8 +612,8 @@ static void neighbours_are_joined_when_many_grants_are_open(void **state)
     }
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], finished), MR_OK);
     lose(f, "w2");
-    expect_range(f, "w2", f->tasks[2], 41, 1, 0, 1);
-    expect_range(f, "w2", f->tasks[2], 42, 1, 2, 1); /* finished, but not what it was joined with */
+    expect_range(&f->t, "w2", f->tasks[2], 41, 1, 0, 1);
+    expect_range(&f->t, "w2", f->tasks[2], 42, 1, 2, 1); /* finished, but not what it was joined with */
     memset(finished, '1', 42);
     assert_int_equal(beat_with_report(&f->t, "w2", f->tasks[2], finished), MR_OK);
     drain(f, "w2", f->tasks[2], 43);
@@ -670,7 +649,7 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
 {
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
     for (int i = 0; i < 63; i++) {
         beat_worker(&f->t, "w1");
@@ -698,9 +677,9 @@ static void status_shows_what_came_back(void **state)
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const char *json;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
-    expect_end(f, "w1", f->tasks[1], 2);
+    expect_end(&f->t, "w1", f->tasks[1], 2);
     lose(f, "w2");
     table_step(&f->t, &command);
     json = ((const Millrace__StatusReply *)the_reply(&f->t)->message)->json;
@@ -727,7 +706,7 @@ static void stored_nonsense_is_refused(void **state)
     };
     struct fixture *f = *state;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct mr_core_config config = {.epoch = 99};
         mr_core *core = mr_core_new(&config);
@@ -764,9 +743,9 @@ static void memory_may_run_out_while_a_loss_is_counted(void **state)
     struct fixture *f = *state;
     bool failed = true;
 
-    expect_range(f, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
-    expect_end(f, "w1", f->tasks[1], 2);
+    expect_end(&f->t, "w1", f->tasks[1], 2);
     leave(&f->t, "w1");
     for (uint64_t nth = 1; failed; nth++) {
         struct mr_command command = {.kind = MR_COMMAND_TIMER, .now_ms = f->t.now, .wall_ms = f->t.wall};

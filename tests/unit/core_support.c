@@ -126,6 +126,16 @@ void table_take_over(struct table *t)
     load(t);
 }
 
+void table_open_usual(struct table *t)
+{
+    static const int64_t hundred[] = {100};
+
+    table_open(t, NULL);
+    assert_int_equal(put_dataset(t, "numbers", "00000000000000000000000000000001", hundred, 1), MR_OK);
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+}
+
 void table_close(struct table *t)
 {
     mr_outcome_clear(&t->out);
@@ -544,6 +554,21 @@ int get_splits_with_report(struct table *t, const char *worker, const char *task
 const Millrace__GetSplitsReply *splits(const struct table *t)
 {
     return (const Millrace__GetSplitsReply *)the_reply(t)->message;
+}
+
+void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq, uint64_t want, uint64_t first,
+                  uint64_t count)
+{
+    assert_int_equal(get_splits(t, worker, task, 0, seq, want), MR_OK);
+    assert_false(splits(t)->end);
+    assert_int_equal(splits(t)->ranges[0]->first, first);
+    assert_int_equal(splits(t)->ranges[0]->count, count);
+}
+
+void expect_end(struct table *t, const char *worker, const char *task, uint64_t seq)
+{
+    assert_int_equal(get_splits(t, worker, task, 0, seq, 0), MR_OK);
+    assert_true(splits(t)->end);
 }
 
 int end_task(struct table *t, const char *worker, const char *task, int code, const char *message)

@@ -22,6 +22,8 @@ struct table {
 const char *id_of(const char *name);
 
 void table_open(struct table *t, const struct mr_core_config *config);
+/* As most tests begin: workers w1 and w2, at a:1 and b:1, and a dataset "numbers" of 100 splits. */
+void table_open_usual(struct table *t);
 void table_close(struct table *t);
 /* The leader is gone: another core is loaded from the store. */
 void table_take_over(struct table *t);
@@ -83,6 +85,10 @@ int get_splits(struct table *t, const char *worker, const char *task, uint64_t r
 int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
                            uint64_t want, const char *finished);
 const Millrace__GetSplitsReply *splits(const struct table *t);
+/* The answer that @worker gets to request @seq of repetition 0: these splits, or that there are no more. */
+void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq, uint64_t want, uint64_t first,
+                  uint64_t count);
+void expect_end(struct table *t, const char *worker, const char *task, uint64_t seq);
 int end_task(struct table *t, const char *worker, const char *task, int code, const char *message);
 /* What a stream of @client about @iteration would begin with; lent until the next step. */
 const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration);
