@@ -114,18 +114,24 @@ static int parse_int(const struct opt *o, const char *text, int64_t *ret, mr_err
     return MR_OK;
 }
 
-/* A bound as one would type it. */
+/* A bound as one would type it: in the largest unit that divides it. */
 static void format_number(const struct opt *o, int64_t v, char *out, size_t size)
 {
-    if (o->type == OPT_DURATION && v != 0 && v % 1000 == 0) {
-        (void)snprintf(out, size, "%" PRId64 "s", v / 1000);
-    } else if (o->type == OPT_DURATION) {
-        (void)snprintf(out, size, "%" PRId64 "ms", v);
-    } else if (o->type == OPT_SIZE && v != 0 && v % 1048576 == 0) {
-        (void)snprintf(out, size, "%" PRId64 "MiB", v / 1048576);
-    } else {
-        (void)snprintf(out, size, "%" PRId64, v);
+    static const struct whole {
+        enum opt_type type;
+        const char *unit;
+        int64_t factor;
+    } wholes[] = {{OPT_DURATION, "d", 86400000}, {OPT_DURATION, "h", 3600000}, {OPT_DURATION, "s", 1000},
+                  {OPT_DURATION, "ms", 1},       {OPT_SIZE, "MiB", 1048576},   {OPT_SIZE, "GB", 1000000000},
+                  {OPT_SIZE, "kB", 1000}};
+
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++) {
+        if (o->type == wholes[i].type && v != 0 && v % wholes[i].factor == 0) {
+            (void)snprintf(out, size, "%" PRId64 "%s", v / wholes[i].factor, wholes[i].unit);
+            return;
+        }
     }
+    (void)snprintf(out, size, "%" PRId64 "%s", v, o->type == OPT_DURATION ? "s" : "");
 }
 
 static int check_bounds(const struct opt *o, const char *text, int64_t v, mr_error *err)
@@ -386,6 +392,26 @@ static void print_option(const struct opt *o)
     printf("\n");
 }
 
+/* Options that other programs have, too, and the variables that are for all of them. */
+static void print_shared(const struct opt_program *p)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < all_count(p); i++) {
+        const struct opt *o = opt_at(p, i);
+
+        if ((o->flags & OPT_SHARED) != 0) {
+            printf("%s--%s",
+                   n == 0       ? "For all programs together MILLRACE_SOME_OPTION sets "
+                   : n % 4 == 0 ? ",\n"
+                                : ", ",
+                   o->name);
+            n++;
+        }
+    }
+    printf("%s", n > 0 ? ".\n" : "");
+}
+
 void opt_print_help(const struct opt_program *p)
 {
     printf("millrace %s: %s\n\nExamples:\n%s\n", p->name, p->summary, p->examples);
@@ -404,4 +430,5 @@ void opt_print_help(const struct opt_program *p)
         *c = (char)toupper((unsigned char)*c);
     }
     printf("--some-option of this program is MILLRACE_%s_SOME_OPTION. Flags win over variables.\n", name);
+    print_shared(p);
 }

@@ -253,6 +253,9 @@ static void render_object(json_t *object, const char *title, unsigned depth, str
     }
     json_object_foreach(object, key, value)
     {
+        if (json_is_array(value) && json_array_size(value) == 0) {
+            continue; /* a table without rows */
+        }
         if (!is_rows(value) && (!json_is_object(value) || depth >= NESTING_MAX)) {
             cell_text(value, SIZE_MAX, &cell);
             mr_buf_printf(out, "%s%s: %s\n", title == NULL ? "" : "  ", key, (const char *)cell.data);

@@ -116,7 +116,7 @@ static void a_late_report_is_refused(void **state)
     expect(sim, "[   1109] task 1.4/w1.1: ended\n"
                 "[   5027] worker w0.1 at host0:1: lost\n"
                 "[   5027] task 1.4/w0.1: lost\n"
-                "[   5027] iteration 1.4: finished, 1 workers and 0 splits lost\n"
+                "[   5027] iteration 1.4 of job digits: finished, workers lost: 1, splits lost: 0\n"
                 "[   5030] client 0: end of repetition 0\n"
                 "[   5031] client c0: left iteration 1.4\n"
                 "[   5034] client 0: has read everything\n"

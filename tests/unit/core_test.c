@@ -2,6 +2,7 @@
 #include "core_support.h"
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/map.h"
 
 #include <millrace/dataset.h>
@@ -432,6 +433,41 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
     assert_int_equal(update->end->lost_workers, 1);
 }
 
+static void keep_note(void *ctx, const char *line)
+{
+    struct mr_buf *notes = ctx;
+
+    mr_buf_printf(notes, "%s\n", line);
+}
+
+/* One line each in a dispatcher's log, without the moves that only a debugger wants. */
+static void who_comes_and_goes_and_what_is_lost_is_noted(void **state)
+{
+    struct mr_buf notes = MR_BUF_INIT;
+    struct mr_core_config config = {.note = keep_note, .trace_ctx = &notes};
+    struct table *t = mr_calloc(1, sizeof *t);
+    char iteration[64];
+
+    (void)state;
+    table_open(t, &config);
+    assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 25);
+    add_worker(t, "w2", "a:1"); /* another process at its address */
+    end_task(t, "w2", task_of(iteration, "w2", 1), MR_EDATALOSS, "x.tfrecord at 17: corrupt");
+    assert_string_equal((const char *)notes.data,
+                        "worker ba180358.1 at a:1: registered\n"
+                        "worker ba180358.1 at a:1: superseded\n"
+                        "iteration 5.3 of job train: 25 splits lost\n"
+                        "worker 6e7d5791.1 at a:1: registered\n"
+                        "iteration 5.3 of job train: failed, worker a:1: x.tfrecord at 17: corrupt\n");
+    mr_buf_free(&notes);
+    table_close(t);
+    mr_free(t);
+}
+
 /* ---------------------------------------------------------------- time */
 
 static void an_iteration_whose_workers_are_all_lost_waits(void **state)
@@ -828,6 +864,7 @@ int main(void)
         T(splits_are_answered_by_number),
         T(repetitions_of_a_source_are_shared),
         T(what_a_lost_worker_held_is_counted_and_not_given_again),
+        T(who_comes_and_goes_and_what_is_lost_is_noted),
         T(an_iteration_whose_workers_are_all_lost_waits),
         T(a_leader_that_heard_nobody_gives_one_more_grace),
         T(time_stands_still_while_the_loop_does),

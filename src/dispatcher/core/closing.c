@@ -103,7 +103,7 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
         if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }
-        mr_core_trace(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
+        mr_core_note(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
         mr_task_close_unreachable(core, task);
     }
     return true;
@@ -136,8 +136,8 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
         struct mr_task *task = find_refusing(core, it, incarnations[i]);
 
         if (task != NULL) {
-            mr_core_trace(core, "task %s: %s refuses connections and is silent, closed", task->id,
-                          task->worker->rec->address);
+            mr_core_note(core, "task %s: %s refuses connections and is silent, closed", task->id,
+                         task->worker->rec->address);
             mr_task_close_unreachable(core, task);
         }
     }
@@ -170,8 +170,8 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
         if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }
-        mr_core_trace(core, "task %s: nothing came of it for %lld ms, closed", task->id,
-                      (long long)mr_task_stalled_ms(core, task));
+        mr_core_note(core, "task %s: nothing came of it for %lld ms, closed", task->id,
+                     (long long)mr_task_stalled_ms(core, task));
         mr_task_close_unreachable(core, task);
     }
     return true;

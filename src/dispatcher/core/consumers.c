@@ -93,7 +93,7 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
         if (vacated++ == MR_VACATE_MAX) {
             return false;
         }
-        mr_core_trace(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id, i);
+        mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id, i);
         mr_core_set(core, &seat->rec->client, "");
         seat->rec->session++;
         seat->rec->joined = false;

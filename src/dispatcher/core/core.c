@@ -155,18 +155,38 @@ struct mr_stamp mr_core_stamp(mr_core *core)
     return (struct mr_stamp){core->config.epoch, ++core->counter};
 }
 
-void mr_core_trace(mr_core *core, const char *fmt, ...)
+static void say(mr_core *core, bool note, const char *fmt, va_list args)
 {
     char line[512];
+
+    vsnprintf(line, sizeof line, fmt, args);
+    if (note && core->config.note != NULL) {
+        core->config.note(core->config.trace_ctx, line);
+    }
+    if (core->config.trace != NULL) {
+        core->config.trace(core->config.trace_ctx, line);
+    }
+}
+
+void mr_core_trace(mr_core *core, const char *fmt, ...)
+{
     va_list args;
 
     if (core->config.trace == NULL) {
         return;
     }
     va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
+    say(core, false, fmt, args);
     va_end(args);
-    core->config.trace(core->config.trace_ctx, line);
+}
+
+void mr_core_note(mr_core *core, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    say(core, true, fmt, args);
+    va_end(args);
 }
 
 int64_t mr_time_add(int64_t t, int64_t ms)

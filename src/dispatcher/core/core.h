@@ -85,6 +85,8 @@ struct mr_core_config {
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);
+    /* The same with the few of them that operators want to read: workers that come and go, what is lost. NULL: none. */
+    void (*note)(void *ctx, const char *line);
     void *trace_ctx;
 };
 

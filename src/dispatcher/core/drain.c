@@ -47,7 +47,8 @@ void mr_worker_note_draining(mr_core *core, struct mr_worker *worker)
     mr_core_set(core, &worker->rec->draining, stamp);
     mr_schema_use(core, MR_FEATURE_DRAINING);
     mr_worker_put(core, worker);
-    mr_core_trace(core, "worker %s at %s: drains", worker->ref, worker->rec->address);
+    mr_core_note(core, "worker %.8s.%u at %s: drains", worker->rec->incarnation, worker->rec->life,
+                 worker->rec->address);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         if (task->state == MR_TASK_OPEN) {

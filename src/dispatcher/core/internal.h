@@ -332,6 +332,8 @@ void mr_core_fail(mr_core *core, int rc, const mr_error *err);
 void mr_core_nomem(mr_core *core);
 struct mr_stamp mr_core_stamp(mr_core *core);
 void mr_core_trace(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
+/* A line of the trace that operators want to read, too: somebody came or went, something was lost. */
+void mr_core_note(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 
 /* Saturates at MR_COUNT_MAX: for what callers count. */

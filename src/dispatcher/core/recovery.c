@@ -103,8 +103,8 @@ static void quarantine(struct returning *r, uint64_t position)
     it->rec->quarantined_splits++;
     it->rec->lost_splits++;
     r->core->out->tally.lost++;
-    mr_core_trace(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
-                  r->provider);
+    mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
+                 r->provider);
     if (!it->dataset->rec->ignores_errors) {
         snprintf(r->why, r->why_size,
                  "split %" PRIu64

@@ -198,12 +198,12 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_iteration_note_finished(core, it);
     mr_iteration_drop_tasks(core, it);
     if (code < 0) {
-        mr_core_trace(core, "iteration %s: failed, %s", it->rec->id, why);
+        mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job), why);
     } else if (end->lost_workers > 0) {
-        mr_core_trace(core, "iteration %s: finished, %u workers and %" PRIu64 " splits lost", it->rec->id,
-                      end->lost_workers, end->lost_splits);
+        mr_core_note(core, "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64, it->rec->id,
+                     mr_job_label(it->job), end->lost_workers, end->lost_splits);
         if (end->repeated_splits > 0) {
-            mr_core_trace(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id, end->repeated_splits);
+            mr_core_note(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id, end->repeated_splits);
         }
     } else {
         mr_core_trace(core, "iteration %s: finished", it->rec->id);

@@ -85,13 +85,13 @@ static bool is_braked(mr_core *core)
     if (core->brake == MR_BRAKE_OFF) {
         core->brake = MR_BRAKE_ON;
         core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_trace(core, "%zu of %zu workers are silent: one more grace", quiet, core->live_workers);
+        mr_core_note(core, "%zu of %zu workers are silent: one more grace", quiet, core->live_workers);
         return true;
     }
     if (core->brake == MR_BRAKE_ON && core->config.may_resign) {
         core->config.may_resign = false; /* once: if nobody takes over, the next time it is true */
         core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_trace(core, "%zu of %zu workers are silent: somebody else may judge", quiet, core->live_workers);
+        mr_core_note(core, "%zu of %zu workers are silent: somebody else may judge", quiet, core->live_workers);
         mr_core_resign(core);
         return true;
     }

@@ -7,6 +7,7 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -92,6 +93,18 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker)
     }
 }
 
+static void note_loss(mr_core *core, const struct mr_task *task)
+{
+    const struct mr_iteration *it = task->iteration;
+    uint64_t splits = mr_task_granted(task);
+
+    if (splits > 0 && !mr_iteration_repeats(it)) {
+        mr_core_note(core, "iteration %s of %s %s: %" PRIu64 " splits lost", it->rec->id,
+                     it->job != NULL ? "job" : "production",
+                     it->job != NULL ? mr_job_label(it->job) : it->makes->rec->id, splits);
+    }
+}
+
 void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
 {
     bool superseded = why == MR_LOSS_SUPERSEDED;
@@ -111,13 +124,14 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
-    mr_core_trace(core, "worker %s at %s: %s", worker->ref, worker->rec->address,
-                  superseded            ? "superseded"
-                  : why == MR_LOSS_LEFT ? "left"
-                                        : "lost");
+    mr_core_note(core, "worker %.8s.%u at %s: %s", worker->rec->incarnation, worker->rec->life, worker->rec->address,
+                 superseded            ? "superseded"
+                 : why == MR_LOSS_LEFT ? "left"
+                                       : "lost");
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         if (task->state == MR_TASK_OPEN) {
+            note_loss(core, task);
             mr_task_move(core, task, MR_TASK_LOST);
         }
     }
@@ -238,7 +252,7 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
     if (worker == NULL) {
         return;
     }
-    mr_core_trace(core, "worker %s at %s: registered", worker->ref, rec->address);
+    mr_core_note(core, "worker %.8s.%u at %s: registered", worker->rec->incarnation, worker->rec->life, rec->address);
     mr_worker_seen(core, worker);
     mr_worker_put(core, worker);
     TAILQ_FOREACH(it, &core->iteration_list, link)

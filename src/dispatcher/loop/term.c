@@ -71,6 +71,12 @@ static void trace(void *ctx, const char *line)
     mr_log(MR_LOG_DEBUG, "core", "move", "%s", line, NULL);
 }
 
+static void note(void *ctx, const char *line)
+{
+    (void)ctx;
+    mr_log(MR_LOG_INFO, line, NULL);
+}
+
 static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 {
     struct mr_loop *l = ctx;
@@ -94,7 +100,8 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
                                     .task_timeout_ms = l->opts.task_timeout_ms,
                                     .takeover_grace_ms = takeover_grace_ms(l),
                                     .heartbeat_ms = l->opts.heartbeat_ms,
-                                    .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL};
+                                    .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL,
+                                    .note = note};
 
     l->serving = false;
     l->numbers.won_ns = l->loads == 0 ? mr_now_ns() : l->numbers.won_ns; /* A load may have to begin anew. */
