@@ -7,8 +7,11 @@ process, even when it is killed.
 
 import dataclasses
 import faulthandler
+import http.client
 import json
 import os
+import pathlib
+import random
 import shutil
 import socket
 import subprocess
@@ -35,22 +38,49 @@ def with_parent(argv):
     return ["setpriv", "--pdeathsig=KILL", *argv]
 
 
-def wait_until(condition, what, timeout_s=30):
-    """Wait for a condition; its value. The limit is generous: it only bounds a failing test."""
+def wait_until(condition, what, timeout_s=120):
+    """
+    Wait for a condition; its value. @what: the condition in words, or a function that says them. The limit only bounds a
+    failing test: a machine may be many times slower than usual.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {timeout_s} s in vain until {what}")
+            pytest.fail(f"waited {timeout_s} s in vain until {what() if callable(what) else what}")
         time.sleep(0.01)
 
 
+def _ports():
+    """Those that the kernel does not give to whoever connects, or binds without naming one."""
+    low, high = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    return [port for port in range(10000, 65536) if not low <= port <= high] or range(10000, 65536)
+
+
+_reserved = []
+_random = random.Random()  # nobody seeds this one
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """
+    A port for a server that may go and come back: it is nobody else's meanwhile. For other test processes it is taken as long
+    as this one lives, by the name of a socket; other programs would have to ask for that number.
+    """
+    ports = _ports()
+    while True:
+        port = _random.choice(ports)
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0millrace-test-port-{port}")
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+        except OSError:
+            reservation.close()
+        else:
+            _reserved.append(reservation)
+            return port
 
 
 def pid_gone(pid):
@@ -73,7 +103,7 @@ def run_state(etcd, cluster, *words):
     arguments = [f"--etcd-endpoints={etcd.endpoint}"] if etcd is not None else []
     arguments += [f"--cluster={cluster}"] if cluster is not None else []
     program = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
-    return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def children_of(pid):
@@ -88,13 +118,17 @@ def children_of(pid):
     return found
 
 
+def descendants_of(pid):
+    return [p for child in children_of(pid) for p in (child, *descendants_of(child))]
+
+
 def judge_private_state(dispatcher):
     """What is in the private etcd of a DispatchServer is sound."""
     [etcd] = children_of(dispatcher.pid)
     with open(f"/proc/{etcd}/cmdline") as f:
         words = f.read().split("\0")
     endpoint = words[words.index("--listen-client-urls") + 1].split("://")[1]
-    done = run_state(None, "default", "check", f"--etcd-endpoints={endpoint}")
+    done = run_state(None, "default", "check", "--timeout=60s", f"--etcd-endpoints={endpoint}")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -146,9 +180,9 @@ class Etcd:
 
     def _healthy(self):
         try:
-            with urllib.request.urlopen(f"http://{self.endpoint}/health", timeout=1) as answer:
+            with urllib.request.urlopen(f"http://{self.endpoint}/health", timeout=5) as answer:
                 return json.load(answer)["health"] == "true"
-        except OSError:
+        except (OSError, http.client.HTTPException):
             return False
 
     def dispatcher_config(self, cluster, **arguments):
@@ -160,7 +194,7 @@ class Etcd:
         """Whatever the test has done, killed or cut off: what it leaves behind is sound."""
         clusters, self.clusters = self.clusters, []
         for cluster in clusters:
-            done = run_state(self, cluster, "check")
+            done = run_state(self, cluster, "check", "--timeout=60s")
             if done.returncode not in (0, NO_STATE):
                 pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 
@@ -196,7 +230,7 @@ class Cluster:
         self.workers = []
 
     def start_dispatcher(self):
-        server = mr.service.DispatchServer(self._config)
+        server = mr.service.DispatchServer(dataclasses.replace(self._config, port=self._config.port or free_port()))
         self.dispatchers.append(server)
         return server
 
@@ -217,6 +251,7 @@ class Cluster:
 
     def start_worker(self, **config):
         config.setdefault("heartbeat_interval_ms", 200)
+        config.setdefault("port", free_port())
         server = mr.service.WorkerServer(mr.service.WorkerConfig(self.addresses, **config))
         self.workers.append(server)
         return server

@@ -5,6 +5,7 @@ programs of a cluster on it, with what they log.
 
 import collections
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -98,7 +99,10 @@ class Members:
         self.wait()
 
     def wait(self):
-        wait_until(lambda: self.ctl("--command-timeout=1s", "get", "x", check=False).returncode == 0, "etcd answers")
+        # Seldom more than one attempt: an early one may hang on a connection that was refused. Then each is given more time.
+        limits = itertools.count(1)
+        wait_until(lambda: self.ctl(f"--command-timeout={next(limits)}s", "get", "x", check=False).returncode == 0,
+                   "etcd answers")
 
     def kill(self, *which):
         for i in which or range(len(self.processes)):
@@ -137,13 +141,15 @@ class Members:
     def ctl(self, *words, member=None, check=True):
         endpoints = self.endpoints if member is None else f"127.0.0.1:{self._ports[member][0]}"
         argv = ["etcdctl", f"--endpoints={endpoints}"]
+        if not any(word.startswith("--command-timeout") for word in words):
+            argv.append("--command-timeout=60s")  # a disk may be busy
         if self.tls:
             argv += ["--insecure-skip-tls-verify", "--insecure-transport=false", f"--cacert={self.file('ca.pem')}",
                      f"--cert={self.file('client.pem')}", f"--key={self.file('client.key')}"]
         if self._authenticating:
             argv += ["--user=root:rootpw"]
         return subprocess.run(argv + list(words), env={**os.environ, "ETCDCTL_API": "3"}, check=check,
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=120)
 
     def revision(self):
         return json.loads(self.ctl("get", "x", "-w", "json").stdout)["header"]["revision"]
@@ -171,51 +177,72 @@ class Door:
     def __init__(self):
         self.port = free_port()
         self.target = None
+        self.heard = 0  # how often something came from within
+        self._lock = threading.Lock()  # guards the two below
         self._listening = None
-        self._open = set()
+        self._pairs = set()
         self.open()
 
     def open(self):
-        if self._listening is not None:
-            return
-        self._listening = socket.create_server(("127.0.0.1", self.port))
-        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+        with self._lock:
+            if self._listening is None:
+                self._listening = socket.create_server(("127.0.0.1", self.port))
+                threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
 
     def shut(self):
-        self._listening.shutdown(socket.SHUT_RDWR)
-        self._listening.close()
-        self._listening = None
-        for s in list(self._open):
+        with self._lock:
+            listening, self._listening = self._listening, None
+            pairs = list(self._pairs)
+        with contextlib.suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        for pair in pairs:
+            self._break(pair)
+
+    def _break(self, pair):
+        for s in pair:
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
-
-    @property
-    def connections(self):
-        return len(self._open) // 2
 
     def _accept(self, listening):
         while True:
             try:
                 inside, _ = listening.accept()
-                outside = self._connect()
             except OSError:
                 return
-            for a, b in ((inside, outside), (outside, inside)):
-                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+            try:
+                pair = (inside, self._connect())
+            except OSError:
+                inside.close()
+                continue
+            with self._lock:
+                self._pairs.add(pair)
+                shut = self._listening is not listening
+            if shut:  # while this one came in
+                self._break(pair)
+            copies = [threading.Thread(target=self._copy, args=(*ends, answers), daemon=True)
+                      for ends, answers in ((pair, 0), (pair[::-1], 1))]
+            for copy in copies:
+                copy.start()
+            threading.Thread(target=self._close, args=(pair, copies), daemon=True).start()
 
     def _connect(self):
         return socket.create_connection(("127.0.0.1", self.target))
 
-    def _copy(self, source, sink):
-        self._open.add(source)
+    def _copy(self, source, sink, answers):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
-        for s in (source, sink):
-            with contextlib.suppress(OSError):
-                s.shutdown(socket.SHUT_RDWR)
-        self._open.discard(source)
-        source.close()
+                self.heard += answers
+        self._break((source, sink))
+
+    def _close(self, pair, copies):
+        for copy in copies:
+            copy.join()
+        with self._lock:
+            self._pairs.discard(pair)
+        for s in pair:
+            s.close()
 
 
 class Balancer(Door):
@@ -250,20 +277,23 @@ class Program:
 
     @property
     def log(self):
+        """The whole lines of it."""
         with open(self.log_path, errors="replace") as f:
-            return f.read()
+            text = f.read()
+        return text[:text.rfind("\n") + 1]
 
-    def lines(self, text):
-        return [line for line in self.log.splitlines() if text in line]
+    def lines(self, *texts):
+        """Those with all of @texts."""
+        return [line for line in self.log.splitlines() if all(text in line for text in texts)]
 
-    def wait_for(self, text, after=0):
-        """A line with @text, beyond the first @after of them."""
-        return wait_until(lambda: self.lines(text)[after:], f"'{text}' is logged; it is:\n{self.log}"[-4000:])[0]
+    def wait_for(self, *texts):
+        """The first line with all of @texts."""
+        return wait_until(lambda: self.lines(*texts), lambda: f"{texts} are logged; it is:\n{self.log[-4000:]}")[0]
 
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(120)
 
     def kill(self):
         if self.process.poll() is None:
@@ -308,11 +338,11 @@ class Installation:
 
     def state(self, *words):
         return subprocess.run([PROGRAM, "state", *words, f"--cluster={self.name}", *self.etcd.arguments],
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=120)
 
     def judge(self):
         """Whatever the test has done, killed or cut off: what it leaves behind is sound."""
-        done = self.state("check")
+        done = self.state("check", "--timeout=60s")
         if done.returncode not in (0, NO_STATE):
             pytest.fail(f"the stored state after the test: {done.stdout}{done.stderr}")
 

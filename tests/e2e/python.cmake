@@ -20,7 +20,7 @@ function(mr_pytest name)
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "e2e"
     ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>;${MR_PYTEST_SANITIZE}")
-  mr_test_timeout(${name} 600)
+  mr_test_timeout(${name} 1200)
 endfunction()
 
 # The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.

@@ -54,6 +54,9 @@ print(*[int(x) for x in mr.service.from_dataset_id("parallel_epochs", *sys.argv[
 """
 
 
+PART = 10_000
+
+
 class Reader(threading.Thread):
     """Reads range(n), DYNAMIC, in the background. With @rest it pauses after so many elements, until `go` is set."""
 
@@ -62,7 +65,9 @@ class Reader(threading.Thread):
         self.n = n
         self._rest = rest
         self.go = threading.Event()
-        self._ds = Dataset.range(n).apply(mr.service.distribute("distributed_epoch", there.service, **arguments))
+        # A split is a part of 10,000: who rests within the first of them can go on without a dispatcher.
+        whole = Dataset.range(0, n, PART).flat_map(lambda x: Dataset.range(x, x + PART))
+        self._ds = whole.apply(mr.service.distribute("distributed_epoch", there.service, **arguments))
         self.seen = []
         self.error = None
         self.start()
@@ -80,9 +85,13 @@ class Reader(threading.Thread):
         wait_until(lambda: len(self.seen) >= count or not self.is_alive(), f"{count} elements are read")
         assert self.error is None
 
-    def finish(self):
-        self.join(60)
+    def end(self):
+        self.go.set()
+        self.join(200)
         assert not self.is_alive()
+
+    def finish(self):
+        self.end()
         assert self.error is None
         assert sorted(self.seen) == list(range(self.n))
 
@@ -100,17 +109,6 @@ def values_below(there, prefix):
     return [json.loads(line.split(None, 1)[1]) for line in there.state("get", prefix).stdout.splitlines() if line]
 
 
-def wait_for_grants(there, reader, count):
-    """Until the workers of the only iteration can give @count elements without being granted more."""
-
-    def granted():
-        [iteration] = values_below(there, "iterations/")
-        splits = sum(int(cursor["next"]) for cursor in values_below(there, "cursors/"))
-        return splits * (reader.n // int(iteration["providers"][0]["splits"]))
-
-    wait_until(lambda: granted() >= count, f"splits of {count} elements are granted")
-
-
 def roles(there):
     """Who leads, of two dispatchers, and who does not."""
     wait_until(lambda: any(d.lines("leading") for d in there.dispatchers), "somebody leads")
@@ -121,7 +119,7 @@ def roles(there):
 
 
 def test_one_member_goes_and_returns(make):
-    etcd, there = make(installation={"lease": "10s"})
+    etcd, there = make(installation={"lease": "60s"})
     reader = Reader(there, 400_000)
     reader.wait_for(1000)
     for i in range(3):  # whichever the dispatcher talks to is among them
@@ -139,7 +137,7 @@ def test_one_member_goes_and_returns(make):
 
 
 def test_a_frozen_member_is_passed_over(make):
-    etcd, there = make(installation={"lease": "10s"})
+    etcd, there = make()
     reader = Reader(there, 400_000)
     reader.wait_for(1000)
     for i in range(3):
@@ -156,7 +154,6 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
     mr.service.register_dataset(there.service, Dataset.range(7), dataset_id="kept")
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
-    wait_for_grants(there, reader, 2000)
     etcd.kill(*lost)
     reader.go.set()
     reader.wait_for(2000)
@@ -175,23 +172,23 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
 
 def test_the_silence_of_etcd_is_nobodys_silence(make):
     """Nothing that workers and clients say counts meanwhile; afterwards they are as alive as before."""
-    etcd, there = make(installation={"lease": "30s", "worker_timeout": "3s"})
+    etcd, there = make(installation={"lease": "60s", "worker_timeout": "6s"})
     reader = Reader(there, 400_000, rest=1000)
     reader.wait_for(1000)
     for i in range(3):
         etcd.freeze(i)
     there.dispatchers[0].wait_for("etcd does not answer")
-    time.sleep(4)  # longer than workers may be silent
+    time.sleep(7)  # longer than workers may be silent
     for i in range(3):
         etcd.thaw(i)
     there.dispatchers[0].wait_for("etcd answers again")
-    reader.go.set()
     reader.finish()
     assert sum('"lost"' in line for line in there.state("get", "workers/").stdout.splitlines()) == 0
 
 
 def test_a_watch_that_slept_through_a_compaction(make):
-    etcd, there = make(installation={"dispatchers": 2, "lease": "10s"})
+    # If its lease ended, too, it would begin anew instead of going on where it was.
+    etcd, there = make(installation={"dispatchers": 2, "lease": "60s"})
     leader, standby = roles(there)
     standby.wait_for("following")
     standby.process.send_signal(signal.SIGSTOP)
@@ -214,7 +211,7 @@ def test_a_watch_that_slept_through_a_compaction(make):
 
 
 def test_certificates_a_password_and_a_role_for_the_prefix_alone(make):
-    etcd, there = make(tls=True, prefix="/millrace/prod/", installation={"dispatchers": 2})
+    etcd, there = make(tls=True, prefix="/millrace/prod/", installation={"dispatchers": 2, "lease": "60s"})
     assert read(there) == list(range(100))
     for i in range(3):  # members forget the tokens they gave
         etcd.kill(i)
@@ -247,7 +244,7 @@ def test_a_password_that_is_wrong_is_said_and_may_be_corrected(make):
     d = there.start_dispatcher()
     line = d.wait_for("does not let user 'millrace' in")
     assert "invalid user ID or password" in line
-    shown = there.state("tree", "--timeout=2s")
+    shown = there.state("tree", "--timeout=60s")
     assert shown.returncode != 0
     assert "does not let user 'millrace' in" in shown.stderr
     assert "wrong" not in shown.stderr + d.log.replace("went wrong", "")
@@ -259,7 +256,7 @@ def test_a_password_that_is_wrong_is_said_and_may_be_corrected(make):
 def test_a_role_for_another_prefix_is_said(make):
     etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
     d = there.start_dispatcher()
-    assert "permission denied" in d.wait_for("nobody leads, retrying")
+    d.wait_for("nobody leads, retrying", "permission denied")
     etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", "/millrace/prod/")
     d.wait_for("leading")
 
@@ -267,7 +264,7 @@ def test_a_role_for_another_prefix_is_said(make):
 def test_an_etcd_that_wants_a_password_says_so(make):
     etcd, there = make(n=1, prefix="/millrace/prod/", installation={"dispatchers": 0, "workers": 0})
     d = there.start_dispatcher(f"--etcd-endpoints={etcd.endpoints}")
-    assert "etcd wants a user and a password" in d.wait_for("nobody leads, retrying")
+    d.wait_for("nobody leads, retrying", "etcd wants a user and a password")
 
 
 @pytest.mark.parametrize("wrong", ["ca", "name", "certificate"])
@@ -297,13 +294,13 @@ def test_files_are_looked_at_before_anything_starts(tmp_path):
             (["--etcd-endpoints=localhost:1,https://localhost:2"], "is TLS, 'localhost:1' is not")):
         endpoints = [] if any("endpoints" in a for a in arguments) else ["--etcd-endpoints=localhost:1"]
         done = subprocess.run([PROGRAM, "dispatcher", "--listen=127.0.0.1:0", *endpoints, *arguments],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=120)
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
 
 
 def test_what_etcd_refuses_for_good_is_told_to_whom_it_concerns(make):
-    etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
+    etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0, "lease": "60s"})
     etcd.ctl("role", "grant-permission", "millrace", "readwrite", "/millrace/prod/", "/millrace/prod/jobs/")
     etcd.ctl("role", "grant-permission", "millrace", "readwrite", "/millrace/prod/jobs0", "/millrace/prod0")
     etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "read", "/millrace/prod/jobs/")
@@ -324,24 +321,19 @@ def test_dispatchers_that_refuse_each_other_do_not_depose_each_other_for_ever(ma
         door.target = free_port()
         there.start_dispatcher(*etcd.arguments, f"--advertise-address=127.0.0.1:{door.port}", port=door.target)
     leader, standby = roles(there)
-    standby.wait_for("following")
     to_leader = doors[there.dispatchers.index(leader)]
-    while not standby.lines("won the election"):  # in vain before it has a stream that can break
-        for door in doors:
-            door.open()
-        wait_until(lambda: to_leader.connections, "it is connected to the leader")
-        for door in doors:
-            door.shut()
-        soon = time.monotonic() + 1
-        wait_until(lambda: standby.lines("won the election") or time.monotonic() > soon, "a second is over")
+    leader.wait_for("a standby is here")
+    heard = to_leader.heard
+    wait_until(lambda: to_leader.heard >= heard + 3, "the standby has heard of the leader: its stream can break")
+    for door in doors:
+        door.shut()  # and stay so: who is deposed shall not see the other one
+    standby.wait_for("won the election")
     # The one that was deposed alive has no evidence against the other one: it never had a stream to that term.
     began = time.monotonic()
     wait_until(lambda: time.monotonic() > began + 7, "a lease would have run out")
-    assert len(leader.lines("won the election")) == 1
-    assert len(standby.lines("won the election")) == 1
     said = [json.loads(line) for line in etcd.ctl("get", "--prefix", "--print-value-only",
                                                   "/millrace/prod/dispatchers/").stdout.splitlines()]
-    assert sorted(d.get("deposedAlive", 0) for d in said) == [0, 1]
+    assert sum(d.get("deposedAlive", 0) for d in said) == 1
 
 
 def test_one_address_in_front_of_dispatchers_that_cannot_be_reached_otherwise(make):
@@ -367,9 +359,9 @@ def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
     leader.process.send_signal(signal.SIGSTOP)
-    standby.wait_for("leading")  # waits for half a lease at most
+    standby.wait_for("leading")
+    assert len(keys_below(etcd, "/millrace/prod/dispatchers/")) == 2  # the sleeper's lease has not ended
     assert read(there) == list(range(100))  # although the first of the list does not answer
-    reader.go.set()
     reader.finish()
     leader.process.send_signal(signal.SIGCONT)
     leader.wait_for("no longer leader")
@@ -390,16 +382,19 @@ def test_a_leader_that_slept_beyond_its_lease(make):
     leader.process.send_signal(signal.SIGCONT)
     # Of a process that knows of nobody but the sleeper.
     done = subprocess.run([sys.executable, "-c", ASK, "grpc://" + leader.address, "meanwhile"], capture_output=True,
-                          text=True, timeout=60)
+                          text=True, timeout=200)
     assert done.stdout.split() == [str(i) for i in range(7)], done.stderr
     leader.wait_for("no longer leader")
-    reader.go.set()
     reader.finish()
     assert not any("lost" in worker for worker in values_below(there, "workers/"))
 
 
 def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
-    etcd, there = make(n=1, installation={"dispatchers": 4, "workers": 1})
+    etcd, there = make(n=1, installation={"workers": 0, "lease": "60s"})
+    there.dispatchers[0].wait_for("leading")  # before another one could
+    for _ in range(3):
+        there.start_dispatcher()
+    there.start_worker(there.addresses)
     for i in range(3):
         leader = there.dispatchers[i]
         leader.wait_for("leading")
@@ -418,8 +413,8 @@ def test_the_longest_serving_of_the_newest_is_handed_over_to(make):
 
 def fill(etcd):
     while True:
-        done = subprocess.run(["etcdctl", f"--endpoints={etcd.endpoints}", "put", "/other/tenant"], input="x" * (1 << 20),
-                              env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True)
+        done = subprocess.run(["etcdctl", f"--endpoints={etcd.endpoints}", "--command-timeout=60s", "put", "/other/tenant"],
+                              input="x" * (1 << 20), env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True)
         if done.returncode != 0:
             assert "space exceeded" in done.stderr
             return
@@ -429,29 +424,29 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     # Nothing is collected before everybody has had time to come back after a takeover, whatever its own retention.
     patience = {"dataset_retention": "20s", "job_gc_timeout": "10s", "client_timeout": "15s"}
     metrics = f"127.0.0.1:{free_port()}"
-    etcd, there = make(n=1, quota=8 << 20, installation={**patience, "metrics_address": metrics})
+    etcd, there = make(n=1, quota=8 << 20, installation={**patience, "metrics_address": metrics, "lease": "60s"})
     dispatcher = there.dispatchers[0]
-    mr.service.register_dataset(there.service, Dataset.range(5))
     reader = Reader(there, 3_000_000, rest=1000)
     reader.wait_for(1000)
-    wait_for_grants(there, reader, 2000)
+    mr.service.register_dataset(there.service, Dataset.range(5))
+    dispatcher.process.send_signal(signal.SIGSTOP)  # so that it collects nothing before etcd is full
     fill(etcd)
-    dispatcher.wait_for("etcd is full (alarm NOSPACE)")
     assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
+    dispatcher.process.send_signal(signal.SIGCONT)
+    dispatcher.wait_for("etcd is full (alarm NOSPACE)")
     assert len(dispatcher.lines("etcd is full (alarm NOSPACE)")) == 1
     with pytest.raises(mr.errors.MillraceError, match="NOSPACE.*disarm"):
-        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=5000)
+        mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new")
     status = json.loads(mr.service.status(there.service))
     assert status["storeFull"]
     assert page(metrics).value("millrace_store_full") == 1
     # What is past its time is deleted all the same: the dataset that nobody uses.
-    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected",
-               timeout_s=60)
+    wait_until(lambda: len(keys_below(etcd, "/millrace/prod/datasets/")) == 1, "the dataset is collected")
     reader.go.set()
     reader.wait_for(2000)  # there are grants to go on with
     etcd.ctl("del", "--prefix", "/other/")
     etcd.compact()
-    etcd.ctl("--command-timeout=30s", "defrag")
+    etcd.ctl("defrag")
     etcd.ctl("alarm", "disarm")
     dispatcher.wait_for("etcd has room again")
     assert page(metrics).value("millrace_store_full") == 0
@@ -471,15 +466,24 @@ def test_a_database_that_fills_up_is_warned_of(make):
 def test_a_write_budget_that_is_used_up_makes_grants_longer(make):
     metrics = f"127.0.0.1:{free_port()}"
     etcd, there = make(n=1, installation={"etcd_write_budget": "1kB", "metrics_address": metrics})
-    while not there.dispatchers[0].lines("the write budget of etcd is used up"):
-        assert read(there) == list(range(100))  # each writes a job, a session, grants
+
+    def when_busy(look):
+        """What @look gives as long as it is written more than the budget allows."""
+
+        def write_and_look():
+            mr.service.register_dataset(there.service, Dataset.from_tensors(uuid.uuid4().hex * 1000))
+            return look()
+
+        return wait_until(write_and_look, "it is seen")
+
+    when_busy(lambda: there.dispatchers[0].lines("the write budget of etcd is used up"))
     line = json.loads(there.dispatchers[0].lines("the write budget of etcd is used up")[0])
     assert line["budget"] == 1000
     assert line["bytes_per_s"] > 0
     assert line["grant_ms"] > 2000
-    assert int(json.loads(mr.service.status(there.service))["grantMs"]) > 2000
+    assert when_busy(lambda: int(json.loads(mr.service.status(there.service))["grantMs"]) > 2000)
+    assert when_busy(lambda: page(metrics).value("millrace_grant_seconds") > 2)
     p = page(metrics)
-    assert p.value("millrace_grant_seconds") > 2
     assert p.value("millrace_store_write_budget_bytes_per_second") == 1000
     assert p.value("millrace_store_written_bytes_total") > 1000
     assert read(there) == list(range(100))
@@ -492,34 +496,52 @@ def incarnation(there):
     return json.loads(mr.service.status(there.service))["incarnation"]
 
 
+def incarnation_after(there, before):
+    """The one that follows @before."""
+
+    def another():
+        with contextlib.suppress(mr.errors.UnavailableError, mr.errors.DeadlineExceededError):  # nobody leads yet
+            now = incarnation(there)
+            return now if now != before else None
+
+    return wait_until(another, "another incarnation began")
+
+
+def save_snapshot(etcd):
+    """Of all that was written before: a member may lag behind, but not when it has answered."""
+    etcd.ctl("get", "x", "--consistency=l", member=0)
+    etcd.ctl("snapshot", "save", etcd.file("snapshot"), member=0)
+
+
 def test_a_snapshot_is_restored_under_running_servers(make):
     etcd, there = make(installation={"dispatchers": 2})
     mr.service.register_dataset(there.service, Dataset.range(7), dataset_id="before")
     assert read(there, job_name="old") == list(range(100))
     before = incarnation(there)
-    etcd.ctl("snapshot", "save", etcd.file("snapshot"), member=0)
+    save_snapshot(etcd)
     mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="after")
     for i in range(5):
         assert read(there) == list(range(100))
     etcd.renew(etcd.file("snapshot"))
-    wait_until(lambda: incarnation(there) != before, "another incarnation began")
+    after = incarnation_after(there, before)
     ds = mr.service.from_dataset_id("parallel_epochs", there.service, "before")
     assert [int(x) for x in ds] == list(range(7))
     with pytest.raises(mr.errors.NotFoundError):
         mr.service.from_dataset_id("parallel_epochs", there.service, "after")
     assert read(there) == list(range(100))
     there.workers[0].wait_for("the cluster is another one than before")
-    assert sum(len(d.lines("beginning a new incarnation")) for d in there.dispatchers) == 1
+    assert any(d.lines("beginning a new incarnation") for d in there.dispatchers)
+    assert incarnation(there) == after
 
 
 def test_a_restored_past_is_told_by_processes_that_were_started_later(make):
     etcd, there = make(installation={"workers": 0})
     before = incarnation(there)
-    etcd.ctl("snapshot", "save", etcd.file("snapshot"), member=0)
+    save_snapshot(etcd)
     there.dispatchers[0].stop()
     etcd.renew(etcd.file("snapshot"))
     there.start_dispatcher(port=int(there.dispatchers[0].address.rsplit(":", 1)[1]))
-    assert incarnation(there) != before
+    incarnation_after(there, before)
 
 
 def test_an_etcd_that_was_wiped_is_begun_anew_by_those_that_run(make):
@@ -528,11 +550,10 @@ def test_an_etcd_that_was_wiped_is_begun_anew_by_those_that_run(make):
     reader.wait_for(1000)
     before = incarnation(there)
     etcd.renew()
-    wait_until(lambda: incarnation(there) != before, "another incarnation began")
+    incarnation_after(there, before)
     there.workers[0].wait_for("the cluster is another one than before")
     # Whoever was reading is told; what was promised to him is forgotten.
-    reader.go.set()
-    reader.join(60)
+    reader.end()
     assert isinstance(reader.error, mr.errors.NotFoundError), reader.error
     assert read(there) == list(range(100))
 
@@ -548,7 +569,7 @@ def test_a_state_that_is_too_new_is_refused(make, schema, said):
     etcd.ctl("put", "/millrace/prod/schema", json.dumps(schema))
     kept = etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout
     d = there.start_dispatcher()
-    assert d.process.wait(30) == 6
+    assert d.process.wait(120) == 6
     assert said in d.log
     assert etcd.ctl("get", "--prefix", "/millrace/prod/schema").stdout == kept
     etcd.ctl("del", "/millrace/prod/schema")  # so that the end of the test can be judged
@@ -556,13 +577,13 @@ def test_a_state_that_is_too_new_is_refused(make, schema, said):
 
 def test_a_standby_does_not_take_over_what_it_does_not_understand(make):
     """A leader of a newer version has used a feature; the next leader must know it."""
-    etcd, there = make(n=1, installation={"workers": 0, "dispatchers": 2})
+    etcd, there = make(n=1, installation={"workers": 0, "dispatchers": 2, "lease": "60s"})
     leader, standby = roles(there)
     standby.wait_for("following")
     schema = etcd.ctl("get", "/millrace/prod/schema", "--print-value-only").stdout.strip()
     etcd.ctl("put", "/millrace/prod/schema", json.dumps({**json.loads(schema), "features": ["lanes"]}))
     leader.kill()
-    assert standby.process.wait(30) == 6
+    assert standby.process.wait(120) == 6
     assert "uses 'lanes'" in standby.log
     assert not standby.lines("leading")
     etcd.ctl("put", "/millrace/prod/schema", schema)  # so that the end of the test can be judged
