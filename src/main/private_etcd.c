@@ -326,7 +326,8 @@ int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error
         }
     }
     if (rc < 0) {
-        e->temporary = e->temporary && rc == MR_ENOTFOUND; /* Anything else is explained by the log in there. */
+        /* Anything else is explained by the log in there. */
+        e->temporary = e->temporary && (rc == MR_ENOTFOUND || rc == MR_ECANCELED);
         private_etcd_free(e);
         return rc;
     }

@@ -140,6 +140,7 @@ static enum run_event read_signals(struct run *run)
         } else {
             mr_log(MR_LOG_INFO, "stopping", "signal", "%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", NULL);
             event = RUN_STOP;
+            run->told = true;
         }
     }
     return event;
@@ -191,6 +192,9 @@ void run_stopping(struct run *run)
     pthread_t thread;
     mr_error err;
 
+    if (!run->told) {
+        (void)read_signals(run); /* Of a start that was broken off: it only looked whether one had come. */
+    }
     if (mr_thread_start(&thread, "stop-watch", end_at_once, NULL, &err) == MR_OK) {
         (void)pthread_detach(thread);
     } else {

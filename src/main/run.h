@@ -31,6 +31,7 @@ void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);
 struct run {
     int signal_fd;
     int owner_fd; /* -1: no owner */
+    bool told;    /* the first signal to end was read */
 };
 
 /* Logging, signals, the owner. MR_EPRECOND if the owner is gone already. */
@@ -53,7 +54,7 @@ enum run_event run_wait(struct run *run, int timeout_ms);
 /* Whether SIGTERM or SIGINT has come and was not read by run_wait() yet: for waits while starting. */
 bool run_stop_pending(void);
 
-/* From now on a signal ends the process at once, as does a stop that takes longer than a minute. */
+/* From now on a second signal ends the process at once, as does a stop that takes longer than a minute. */
 void run_stopping(struct run *run);
 
 /* 0 or what scripts expect for this failure: 2 usage, 3 not found, 4 unreachable, ... */

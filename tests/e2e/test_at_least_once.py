@@ -23,7 +23,8 @@ READER = """
         mr.service.distribute("distributed_epoch", service, job_name="shared", guarantee="at_least_once"))
     with open(path, "w", buffering=1) as out:
         for batch in ds:
-            time.sleep(pause)
+            if os.path.exists(go):
+                time.sleep(pause)
             out.write(" ".join(str(x) for x in batch) + "\\n")
             while not os.path.exists(go):  # until all have begun
                 time.sleep(0.01)
@@ -32,7 +33,7 @@ READER = """
 
 
 class Reader:
-    """A reader of the shared job in a process of its own, which waits after its first batch."""
+    """A reader of the shared job in a process of its own, which waits after its first batch, and rests before all others."""
 
     def __init__(self, cluster, path, n, pause, go):
         self.path = path
@@ -50,14 +51,15 @@ class Reader:
         return [line for line in text[:text.rfind("\n") + 1].splitlines() if line != "end"]
 
     def has_read(self, elements):
-        wait_until(lambda: len(self.got()) >= elements, f"a reader has {elements} elements")
+        """Or others were so much faster that there are no more."""
+        wait_until(lambda: len(self.got()) >= elements or self.process.poll() is not None, f"a reader has {elements} elements")
 
     def kill(self):
         self.process.kill()
         self.process.wait()
 
     def ends(self):
-        assert self.process.wait(timeout=120) == 0
+        assert self.process.wait(timeout=200) == 0
         assert self.path.read_text().endswith("end\n")
 
 
@@ -82,7 +84,8 @@ def everything(readers):
 
 
 def make(make_cluster, **arguments):
-    return make_cluster(worker_timeout_ms=3000, client_timeout_ms=3000, **arguments)
+    """A cluster that soon sees who was killed. Who was only slow is taken for dead, too: then elements come twice."""
+    return make_cluster(client_timeout_ms=3000, **arguments)
 
 
 def test_a_worker_is_killed(make_cluster, readers):
@@ -109,9 +112,10 @@ def test_a_client_is_killed(make_cluster, readers):
 def test_a_client_is_killed_with_the_last_elements_in_its_hands(make_cluster, readers):
     """All was handed out and sent; the other one waits for the end, and gets what is left instead."""
     cluster = make(make_cluster, workers=1)
-    slow, fast = readers(cluster, 600, [5.0, 0])
+    slow, fast = readers(cluster, 600, [3600, 0])
     batches = 600 // 7 + 1
-    wait_until(lambda: cluster.tasks() and int(cluster.tasks()[0].get("delivered", 0)) == batches, "all of it is with the readers")
+    wait_until(lambda: sum(int(task.get("delivered", 0)) for task in cluster.tasks()) >= batches or fast.process.poll() is not None,
+               "all of it is with the readers")
     slow.kill()
     fast.ends()
     assert everything([slow, fast]) == set(range(600))
@@ -143,14 +147,14 @@ def test_a_worker_is_stopped(make_cluster, readers):
 @pytest.mark.parametrize("outstanding", [1, 3])
 def test_few_elements_in_flight(make_cluster, outstanding):
     """Credits and what is kept by the workers do not wait for each other."""
-    cluster = make(make_cluster, workers=2)
+    cluster = make_cluster(workers=2)
     ds = Dataset.range(300).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once",
                                                      max_outstanding_requests=outstanding))
     assert sorted(int(x) for x in ds) == list(range(300))
 
 
 def test_who_leaves_early_leaves_the_rest_to_others(make_cluster):
-    cluster = make(make_cluster, workers=1)
+    cluster = make_cluster(workers=1)
     ds = Dataset.range(500).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once", job_name="shared"))
     first = iter(ds)
     got = [int(x) for x in itertools.islice(first, 20)]

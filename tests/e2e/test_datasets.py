@@ -341,7 +341,7 @@ def test_datasets_pickle_also_into_spawned_processes():
     queue = context.Queue()
     child = context.Process(target=_read_in_child, args=(ds, queue))
     child.start()
-    assert queue.get(timeout=60) == expected
+    assert queue.get(timeout=200) == expected
     child.join()
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(iter(ds))

@@ -25,7 +25,7 @@ def prefix(tmp_path_factory):
 
 
 def run(*argv, **environment):
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+    return subprocess.run(argv, capture_output=True, text=True, timeout=200, env={**os.environ, **environment})
 
 
 def test_the_example_in_c_reads_here_and_from_a_service(prefix, tmp_path, cluster):

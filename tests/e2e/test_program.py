@@ -3,22 +3,22 @@
 import contextlib
 import json
 import os
-import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 
 import pytest
 
 import millrace as mr
-from conftest import pid_gone, run_state, wait_until
+from conftest import children_of, descendants_of, pid_gone, run_state, wait_until
 from millrace import _ffi
 
 PROGRAM = _ffi.program_path()
 
 
 def run(*args, **env):
-    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env={**os.environ, **env}, timeout=60)
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env={**os.environ, **env}, timeout=120)
 
 
 # ---- usage ----
@@ -112,17 +112,8 @@ def serving(*args, **env):
 
 
 def check_state_of_dev(said):
-    done = run_state(None, "dev", "check", f"--etcd-endpoints={said['etcd']}")
+    done = run_state(None, "dev", "check", "--timeout=60s", f"--etcd-endpoints={said['etcd']}")
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def children_of(pid):
-    """Process ids of all descendants."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            found += [child, *children_of(child)]
-    return found
 
 
 def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
@@ -137,20 +128,48 @@ def test_dev_is_a_whole_cluster_until_ctrl_c(tmp_path):
         assert len(status["workers"]) == 2
         text = run("status", "--service", service).stdout
         assert "workers (2)" in text
-        assert status["leader"] in text
+        leader = next(line.split()[-1] for line in text.splitlines() if line.startswith("leader"))
+        assert leader in said["address"].split(",")  # perhaps the other one by now
 
         check_state_of_dev(said)
-        children = children_of(process.pid)
+        children = descendants_of(process.pid)
         assert len(children) == 5  # etcd, two dispatchers, two workers
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
         assert all(pid_gone(pid) for pid in children)
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("waits_for", ["etcd", "worker"])
+def test_dev_may_be_stopped_while_it_starts(tmp_path, waits_for):
+    """A single signal: it takes with it what it has started so far, in order."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "etcd").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (tmp_path / "bin" / "etcd").chmod(0o755)
+    (tmp_path / "tmp").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # an etcd that takes connections and says nothing
+        etcd = [] if waits_for == "etcd" else [f"--etcd-endpoints=127.0.0.1:{mute.getsockname()[1]}"]
+        process = subprocess.Popen([PROGRAM, "dev", "--dispatchers=1", "--workers=1", f"--owner-pid={os.getpid()}", *etcd],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TMPDIR": f"{tmp_path}/tmp"})
+        try:
+            wait_until(lambda: len(children_of(process.pid)) == (1 if waits_for == "etcd" else 2), "it waits")
+            children = children_of(process.pid)
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=120)[1]
+            assert process.returncode == 130, said
+            assert "stopped while starting" in said
+            assert "second signal" not in said
+            assert all(pid_gone(pid) for pid in children)
+            assert list((tmp_path / "tmp").iterdir()) == []
+        finally:
+            process.kill()
+            process.wait()
+
+
 def test_everything_dies_with_dev():
     with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
-        children = children_of(process.pid)
+        children = descendants_of(process.pid)
         assert len(children) == 3
         process.kill()
         wait_until(lambda: all(pid_gone(pid) for pid in children), "the children of a killed dev have ended")
@@ -160,7 +179,7 @@ def test_dev_starts_a_crashed_worker_again():
     with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
         worker = next(s for s in said["servers"] if s["kind"] == "worker")
         os.kill(worker["pid"], signal.SIGKILL)
-        wait_until(lambda: len([p for p in children_of(process.pid) if not pid_gone(p) and p != worker["pid"]]) == 3,
+        wait_until(lambda: len([p for p in descendants_of(process.pid) if not pid_gone(p) and p != worker["pid"]]) == 3,
                    "there is a worker again")
         ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
         assert sorted(ds.as_numpy_iterator()) == list(range(5))
@@ -190,7 +209,7 @@ def test_a_server_ends_with_its_owner(tmp_path):
         children = children_of(server.pid)
         owner.kill()
         owner.wait()
-        assert server.wait(60) == 0
+        assert server.wait(120) == 0
         assert all(pid_gone(pid) for pid in children)
     finally:
         owner.kill()
