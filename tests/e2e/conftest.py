@@ -59,7 +59,6 @@ def _ports():
     return [port for port in range(10000, 65536) if not low <= port <= high] or range(10000, 65536)
 
 
-_reserved = []
 _random = random.Random()  # nobody seeds this one
 
 
@@ -79,7 +78,7 @@ def free_port():
         except OSError:
             reservation.close()
         else:
-            _reserved.append(reservation)
+            reservation.detach()  # open until this process ends
             return port
 
 
@@ -132,10 +131,14 @@ def judge_private_state(dispatcher):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def pytest_configure(config):
+    config.stderr_fd = os.dup(2)  # not captured yet
+
+
 @pytest.fixture(autouse=True)
-def bounded():
+def bounded(pytestconfig):
     """A test that hangs ends the run, with a stack."""
-    faulthandler.dump_traceback_later(300, exit=True, file=sys.__stderr__)
+    faulthandler.dump_traceback_later(300, exit=True, file=pytestconfig.stderr_fd)
     yield
     faulthandler.cancel_dump_traceback_later()
 

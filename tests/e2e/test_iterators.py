@@ -209,6 +209,7 @@ def test_ctrl_c_works_in_a_blocked_read(tmp_path):
             sys.exit(7)
     """))
     with socket.create_server(("127.0.0.1", 0)) as mute:
+        mute.settimeout(120)
         child = subprocess.Popen([sys.executable, str(script), f"grpc://127.0.0.1:{mute.getsockname()[1]}"],
                                  stdout=subprocess.PIPE, text=True)
         try:
