@@ -41,8 +41,9 @@ static void etcdctl(const struct private_etcd *e, const char *command, char *out
     char line[512];
     FILE *f;
 
-    (void)snprintf(line, sizeof line, "ETCDCTL_API=3 etcdctl --endpoints %s %s 2>&1", private_etcd_endpoint(e),
-                   command);
+    (void)snprintf(line, sizeof line,
+                   "ETCDCTL_API=3 etcdctl --dial-timeout 30s --command-timeout 30s --endpoints %s %s 2>&1",
+                   private_etcd_endpoint(e), command);
     f = popen(line, "r");
     assert_non_null(f);
     size_t n = fread(out, 1, size - 1, f);

@@ -1,16 +1,14 @@
 #include "tests/support/etcd.h"
+#include "tests/support/port.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,23 +72,6 @@ bool mr_test_etcd_exists(void)
     return access("/usr/bin/etcd", X_OK) == 0;
 }
 
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t len = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int port = -1;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
-        getsockname(fd, (struct sockaddr *)&a, &len) == 0) {
-        port = ntohs(a.sin_port);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return port;
-}
-
 /* @out: a descriptor for its output, or -1: to the file @log. */
 static pid_t spawn(char *const argv[], const char *log, int out)
 {
@@ -146,6 +127,8 @@ static struct args etcdctl_args(const struct mr_test_etcd *e, const char *endpoi
 
     add(&a, "/usr/bin/etcdctl", "", -1);
     add(&a, "--endpoints=", endpoints, -1);
+    add(&a, "--dial-timeout=30s", "", -1); /* a slow machine's; what @args say comes later and counts */
+    add(&a, "--command-timeout=30s", "", -1);
     if (e->opts.tls) {
         /* It cannot be told another server name than the endpoint's host, and needs none to be tried. */
         add(&a, "--insecure-skip-tls-verify", "", -1);
@@ -261,7 +244,7 @@ static bool run(struct mr_test_etcd *e, int i)
 
 bool mr_test_etcd_ready(struct mr_test_etcd *e)
 {
-    static const char *const health[] = {"--dial-timeout=1s", "--command-timeout=1s", "get", "x", NULL};
+    static const char *const health[] = {"--dial-timeout=5s", "--command-timeout=5s", "get", "x", NULL};
 
     for (int waited = 0; waited < READY_MS; waited += 50) {
         if (mr_test_etcdctl(e, health) == 0) {
@@ -368,7 +351,7 @@ static bool start_once(struct mr_test_etcd *e)
 
     (void)snprintf(e->dir, sizeof e->dir, "%s/mr-etcd-XXXXXX", base);
     for (int i = 0; i < e->n; i++) {
-        e->members[i] = (struct member){.client_port = free_port(), .peer_port = free_port()};
+        e->members[i] = (struct member){.client_port = mr_test_port(), .peer_port = mr_test_port()};
         len += (size_t)snprintf(e->endpoints + len, sizeof e->endpoints - len, "%s127.0.0.1:%d", i == 0 ? "" : ",",
                                 e->members[i].client_port);
     }

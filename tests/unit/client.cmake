@@ -7,7 +7,7 @@ if(TARGET mr_client)
   target_link_options(control_test PRIVATE -Wl,--wrap=getaddrinfo)
   mr_test(reader_test LABEL unit
     SOURCES ${MR_TEST_DIR}/reader_test.c ${MR_TEST_DIR}/fake_dispatcher.c ${MR_TEST_DIR}/fake_read.c
-      ${MR_TEST_DIR}/fake_worker.c
+      ${MR_TEST_DIR}/fake_worker.c ${MR_TEST_DIR}/../support/port.c
     LIBRARIES mr_client)
   mr_test(coordinated_test LABEL unit
     SOURCES ${MR_TEST_DIR}/coordinated_test.c ${MR_TEST_DIR}/fake_dispatcher.c ${MR_TEST_DIR}/fake_read.c

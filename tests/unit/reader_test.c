@@ -5,6 +5,7 @@
 #include "client/losses.h"
 #include "client/reader.h"
 #include "fake_service.h"
+#include "tests/support/port.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static int setup(void **state)
 
     mr_loss_tally_init(&f->losses);
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
-    fake_dispatcher_start(&f->d, f->rt, 0);
+    fake_dispatcher_start(&f->d, f->rt, mr_test_port());
     *state = f;
     return 0;
 }

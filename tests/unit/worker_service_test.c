@@ -3,6 +3,7 @@
  * splits, the end, errors, stopping. No assertion is about time: waiting is for events.
  */
 #include "base/alloc.h"
+#include "tests/support/port.h"
 #include "worker/worker.h"
 #include "worker_fake.h"
 
@@ -82,7 +83,7 @@ static int setup(void **state)
     mr_dataset *ds = fake_range(N);
 
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
-    f->d = fake_dispatcher_new(f->rt, 0);
+    f->d = fake_dispatcher_new(f->rt, mr_test_port());
     fake_add_dataset(f->d, "range", ds);
     mr_dataset_unref(ds);
     ds = fake_range(SHORT);
