@@ -33,6 +33,7 @@ static bool fails_locked(struct fake_dispatcher *d, const char *method, Millrace
     h->code = d->fail_code;
     h->message = fake_text("as the test wants it");
     d->fail_code = 0;
+    (void)pthread_cond_broadcast(&d->changed);
     return true;
 }
 
@@ -242,6 +243,7 @@ static void take_progress_locked(struct fake_task *t, const Millrace__TaskProgre
 
     to->produced = p->produced;
     to->skipped = p->skipped;
+    to->sessions = p->sessions;
     to->buffered_bytes = p->buffered_bytes;
     if (p->rounds != NULL) {
         to->complete_below = p->rounds->complete_below;

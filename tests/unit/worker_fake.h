@@ -50,6 +50,7 @@ bool fake_has_joined(struct fake_dispatcher *d, const char *task);
 struct fake_progress {
     uint64_t produced;
     uint64_t skipped; /* at the end, too */
+    uint32_t sessions;
     uint64_t buffered_bytes;
     uint64_t complete_below; /* of a coordinated task */
     uint64_t waiting_round;
@@ -77,6 +78,8 @@ void fake_lose_update(struct fake_dispatcher *d);
 void fake_release_client(struct fake_dispatcher *d, const char *client);
 /* The next call to @method ("RegisterWorker") is answered with this code. */
 void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);
+/* Wait until that call has come. */
+void fake_wait_failed(struct fake_dispatcher *d);
 
 /* Wait until the end of @task was reported; returns the code, *@message (freed with mr_free()) if not NULL. */
 int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message);

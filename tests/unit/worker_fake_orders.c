@@ -169,6 +169,12 @@ void fake_fail_once(struct fake_dispatcher *d, const char *method, int code)
     d->fail_code = code;
 }
 
+void fake_wait_failed(struct fake_dispatcher *d)
+{
+    MR_LOCK(&d->lock);
+    WAIT_UNTIL(d, d->fail_code == 0);
+}
+
 int fake_wait_ended(struct fake_dispatcher *d, const char *task, char **message)
 {
     MR_LOCK(&d->lock);

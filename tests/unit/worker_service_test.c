@@ -450,6 +450,11 @@ static void a_lost_answer_of_a_grant_is_asked_for_again(void **state)
     fake_client_free(c);
 }
 
+static bool has_a_session(const struct fake_progress *p)
+{
+    return p->sessions == 1;
+}
+
 static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
 {
     struct fixture *f = *state;
@@ -458,6 +463,8 @@ static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
     fake_fail_once(f->d, "GetSplits", MR_EPRECOND);
     fake_assign(f->d, "t1", "range", N, 400);
     struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    fake_wait_failed(f->d);
+    fake_wait_progress(f->d, "t1", has_a_session); /* who comes later hears that the task is not here */
     fake_wait_heartbeats(f->d, 3);
     fake_unassign(f->d, "t1");
     assert_false(fake_client_next(c, &m)); /* no end, no error: the stream is over, the client looks again */
