@@ -251,18 +251,27 @@ static void check_due(mr_reader *r, const struct mr_rounds_next *next)
     }
 }
 
+/* There is no going on. */
+static int fail(mr_reader *r, const mr_error *why, mr_error *err)
+{
+    mr_reader_fail_locked(r, why);
+    if (err != NULL) {
+        *err = *why;
+    }
+    return why->code;
+}
+
 int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
 {
     struct mr_rounds_next next;
     struct mr_read_task *t;
+    mr_error why;
 
     if (r->rounds == NULL) {
         return r->finished ? MR_END : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
     }
-    int rc = mr_rounds_next(r->rounds, &next, err);
-    if (rc < 0) {
-        mr_reader_fail_locked(r, err);
-        return rc;
+    if (mr_rounds_next(r->rounds, &next, &why) < 0) {
+        return fail(r, &why, err);
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
@@ -277,14 +286,13 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
     }
     t = find_queue(r, next.task_id, next.round);
     if (t == NULL) {
-        rc = mr_error_set(err, MR_EINTERNAL, "round %" PRIu64 " is due, and its element is not here", next.round);
-        mr_reader_fail_locked(r, err);
-        return rc;
+        /* Its worker sent later ones first, which a schedule that came only then does not bear out. */
+        (void)mr_error_set(&why, MR_EDATALOSS, "round %" PRIu64 " is due, and task %.60s has left its element out",
+                           next.round, next.task_id);
+        return fail(r, &why, err);
     }
-    rc = r->opts.round_log != NULL ? mr_round_log_give(r->opts.round_log, next.round, err) : MR_OK;
-    if (rc < 0) {
-        mr_reader_fail_locked(r, err);
-        return rc;
+    if (r->opts.round_log != NULL && mr_round_log_give(r->opts.round_log, next.round, &why) < 0) {
+        return fail(r, &why, err);
     }
     *ret = pop(&t->rounds);
     mr_rounds_taken(r->rounds);

@@ -66,7 +66,8 @@ static int take_rounds(mr_rounds *rounds, struct mr_round_task *task, const Mill
         uint64_t expected = mr_rounds_task_next(rounds, task, held);
 
         /* Beyond the horizon the schedule may be one that is not known here yet. */
-        if (header->rounds[i] < held || (expected < rounds->horizon && header->rounds[i] != expected)) {
+        if (header->rounds[i] < held || header->rounds[i] == MR_ROUND_NEVER ||
+            (expected < rounds->horizon && header->rounds[i] != expected)) {
             return out_of_turn(task, header->rounds[i], expected, err);
         }
         held = header->rounds[i] + 1;
@@ -123,6 +124,12 @@ static uint64_t window(const mr_rounds *rounds)
     return (uint64_t)rounds->config.ahead * (n > 0 ? n : 1);
 }
 
+/* It has grown by @step at least. Whatever the numbers are: they come from outside. */
+static bool has_grown(uint64_t now, uint64_t told, uint64_t step)
+{
+    return now > told && now - told >= step;
+}
+
 bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadRequest *ret)
 {
     struct mr_round_task *task = mr_rounds_task_find(rounds, task_id);
@@ -133,15 +140,16 @@ bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadReques
         return false;
     }
     room = window(rounds);
-    limit = max_u64(rounds->position + room, task->complete_before);
+    limit = room < MR_ROUND_NEVER - rounds->position ? rounds->position + room : MR_ROUND_NEVER;
+    limit = max_u64(limit, task->complete_before);
     received = received_below(rounds, task);
     returned = returned_below(rounds, task);
     nothing_left = mr_rounds_task_next(rounds, task, rounds->position) >= task->held;
     ret->limit_round = limit;
     ret->received_below = received;
     ret->returned_below = returned;
-    if (received <= task->told_received && limit < task->told_limit + room / 2 && limit >= task->told_limit &&
-        returned < task->told_returned + room / 2 && (returned <= task->told_returned || !nothing_left)) {
+    if (received <= task->told_received && limit >= task->told_limit && !has_grown(limit, task->told_limit, room / 2) &&
+        !has_grown(returned, task->told_returned, room / 2) && (returned <= task->told_returned || !nothing_left)) {
         return false;
     }
     task->told_limit = limit;
