@@ -119,9 +119,15 @@ int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, cons
                         f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
 }
 
-/* One call of inflate(). MR_END when the compressed data is over. */
+/*
+ * One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is given first: which
+ * records can be read must not depend on the size of a buffer.
+ */
 static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err)
 {
+    if (f->damaged) {
+        return mr_record_file_damaged(f, f->offset, "the compressed data is damaged", err);
+    }
     if (f->at == f->end) {
         int rc = refill(f, err);
 
@@ -150,7 +156,7 @@ static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, s
     } else if (zrc == Z_MEM_ERROR) {
         return mr_error_nomem(err);
     } else if (zrc != Z_OK && zrc != Z_BUF_ERROR) {
-        return mr_record_file_damaged(f, f->offset, "the compressed data is damaged", err);
+        f->damaged = true;
     }
     return MR_OK;
 }

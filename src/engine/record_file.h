@@ -41,6 +41,7 @@ struct mr_record_file {
     z_stream z;
     bool inflating;
     bool member_ended; /* of a GZIP file: there may be another */
+    bool damaged;      /* the compressed data is, from here on */
     uint64_t offset;   /* of the next byte, uncompressed */
     uint64_t record;   /* number of the next, from 0 */
     bool ended;
