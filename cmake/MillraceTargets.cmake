@@ -108,11 +108,11 @@ function(mr_proto target root)
   endif()
 endfunction()
 
-# mr_fuzz(<name> CORPUS <directory> SOURCES ... LIBRARIES ...): a decoder's fuzz target (LLVMFuzzerTestOneInput). As a ctest entry
-# it replays the corpus, and some thousand mutations of it, under any compiler; configured with clang and -DMR_FUZZ=ON it is a
-# libFuzzer program.
+# mr_fuzz(<name> CORPUS <directory> SOURCES ... LIBRARIES ... [MUTATIONS <n>]): a decoder's fuzz target (LLVMFuzzerTestOneInput).
+# As a ctest entry it replays the corpus, and some thousand mutations of it (n of each file), under any compiler; configured with
+# clang and -DMR_FUZZ=ON it is a libFuzzer program.
 function(mr_fuzz name)
-  cmake_parse_arguments(F "" "CORPUS" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(F "" "CORPUS;MUTATIONS" "SOURCES;LIBRARIES" ${ARGN})
   if(MR_FUZZ)
     add_executable(${name} ${F_SOURCES})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -123,6 +123,9 @@ function(mr_fuzz name)
     add_dependencies(mr_tests ${name})
     add_test(NAME ${name} COMMAND ${name} ${F_CORPUS})
     set_tests_properties(${name} PROPERTIES LABELS fuzz)
+    if(DEFINED F_MUTATIONS)
+      set_tests_properties(${name} PROPERTIES ENVIRONMENT MR_FUZZ_MUTATIONS=${F_MUTATIONS})
+    endif()
     mr_test_timeout(${name} 120)
   endif()
   target_link_libraries(${name} PRIVATE mr_options ${F_LIBRARIES})

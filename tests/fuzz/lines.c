@@ -68,6 +68,10 @@ static void make_message_binary(ProtobufCMessage *msg)
         bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
         size_t n = repeated ? *(size_t *)(void *)((char *)msg + field->quantifier_offset) : 1;
 
+        if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0 &&
+            *(uint32_t *)(void *)((char *)msg + field->quantifier_offset) != field->id) {
+            continue; /* another one of the union is there */
+        }
         if (field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE) {
             continue;
         }

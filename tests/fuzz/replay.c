@@ -1,7 +1,8 @@
 /*
  * Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory, and a fixed number of
- * seeded mutations of each (bytes changed, cut, doubled; or what the target's own mutator does, mostly). MR_SEED
- * replays a failing run; what was being run is in the message of a crash, and its bytes are in $MR_FUZZ_KEEP.
+ * seeded mutations of each (bytes changed, cut, doubled; or what the target's own mutator does, mostly), of which
+ * MR_FUZZ_MUTATIONS says how many. MR_SEED replays a failing run; what was being run is in the message of a crash, and
+ * its bytes are in $MR_FUZZ_KEEP.
  */
 #include "base/rng.h"
 
@@ -19,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A target may know how to change its inputs so that they still mean something. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed) __attribute__((weak));
 
-#define MUTATIONS_PER_FILE 200
+#define MUTATIONS_PER_FILE 200 /* by default */
 #define INPUT_BYTES_MAX (1u << 20)
 #define HANG_S 60 /* no input needs a hundredth of it */
 
@@ -131,7 +132,7 @@ static void run_file(const char *path, uint64_t seed, int mutations)
     free(data);
 }
 
-static int run_directory(const char *dir, uint64_t seed)
+static int run_directory(const char *dir, uint64_t seed, int mutations)
 {
     struct dirent **names = NULL;
     int n = scandir(dir, &names, NULL, alphasort);
@@ -150,7 +151,7 @@ static int run_directory(const char *dir, uint64_t seed)
 
         if (names[i]->d_name[0] != '.') {
             snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
-            run_file(path, seed, MUTATIONS_PER_FILE);
+            run_file(path, seed, mutations);
             files++;
         }
         free(names[i]);
@@ -163,6 +164,8 @@ int main(int argc, char **argv)
 {
     const char *text = getenv("MR_SEED");
     uint64_t seed = text == NULL ? 1 : strtoull(text, NULL, 10);
+    const char *many = getenv("MR_FUZZ_MUTATIONS");
+    int mutations = many == NULL ? MUTATIONS_PER_FILE : atoi(many);
     int files = 0;
 
     keep = getenv("MR_FUZZ_KEEP");
@@ -170,12 +173,12 @@ int main(int argc, char **argv)
     signal(SIGSEGV, say_what_ran);
     signal(SIGALRM, say_what_ran);
     for (int i = 1; i < argc; i++) {
-        files += run_directory(argv[i], seed);
+        files += run_directory(argv[i], seed, mutations);
     }
     if (files == 0) {
         fprintf(stderr, "no corpus was given\n");
         return 1;
     }
-    printf("%d files, %d mutations each\n", files, MUTATIONS_PER_FILE);
+    printf("%d files, %d mutations each\n", files, mutations);
     return 0;
 }
