@@ -17,6 +17,7 @@ from conftest import free_port, wait_until
 
 Dataset = mr.Dataset
 GUARANTEES = ("at_most_once", "at_least_once")
+CLIENT_MS = 2000  # a reader that only has to wait for a CPU is not silent for so long
 
 
 def values(it):
@@ -240,7 +241,7 @@ def test_no_worker_can_be_reached(make_cluster):
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_worker_that_no_client_reaches_is_closed(make_cluster, guarantee):
-    cluster = make_cluster(workers=1, worker_timeout_ms=1000)
+    cluster = make_cluster(workers=1, worker_timeout_ms=3000)
     wrong = f"127.0.0.1:{free_port()}"
     cluster.start_worker(worker_address=wrong)
     readers = [iter(Dataset.range(500).apply(cluster.distribute("distributed_epoch", job_name="j", guarantee=guarantee)))
@@ -323,7 +324,7 @@ def start_reader():
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_client_that_was_away_goes_on(make_cluster, start_reader, guarantee):
     n = 200_000
-    cluster = make_cluster(workers=2, client_timeout_ms=600)
+    cluster = make_cluster(workers=2, client_timeout_ms=CLIENT_MS)
     reader = start_reader(cluster, guarantee, n)
     reader.read(100)
     reader.stop(cluster)
@@ -339,7 +340,7 @@ def test_a_client_that_was_away_goes_on(make_cluster, start_reader, guarantee):
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_client_that_was_away_while_another_read_on(make_cluster, start_reader, guarantee):
     n = 20_000
-    cluster = make_cluster(workers=2, client_timeout_ms=600)
+    cluster = make_cluster(workers=2, client_timeout_ms=CLIENT_MS)
     away = start_reader(cluster, guarantee, n)
     away.read(100)
     away.stop(cluster)
@@ -356,7 +357,7 @@ def test_a_client_that_was_away_while_another_read_on(make_cluster, start_reader
 
 def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
     """At most once it is nobody else's; not all of it was used."""
-    cluster = make_cluster(client_timeout_ms=600)
+    cluster = make_cluster(client_timeout_ms=CLIENT_MS)
     reader = start_reader(cluster, "at_most_once", 10**9)
     other = start_reader(cluster, "at_most_once", 10**9)
     for r in (reader, other):
@@ -368,7 +369,7 @@ def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
 
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
     """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
-    cluster = make_cluster(client_timeout_ms=600)
+    cluster = make_cluster(client_timeout_ms=CLIENT_MS)
     it = iter(Dataset.range(10**9).apply(cluster.distribute(job_name="own", heartbeat_interval_ms=3_600_000)))
     assert next(it) == 0
     for _ in range(2):  # each time one that was attached later is given up
