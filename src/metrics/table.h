@@ -48,7 +48,8 @@
       "Keys of this cluster's state; those of the election are not counted.") \
     X(GRANT_SECONDS, "millrace_grant_seconds", GAUGE, DISPATCHER, "", \
       "Work that a grant of splits is for; more than 2: the write budget is used up.") \
-    X(WORKERS, "millrace_workers", GAUGE, DISPATCHER, "state", "Workers; state: live, draining, lost.") \
+    X(WORKERS, "millrace_workers", GAUGE, DISPATCHER, "state", \
+      "Workers; state: live, draining, lost (those that left or were replaced are in none).") \
     X(CLIENTS, "millrace_clients", GAUGE, DISPATCHER, "", "Clients that read.") \
     X(DATASETS, "millrace_datasets", GAUGE, DISPATCHER, "", "Registered datasets.") \
     X(JOBS, "millrace_jobs", GAUGE, DISPATCHER, "state", \

@@ -146,6 +146,9 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
 {
     struct mr_link *link = ctx;
 
+    if (link_stopping(link)) {
+        return; /* It was told that we leave. */
+    }
     mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
     MR_LOCK(&link->lock);
     link->must_register = true;

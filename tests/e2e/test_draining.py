@@ -88,6 +88,7 @@ def test_a_worker_that_drains_loses_nothing_and_nothing_comes_twice(make_cluster
     assert it.losses.lost_workers == it.losses.lost_splits == it.losses.repeated_splits == 0
     stopping.join()
     wait_until(lambda: worker_of(cluster, 1).get("lost"), "the dispatcher knows that it went")
+    assert worker_of(cluster, 1).get("left")
 
 
 def test_without_time_only_what_it_has_opened_is_lost(make_cluster, files):

@@ -55,7 +55,8 @@ def states_of(status):
     """What the metrics with a label `state` say, from a status document."""
     workers = {"live": 0, "draining": 0, "lost": 0}
     for w in status.get("workers", []):
-        workers["lost" if w.get("lost") else "draining" if w.get("draining") else "live"] += 1
+        if not w.get("left"):
+            workers["lost" if w.get("lost") else "draining" if w.get("draining") else "live"] += 1
     jobs, iterations = {"active": 0, "idle": 0}, {"open": 0, "finished": 0}
     tasks = dict.fromkeys(("open", "ended", "drained", "failed", "lost"), 0)
     for job in status.get("jobs", []):

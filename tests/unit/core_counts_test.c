@@ -89,7 +89,12 @@ static void everything_is_counted_by_state(void **state)
     assert_int_equal(c.tasks[MR_SHOWN_OPEN] + c.tasks[MR_SHOWN_ENDED] + c.tasks[MR_SHOWN_DRAINED], 0);
 
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
-    assert_int_equal(counts_of(f).workers_lost, 1);
+    assert_int_equal(counts_of(f).workers_lost, 0); /* nobody has to look for it */
+    assert_int_equal(counts_of(f).workers_live, 1);
+    table_wait(&f->t, 60000);
+    table_wait(&f->t, 60000);
+    assert_int_equal(counts_of(f).workers_live, 0);
+    assert_int_equal(counts_of(f).workers_lost, 1); /* w2, of which nothing was heard */
 }
 
 static void a_step_says_which_splits_it_moved(void **state)

@@ -32,7 +32,7 @@ static void count_workers(const mr_core *core, struct mr_core_counts *ret)
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         if (!mr_worker_is_live(worker)) {
-            ret->workers_lost++;
+            ret->workers_lost += mr_worker_is_missing(worker) ? 1 : 0;
         } else if (mr_worker_is_draining(worker)) {
             ret->workers_draining++;
         } else {

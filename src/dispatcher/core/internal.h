@@ -648,6 +648,8 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err);
 struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
 bool mr_worker_is_live(const struct mr_worker *worker);
+/* Lost, and neither said that it goes nor has another process at its address. */
+bool mr_worker_is_missing(const struct mr_worker *worker);
 void mr_worker_put(mr_core *core, const struct mr_worker *worker);
 /* Its life is over: one put; everything else is derived from it. */
 enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };

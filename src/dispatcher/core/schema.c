@@ -82,6 +82,6 @@ void mr_schema_use(mr_core *core, const char *feature)
     }
     schema->features = bigger;
     mr_core_set_element(core, &bigger[schema->n_features++], feature);
-    mr_core_note(core, "the state uses %s from now on", feature);
+    mr_core_note(core, "the state uses %s: older versions refuse it from now on", feature);
     mr_core_put(core, "schema", &schema->base);
 }

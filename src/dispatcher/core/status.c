@@ -51,6 +51,7 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_work
     set_short(core, &status->worker, worker->rec->incarnation);
     set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
     status->lost = !mr_worker_is_live(worker);
+    status->left = status->lost && !mr_worker_is_missing(worker);
     if (worker->cache != NULL) {
         status->cache = mr_status_cache(core, worker->cache);
     }

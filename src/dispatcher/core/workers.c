@@ -16,6 +16,11 @@ bool mr_worker_is_live(const struct mr_worker *worker)
     return !mr_stamp_is_set(worker->lost);
 }
 
+bool mr_worker_is_missing(const struct mr_worker *worker)
+{
+    return !mr_worker_is_live(worker) && !worker->rec->left && !worker->rec->superseded;
+}
+
 struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation)
 {
     struct mr_worker *worker = mr_map_get(&core->workers, incarnation);
@@ -136,8 +141,9 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
         }
     }
     mr_core_end_stream(core, MR_EFFECT_END_WORKER, worker->rec->incarnation, superseded ? MR_EPRECOND : MR_ENOTFOUND,
-                       superseded ? "superseded: another process registered at this address"
-                                  : "lost: nothing was heard of this worker for too long");
+                       superseded            ? "superseded: another process registered at this address"
+                       : why == MR_LOSS_LEFT ? "it has left"
+                                             : "lost: nothing was heard of this worker for too long");
 }
 
 void mr_worker_forget(mr_core *core, struct mr_worker *worker)
