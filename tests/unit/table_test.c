@@ -37,8 +37,7 @@ static void scalars_then_tables(void **state)
 
 static void lists_and_nested_objects(void **state)
 {
-    check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}", "empty: \n"
-                                                                                     "names: a,b\n"
+    check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}", "names: a,b\n"
                                                                                      "\n"
                                                                                      "leader\n"
                                                                                      "  address: a:1\n");
