@@ -9,6 +9,7 @@
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "dataset/ptrmap.h"
+#include "element/spec_proto.h"
 #include "millrace/dataset.pb-c.h"
 #include "ops/kernel.h"
 
@@ -328,12 +329,7 @@ static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSp
     to->n_leaves = n;
     to->structure = (char *)(uintptr_t)mr_spec_structure(spec);
     for (size_t i = 0; i < n; i++) {
-        const struct mr_leaf_spec *leaf = mr_spec_leaf(spec, i);
-
-        to->leaves[i]->dtype = leaf->dtype;
-        to->leaves[i]->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
-        to->leaves[i]->n_dims = leaf->rank > 0 ? (size_t)leaf->rank : 0;
-        to->leaves[i]->dims = (int64_t *)(uintptr_t)leaf->dims;
+        mr_leaf_lend_proto(mr_spec_leaf(spec, i), to->leaves[i]);
     }
     *ret = to;
     return MR_OK;

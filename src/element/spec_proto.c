@@ -7,6 +7,17 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
+void mr_leaf_lend_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec *ret)
+{
+    millrace__leaf_spec__init(ret);
+    ret->dtype = leaf->dtype;
+    ret->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
+    if (leaf->rank > 0) {
+        ret->n_dims = (size_t)leaf->rank;
+        ret->dims = (int64_t *)(uintptr_t)leaf->dims;
+    }
+}
+
 static int leaf_to_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec **ret, mr_error *err)
 {
     Millrace__LeafSpec *msg = mr_malloc(sizeof *msg);
@@ -14,16 +25,14 @@ static int leaf_to_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec **r
     if (msg == NULL) {
         return mr_error_nomem(err);
     }
-    millrace__leaf_spec__init(msg);
+    mr_leaf_lend_proto(leaf, msg);
     *ret = msg; /* Part of the whole from here on, which the caller frees. */
-    msg->dtype = leaf->dtype;
-    msg->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
-    if (leaf->rank > 0) {
-        msg->dims = mr_memdup(leaf->dims, (size_t)leaf->rank * sizeof leaf->dims[0]);
+    if (msg->n_dims > 0) {
+        msg->dims = mr_memdup(leaf->dims, msg->n_dims * sizeof leaf->dims[0]);
         if (msg->dims == NULL) {
+            msg->n_dims = 0;
             return mr_error_nomem(err);
         }
-        msg->n_dims = (size_t)leaf->rank;
     }
     return MR_OK;
 }

@@ -10,6 +10,8 @@
 
 #include "millrace/dataset.pb-c.h"
 
+/* Fill @ret, which lends the dimensions of @leaf: it must not be freed as a message of its own. */
+void mr_leaf_lend_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec *ret);
 /* *@ret is freed with millrace__element_spec__free_unpacked(msg, NULL). */
 int mr_spec_to_proto(const mr_spec *spec, Millrace__ElementSpec **ret, mr_error *err);
 /* MR_EINVAL says what is wrong with @msg. The caller owns *@ret. */

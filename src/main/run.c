@@ -202,7 +202,8 @@ void run_stopping(struct run *run)
     }
 }
 
-int run_exit_status(const mr_error *err)
+/* What scripts expect for this failure. */
+static int exit_status(const mr_error *err)
 {
     switch (err->code) {
     case MR_OK:
@@ -238,5 +239,5 @@ int run_fail(const char *program, struct run_options *opts, const mr_error *err)
     if (err->code == MR_EINVAL) {
         fprintf(stderr, "See: millrace help %s\n", program);
     }
-    return run_exit_status(err);
+    return exit_status(err);
 }

@@ -57,9 +57,6 @@ bool run_stop_pending(void);
 /* From now on a second signal ends the process at once, as does a stop that takes longer than a minute. */
 void run_stopping(struct run *run);
 
-/* 0 or what scripts expect for this failure: 2 usage, 3 not found, 4 unreachable, ... */
-int run_exit_status(const mr_error *err);
-
 /*
  * "millrace NAME: message" on stderr, and {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that
  * run_ready() did not use. Returns the exit status.

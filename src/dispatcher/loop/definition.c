@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "dataset/operator.h"
+#include "element/spec_proto.h"
 #include "engine/engine.h"
 #include "millrace/dataset.pb-c.h"
 
@@ -19,53 +20,6 @@ void mr_definition_free(struct mr_definition *d)
         mr_free(d->unsplittable);
         mr_free(d);
     }
-}
-
-static void fill_leaf(Millrace__LeafSpec *out, const struct mr_leaf_spec *leaf, int64_t *dims)
-{
-    millrace__leaf_spec__init(out);
-    out->dtype = leaf->dtype;
-    out->unknown_rank = leaf->rank == MR_RANK_UNKNOWN;
-    if (leaf->rank > 0) {
-        memcpy(dims, leaf->dims, sizeof leaf->dims);
-        out->n_dims = (size_t)leaf->rank;
-        out->dims = dims;
-    }
-}
-
-/* The spec as an ElementSpec. */
-static int write_spec(const mr_spec *spec, struct mr_definition *d, mr_error *err)
-{
-    size_t n = mr_spec_leaves(spec);
-    Millrace__ElementSpec msg = MILLRACE__ELEMENT_SPEC__INIT;
-    Millrace__LeafSpec *leaves = mr_calloc(n + 1, sizeof *leaves);
-    Millrace__LeafSpec **pointers = mr_calloc(n + 1, sizeof *pointers);
-    int64_t(*dims)[MR_RANK_MAX] = mr_calloc(n + 1, sizeof *dims);
-    int rc = MR_OK;
-
-    if (leaves == NULL || pointers == NULL || dims == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    for (size_t i = 0; i < n; i++) {
-        fill_leaf(&leaves[i], mr_spec_leaf(spec, i), dims[i]);
-        pointers[i] = &leaves[i];
-    }
-    msg.n_leaves = n;
-    msg.leaves = pointers;
-    msg.structure = (char *)(uintptr_t)mr_spec_structure(spec);
-    d->spec_size = millrace__element_spec__get_packed_size(&msg);
-    d->spec = mr_malloc(d->spec_size + 1);
-    if (d->spec == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    (void)millrace__element_spec__pack(&msg, d->spec);
-out:
-    mr_free(leaves);
-    mr_free(pointers);
-    mr_free(dims);
-    return rc;
 }
 
 static bool ignores_errors(const Millrace__DatasetDef *def)
@@ -134,7 +88,7 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
         }
         d->sources[i] = d->names[i];
     }
-    return write_spec(mr_dataset_spec(ds), d, err);
+    return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
 static int describe_graph(const void *bytes, size_t size, struct mr_definition *d, mr_error *err)
