@@ -7,6 +7,7 @@
 #include "client/round_log.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Rounds of one worker that may be here at once, unless the application asks for less. Each message, receipt and
@@ -259,6 +260,32 @@ static int fail(mr_reader *r, const mr_error *why, mr_error *err)
         *err = *why;
     }
     return why->code;
+}
+
+static const char *address_of(const mr_reader *r, const char *task_id)
+{
+    const struct mr_read_task *t;
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (strcmp(t->id, task_id) == 0) {
+            return t->address;
+        }
+    }
+    return task_id;
+}
+
+void mr_coordinated_explain_locked(mr_reader *r, char *out, size_t size)
+{
+    struct mr_rounds_next next;
+
+    if (mr_rounds_next(r->rounds, &next, NULL) < 0 || next.task_id == NULL) {
+        (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
+    } else if (find_queue(r, next.task_id, next.round) != NULL) {
+        (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it", next.round);
+    } else {
+        (void)snprintf(out, size, "worker %.60s has not sent round %" PRIu64, address_of(r, next.task_id), next.round);
+    }
 }
 
 int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)

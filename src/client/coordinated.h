@@ -51,6 +51,8 @@ bool mr_coordinated_tell_locked(struct mr_read_task *t, Millrace__ReadRequest *r
 /* Elements came. MR_EDATALOSS: they cannot be. */
 int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_content *c, mr_error *err);
 
+/* What a wait for it is for, as far as it is known here. */
+void mr_coordinated_explain_locked(struct mr_reader *r, char *out, size_t size);
 /* The element of the next round: MR_OK, MR_TIMEOUT (not yet) or MR_END; or why it cannot go on. */
 int mr_coordinated_take_locked(struct mr_reader *r, mr_block **ret, mr_error *err);
 

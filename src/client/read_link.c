@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
-#define NO_WORKER_MS 3000 /* as long as for a dispatcher that does not answer */
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
 {
@@ -186,7 +185,10 @@ static int call(mr_reader *r, const char *method, ProtobufCMessage *request, con
 {
     int64_t timeout_ms = r->attached ? -1 : r->opts.connect_timeout_ms;
 
-    return mr_control_call(r->control, method, request, type, timeout_ms, &r->cancelled, reply, err);
+    int rc = mr_control_call(r->control, method, request, type, timeout_ms, &r->cancelled, reply, err);
+    MR_LOCK(&r->lock);
+    r->heard_ms = mr_now_ms();
+    return rc;
 }
 
 static int register_dataset(mr_reader *r, mr_error *err)
@@ -241,7 +243,6 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
     r->iteration_id = iteration;
     bool again = r->attached;
     r->attached = true;
-    r->attached_ms = again ? r->attached_ms : mr_now_ms();
     /* The reader's own interval may be too long for this dispatcher. */
     r->heartbeat_ms = r->opts.heartbeat_ms;
     if (reply->client_timeout_ms > 0 && reply->client_timeout_ms / 3 < r->heartbeat_ms) {
@@ -326,29 +327,22 @@ static int heartbeat(mr_reader *r, mr_error *err)
     req.unreachable = list;
     req.n_refusing = mr_read_refusing(r, refusing, UNREACHABLE_MAX);
     req.refusing = refusing;
+    req.waits = mr_read_ask(r);
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
     mr_rounds_report_clear(&report);
     if (rc == MR_OK) {
-        millrace__client_heartbeat_reply__free_unpacked(reply, NULL);
         mr_coordinated_reported(r, number);
+        if (req.waits) {
+            mr_read_take_word(r, reply->waits_for);
+        }
+        millrace__client_heartbeat_reply__free_unpacked(reply, NULL);
     } else if (rc == MR_ENOTFOUND) {
         MR_LOCK(&r->lock);
         r->reopen = true;
         rc = MR_OK;
     }
     return rc;
-}
-
-/* A service without a worker looks like a slow one: say it, once. */
-static void say_no_worker_locked(mr_reader *r)
-{
-    if (r->ntasks > 0 || r->stopping || r->finished || r->failed || r->told_alone ||
-        mr_now_ms() - r->attached_ms < NO_WORKER_MS) {
-        return;
-    }
-    r->told_alone = true;
-    (void)fprintf(stderr, "millrace: no worker has joined the service at %s yet, waiting\n", r->opts.service);
 }
 
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
@@ -359,13 +353,12 @@ static bool rest(mr_reader *r)
     MR_LOCK(&r->lock);
     int64_t until = mr_now_ms() + r->heartbeat_ms;
     while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until &&
-           !mr_coordinated_must_report_locked(r)) {
+           !mr_coordinated_must_report_locked(r) && !mr_read_must_ask_locked(r)) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {
         mr_reader_fail_locked(r, &err);
     }
-    say_no_worker_locked(r);
     return !r->stopping && !r->finished && !r->failed;
 }
 

@@ -26,7 +26,7 @@ bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms)
     return t->stream != NULL && t->connected && now_ms - t->connected_ms >= STANDING_MS;
 }
 
-static bool is_away_locked(const struct mr_read_task *t, int64_t now_ms)
+bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms)
 {
     return t->failing_ms != 0 && !mr_read_task_stands_locked(t, now_ms);
 }
@@ -42,7 +42,7 @@ size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
     {
         bool wanted = !t->settled && !t->closed;
 
-        if (wanted && n < max && is_away_locked(t, now) && now - t->failing_ms >= UNREACHABLE_MS) {
+        if (wanted && n < max && mr_read_task_is_away_locked(t, now) && now - t->failing_ms >= UNREACHABLE_MS) {
             list[n++] = t->incarnation;
         }
     }
@@ -109,7 +109,7 @@ bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err)
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (is_away_locked(t, now_ms)) {
+        if (mr_read_task_is_away_locked(t, now_ms)) {
             since = t->failing_ms < since ? t->failing_ms : since;
             why = t->why;
         } else if (!t->closed) {

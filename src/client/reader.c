@@ -202,6 +202,9 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
         if (!r->failed) {
             rc = take_locked(r, want, ret, err);
         }
+        if (rc == MR_OK && r->wait.since_ms != 0) {
+            mr_read_fed_locked(r);
+        }
         if (rc != MR_TIMEOUT && rc != MR_END) {
             return rc;
         }
@@ -218,6 +221,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
             return MR_TIMEOUT;
         }
         found_empty_locked(r);
+        mr_read_hungry_locked(r, mr_now_ms());
         r->waiting = true;
         (void)mr_cond_wait_ms(&r->ready, &r->lock, timeout_ms > 0 ? until - mr_now_ms() : -1);
         r->waiting = false;
@@ -297,7 +301,8 @@ static void *run_timer(void *arg)
 
         next = least(next, acknowledge_locked(r, now));
         next = least(next, mr_read_rotate_locked(r, now));
-        (void)mr_cond_wait_ms(&r->due, &r->lock, next == INT64_MAX ? -1 : next - now);
+        next = least(next, mr_read_look_at_wait_locked(r, now));
+        (void)mr_cond_wait_ms(&r->due, &r->lock, next - now);
     }
     return NULL;
 }

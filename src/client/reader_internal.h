@@ -56,6 +56,17 @@ struct mr_read_task {
     bool complained;      /* ... and people were told */
 };
 
+#define MR_READ_WAIT_BYTES 300
+
+/* The application waits for an element. All zero: it does not. */
+struct mr_read_wait {
+    int64_t since_ms;
+    int64_t seen_ms;               /* it was here last */
+    unsigned lines;                /* in the log so far */
+    unsigned asked;                /* lines for which the dispatcher was asked what for: */
+    char word[MR_READ_WAIT_BYTES]; /* its answer; "": it does not know, or has not said */
+};
+
 struct mr_reader {
     struct mr_read_options opts;
     mr_rpc_runtime *rt;
@@ -79,8 +90,8 @@ struct mr_reader {
     int64_t heartbeat_ms;
     mr_rounds *rounds; /* coordinated, and attached */
     bool attached;
-    int64_t attached_ms;    /* since when, for the first time */
-    bool told_alone;        /* people were told that there is no worker */
+    int64_t heard_ms; /* a dispatcher answered last */
+    struct mr_read_wait wait;
     bool reopen;            /* the leader does not know us any more */
     uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */
@@ -135,6 +146,22 @@ size_t mr_read_refusing(mr_reader *r, char **list, size_t max);
 void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err);
 /* None of the workers was ever reached, for the connect timeout; @err names them. */
 bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err);
+
+bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms);
+
+/* ---- read_waits.c ---- */
+
+/* The application waits, or waits on. */
+void mr_read_hungry_locked(mr_reader *r, int64_t now_ms);
+/* It has got what it waited for. */
+void mr_read_fed_locked(mr_reader *r);
+/* A heartbeat is to be sent that asks the dispatcher what it waits for. */
+bool mr_read_must_ask_locked(const mr_reader *r);
+/* The same; it is being asked. */
+bool mr_read_ask(mr_reader *r);
+void mr_read_take_word(mr_reader *r, const char *word);
+/* Tell people, if it is time. When to look again. */
+int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms);
 
 /* ---- read_link.c ---- */
 

@@ -351,6 +351,13 @@ void mr_control_free(mr_control *c)
     mr_free(c);
 }
 
+bool mr_control_trouble(mr_control *c, char *why, size_t size)
+{
+    MR_LOCK(&c->lock);
+    (void)snprintf(why, size, "%s", c->trouble);
+    return c->answered && c->trouble[0] != '\0';
+}
+
 uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
                             char incarnation[MR_INCARNATION_BYTES_MAX + 1])
 {

@@ -55,6 +55,9 @@ void mr_control_wake(mr_control *c);
 /* One attempt, at whom we believe to lead; what comes back is dropped. For goodbyes. Waits at most @timeout_ms. */
 void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request, int64_t timeout_ms);
 
+/* What went wrong with the last attempt of a call, in @why; false: it was answered, or none ever was. */
+bool mr_control_trouble(mr_control *c, char *why, size_t size);
+
 /* What the leader's answers said; empty and 0 before the first. @cluster and @incarnation may be NULL. */
 uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],
                             char incarnation[MR_INCARNATION_BYTES_MAX + 1]);

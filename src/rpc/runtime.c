@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define SHUTDOWN_MS_MAX 2000
+#define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 static struct {
     pthread_mutex_t lock;
@@ -309,6 +310,32 @@ void mr_rpc_metadata_drop(grpc_metadata *md, size_t n)
     }
 }
 
+/* @text behind the first @what in it; all of it, if there is none. */
+static const char *behind(const char *text, const char *what)
+{
+    const char *found = strstr(text, what);
+
+    return found != NULL ? found + strlen(what) : text;
+}
+
+/*
+ * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host:
+ * Connection refused" says one thing, at its end; whom it is about says the caller.
+ */
+static const char *without_prologue(const char *text)
+{
+    static const char prologue[] = "failed to connect to all addresses";
+
+    if (strncmp(text, prologue, sizeof prologue - 1) != 0) {
+        return text;
+    }
+    text = behind(text, "last error: ");
+    if (strstr(text, ": ipv") != NULL) {
+        text = behind(behind(text, ": ipv"), ": ");
+    }
+    return behind(text, "Failed to connect to remote host: ");
+}
+
 int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err)
 {
     int code = mr_code_from_status((int)status);
@@ -320,6 +347,10 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
     if (n == 0) {
         return mr_error_set(err, code, "%s", mr_code_name(code));
     }
-    return mr_error_set(err, code, "%.*s", (int)(n < MR_ERROR_MESSAGE_SIZE ? n : MR_ERROR_MESSAGE_SIZE),
-                        (const char *)GRPC_SLICE_START_PTR(details));
+    char text[DETAILS_BYTES];
+
+    n = n < sizeof text ? n : sizeof text - 1;
+    memcpy(text, GRPC_SLICE_START_PTR(details), n);
+    text[n] = '\0';
+    return mr_error_set(err, code, "%s", without_prologue(text));
 }

@@ -468,6 +468,60 @@ static void who_keeps_others_waiting_is_named(void **state)
     assert_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
 }
 
+/* What @client is told that it waits for. */
+static const char *waits_for(struct fixture *f, const char *client)
+{
+    static char text[256];
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = f->it;
+    request.waits = true;
+    table_step(&f->t, &command);
+    assert_int_equal(the_reply(&f->t)->error.code, MR_OK);
+    snprintf(text, sizeof text, "%s", ((const Millrace__ClientHeartbeatReply *)the_reply(&f->t)->message)->waits_for);
+    return text;
+}
+
+static void say_missing(struct fixture *f, uint32_t consumer)
+{
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__RoundProgress rounds = MILLRACE__ROUND_PROGRESS__INIT;
+
+    rounds.missing = &consumer;
+    rounds.n_missing = 1;
+    rounds.waiting_ms = 7000;
+    progress.task_id = (char *)(uintptr_t)task_of(f->it, "w1", 1);
+    progress.rounds = &rounds;
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+}
+
+static void a_consumer_is_told_what_it_waits_for(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_string_equal(waits_for(f, "c0"), ""); /* nothing is known here */
+    report(f, "c0", 1, 4, NULL, 0);
+    report(f, "c1", 1, 3, NULL, 0);
+    say_missing(f, 1);
+    assert_string_equal(waits_for(f, "c0"),
+                        "consumer 1 is at round 3 and has not asked for what others wait for, for 7 s");
+
+    /* A worker is lost; who has not said what it has of it is more to the point. */
+    assert_int_equal(leave(&f->t, "w1"), MR_OK);
+    table_wait(&f->t, 1);
+    report(f, "c0", 1, 4, task_of(f->it, "w1", 1), 4);
+    assert_string_equal(waits_for(f, "c0"),
+                        "worker a:1 is lost, and consumer 1 has not said which of its rounds it has");
+    report(f, "c1", 1, 3, task_of(f->it, "w1", 1), 4);
+
+    assert_int_equal(release_client(&f->t, "c1", f->it), MR_OK);
+    assert_string_equal(waits_for(f, "c0"), "consumer 1 of 2 has gone, and nobody has taken its place");
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    assert_string_equal(waits_for(f, "c0"), "the service has no worker");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +542,7 @@ int main(void)
         CASE(who_is_gone_is_not_waited_for),
         CASE(the_end_is_the_same_for_all),
         CASE(who_keeps_others_waiting_is_named),
+        CASE(a_consumer_is_told_what_it_waits_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/sync.h"
 #include "client/losses.h"
-#include "client/reader.h"
+#include "client/reader_internal.h"
 #include "fake_service.h"
 #include "tests/support/port.h"
 
@@ -685,6 +685,38 @@ static void who_waits_and_misses_goes_on(void **state)
     }
 }
 
+/* Lines in the log when so much of its wait is over. */
+static unsigned lines_after(struct fixture *f, int64_t s)
+{
+    int64_t now = f->r->wait.since_ms + 1000 * s;
+
+    f->r->wait.seen_ms = now;
+    (void)mr_read_look_at_wait_locked(f->r, now);
+    return f->r->wait.lines;
+}
+
+static void a_wait_is_told_of_more_and_more_rarely(void **state)
+{
+    static const int64_t at[][2] = {{2, 0}, {3, 1}, {5, 1}, {6, 2}, {11, 2}, {12, 3}, {23, 3}, {24, 4}, {3600, 5}};
+    struct fixture *f = *state;
+
+    add_workers(f, 1, 0);
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, 10, NULL), MR_TIMEOUT);
+    MR_LOCK(&f->r->lock); /* the reader's own clock has to wait */
+    mr_read_hungry_locked(f->r, 1000000);
+    f->r->wait.since_ms = 1000000;
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        assert_int_equal(lines_after(f, at[i][0]), at[i][1]);
+    }
+    /* Who does not come back for an element does not wait. */
+    f->r->wait.lines = 0;
+    assert_int_equal(mr_read_look_at_wait_locked(f->r, f->r->wait.seen_ms + 5000), f->r->wait.seen_ms + 6000);
+    assert_int_equal(f->r->wait.lines, 0);
+    mr_read_fed_locked(f->r);
+    assert_int_equal(f->r->wait.since_ms, 0);
+}
+
 /* A production that ends and a reader that is behind: the end is told when all was returned. */
 static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
 {
@@ -1012,6 +1044,7 @@ int main(int argc, char **argv)
         TEST(what_was_skipped_is_counted),
         TEST(who_waits_and_misses_is_told_at_once),
         TEST(who_waits_and_misses_goes_on),
+        TEST(a_wait_is_told_of_more_and_more_rarely),
         TEST(a_shared_job_holds_the_end_until_all_was_returned),
         TEST(a_lost_copy_is_a_loss),
         TEST(a_client_that_comes_back_is_told_of_losses),

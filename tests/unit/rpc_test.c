@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sync.h"
-#include "rpc/rpc.h"
+#include "rpc/internal.h"
 #include "tests/support/port.h"
 
 #include <setjmp.h>
@@ -392,6 +392,32 @@ static void nobody_listens(void **state)
     assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, false, &reply, &n, NULL), MR_EUNAVAIL);
     assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, 100, true, &reply, &n, NULL), MR_EDEADLINE);
     mr_rpc_channel_free(ch);
+}
+
+static void what_grpc_says_is_cut_to_its_point(void **state)
+{
+    static const char *const said[][2] = {
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote "
+         "host: Connection refused",
+         "Connection refused"},
+        {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed to connect to "
+         "remote host: No route to host",
+         "No route to host"},
+        {"failed to connect to all addresses; last error: UNKNOWN: Timeout occurred: FD shutdown",
+         "UNKNOWN: Timeout occurred: FD shutdown"},
+        {"failed to connect to all addresses", "failed to connect to all addresses"},
+        {"split 3: last error: ipv4:10.0.0.1: what others say stays", "split 3: last error: ipv4:10.0.0.1: what others "
+                                                                      "say stays"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
+        grpc_slice details = grpc_slice_from_static_string(said[i][0]);
+        mr_error err;
+
+        assert_int_equal(mr_rpc_status_error(GRPC_STATUS_UNAVAILABLE, details, &err), MR_EUNAVAIL);
+        assert_string_equal(err.message, said[i][1]);
+    }
 }
 
 static void big_unary(void **state)
@@ -904,6 +930,7 @@ int main(int argc, char **argv)
         TEST(unary_cancel),
         TEST(unary_answered_from_another_thread),
         TEST(nobody_listens),
+        TEST(what_grpc_says_is_cut_to_its_point),
         TEST(big_unary),
         TEST(port_is_taken),
         TEST(http_proxy_is_ignored),

@@ -331,6 +331,12 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
 
     if (reply != NULL) {
         reply->version = client->iteration->version;
+        if (in->waits) {
+            char why[MR_WAITS_FOR_SIZE];
+
+            mr_iteration_waits_for(core, client->iteration, why, sizeof why);
+            mr_core_set(core, &reply->waits_for, why);
+        }
     }
 }
 

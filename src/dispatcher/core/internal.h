@@ -692,7 +692,7 @@ typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
     mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds, mr_adopt_consumer, mr_adopt_client;
 
-/* ---------------------------------------------------------------- timers.c, status.c, counts.c, load.c */
+/* ---------------------------------------------------------------- timers.c, status.c, waits.c, counts.c, load.c */
 
 void mr_core_do_timer(mr_core *core);
 /* A client may have attached again since its key was left over. */
@@ -702,6 +702,9 @@ bool mr_left_over_is_in_use(const mr_core *core, const char *key);
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n);
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
+/* What holds @it up, as a line for people; empty: nothing that is known here. */
+#define MR_WAITS_FOR_SIZE 200
+void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out, size_t size);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);

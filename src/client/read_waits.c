@@ -1,0 +1,201 @@
+/*
+ * Telling people why a read waits. A read that waits for long looks like one that hangs: after a few seconds it says,
+ * in one line, what for; again when it has waited twice as long, and so on; and once that it goes on. What holds a job
+ * up is often somebody else (another consumer, a slow pipeline, a full store): the dispatcher is asked, in a heartbeat.
+ */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sync.h"
+#include "client/reader_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_LINE_MS 3000
+/* So much earlier the dispatcher is asked, so that its word is there. */
+#define ASK_AHEAD_MS 1000
+/* An application that has not come back for so long does something else. */
+#define ABSENT_MS 1000
+#define LOOK_MS 1000
+#define WHO_BYTES 96
+/* Beyond its heartbeat a dispatcher that is there has answered by now. */
+#define SILENT_MS 2000
+
+void mr_read_hungry_locked(mr_reader *r, int64_t now_ms)
+{
+    r->wait.since_ms = r->wait.since_ms != 0 ? r->wait.since_ms : now_ms;
+    r->wait.seen_ms = now_ms;
+}
+
+static const char *job_name(const mr_reader *r)
+{
+    const char *id = r->job_id != NULL ? r->job_id : "?";
+
+    return r->opts.job_name != NULL && r->opts.job_name[0] != '\0' ? r->opts.job_name : id;
+}
+
+void mr_read_fed_locked(mr_reader *r)
+{
+    if (r->wait.lines > 0) {
+        mr_log(MR_LOG_WARN, "a read goes on", "job", "%s", job_name(r), "waited_s", "%lld",
+               (long long)((mr_now_ms() - r->wait.since_ms) / 1000), NULL);
+    }
+    memset(&r->wait, 0, sizeof r->wait);
+}
+
+/* ---- why ---- */
+
+static bool is_open(const struct mr_read_task *t)
+{
+    return !t->end && !t->closed;
+}
+
+/* An address, and how many more there are. */
+static void name_tasks(char out[WHO_BYTES], const struct mr_read_task *first, unsigned n)
+{
+    if (n > 1) {
+        (void)snprintf(out, WHO_BYTES, "%.60s (and %u more)", first->address, n - 1);
+    } else {
+        (void)snprintf(out, WHO_BYTES, "%.60s", first->address);
+    }
+}
+
+static bool say_dispatcher(mr_reader *r, int64_t now_ms, char *out, size_t size)
+{
+    char why[MR_READ_WAIT_BYTES / 2];
+
+    if (r->attached && now_ms - r->heard_ms < r->heartbeat_ms + SILENT_MS) {
+        return false;
+    }
+    if (!mr_control_trouble(r->control, why, sizeof why)) {
+        return !r->attached; /* nothing has gone wrong so far */
+    }
+    (void)snprintf(out, size, "%s at %.60s (%.120s)",
+                   r->attached ? "no dispatcher leads" : "it is not taken on by a dispatcher", r->opts.service, why);
+    return true;
+}
+
+/* Workers that cannot be reached; if @all, only if that is all there are. */
+static bool say_away(const mr_reader *r, int64_t now_ms, bool all, char *out, size_t size)
+{
+    const struct mr_read_task *first = NULL;
+    const struct mr_read_task *t;
+    unsigned away = 0;
+    unsigned open = 0;
+    char who[WHO_BYTES];
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (is_open(t)) {
+            open++;
+            if (mr_read_task_is_away_locked(t, now_ms)) {
+                first = first != NULL ? first : t;
+                away++;
+            }
+        }
+    }
+    if (away == 0 || (all && away < open)) {
+        return false;
+    }
+    name_tasks(who, first, away);
+    (void)snprintf(out, size, "worker %s cannot be reached (%s)", who, first->why);
+    return true;
+}
+
+static void say_workers(const mr_reader *r, char *out, size_t size)
+{
+    const struct mr_read_task *first = NULL;
+    const struct mr_read_task *t;
+    unsigned open = 0;
+    char who[WHO_BYTES];
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (is_open(t)) {
+            first = first != NULL ? first : t;
+            open++;
+        }
+    }
+    if (first == NULL) {
+        (void)snprintf(out, size, "its workers have no more; whether others come is not decided yet");
+        return;
+    }
+    name_tasks(who, first, open);
+    (void)snprintf(out, size, "nothing comes from worker %s", who);
+}
+
+/* false: somebody else has said it. */
+static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (say_dispatcher(r, now_ms, out, size)) {
+        return out[0] != '\0';
+    }
+    if (r->ntasks == 0) {
+        (void)snprintf(out, size, "no worker has joined the service at %.120s yet", r->opts.service);
+    } else if (say_away(r, now_ms, true, out, size)) {
+        return true;
+    } else if (r->wait.word[0] != '\0') {
+        (void)snprintf(out, size, "%s", r->wait.word);
+    } else if (say_away(r, now_ms, false, out, size)) {
+        return true;
+    } else if (r->rounds != NULL) {
+        mr_coordinated_explain_locked(r, out, size);
+    } else {
+        say_workers(r, out, size);
+    }
+    return true;
+}
+
+/* ---- when ---- */
+
+/* When the next line is due. */
+static int64_t due_ms(const mr_reader *r)
+{
+    return r->wait.since_ms + ((int64_t)FIRST_LINE_MS << r->wait.lines);
+}
+
+bool mr_read_must_ask_locked(const mr_reader *r)
+{
+    return r->wait.since_ms != 0 && r->wait.asked <= r->wait.lines && mr_now_ms() >= due_ms(r) - ASK_AHEAD_MS;
+}
+
+bool mr_read_ask(mr_reader *r)
+{
+    MR_LOCK(&r->lock);
+    if (!mr_read_must_ask_locked(r)) {
+        return false;
+    }
+    r->wait.asked = r->wait.lines + 1;
+    return true;
+}
+
+void mr_read_take_word(mr_reader *r, const char *word)
+{
+    MR_LOCK(&r->lock);
+    if (r->wait.asked > 0) { /* else it has what it waited for */
+        (void)snprintf(r->wait.word, sizeof r->wait.word, "%s", word);
+    }
+}
+
+int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms)
+{
+    char why[MR_READ_WAIT_BYTES];
+
+    if (r->waiting) {
+        r->wait.seen_ms = now_ms;
+    }
+    if (r->wait.since_ms == 0 || now_ms - r->wait.seen_ms > ABSENT_MS || r->failed || r->stopping) {
+        return now_ms + LOOK_MS;
+    }
+    if (mr_read_must_ask_locked(r)) {
+        (void)pthread_cond_broadcast(&r->due); /* The link sends a heartbeat. */
+    }
+    if (now_ms >= due_ms(r) && explain(r, now_ms, why, sizeof why)) {
+        r->wait.lines++;
+        mr_log(MR_LOG_WARN, "a read waits", "job", "%s", job_name(r), "for_s", "%lld",
+               (long long)((now_ms - r->wait.since_ms) / 1000), "why", "%s", why, NULL);
+    }
+    return now_ms + LOOK_MS;
+}
