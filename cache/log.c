@@ -401,7 +401,7 @@ static void put(mr_cache_log *log, struct mr_cache_run *run)
         for (size_t i = 0; i < run->nchunks; i++) {
             entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
         }
-        mr_record_encode(&head, entries, iov, niov);
+        mr_record_encode(&head, entries, iov[0].iov_base);
         rc = log->cache->storage->ops->put(log->storage, run->first, iov, niov, &err);
     }
     mr_free(iov);

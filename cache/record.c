@@ -42,8 +42,13 @@ size_t mr_record_front_bytes(uint32_t chunks)
     return MR_RECORD_HEADER_BYTES + (directory + UNIT - 1) / UNIT * UNIT;
 }
 
-void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, struct iovec *iov,
-                      size_t n)
+/* Of everything in header and directory but the checksum itself. */
+static uint64_t checksum_of(const void *data, uint32_t chunks)
+{
+    return mr_hash64((const unsigned char *)data + sizeof(uint64_t), mr_record_front_bytes(chunks) - sizeof(uint64_t));
+}
+
+void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, void *front)
 {
     struct header header = {.magic = MAGIC,
                             .version = VERSION,
@@ -52,10 +57,9 @@ void mr_record_encode(const struct mr_record_head *head, const struct mr_record_
                             .rows = head->rows,
                             .chunks = head->chunks,
                             .payload = head->payload};
-    unsigned char *out = iov[0].iov_base;
+    unsigned char *out = front;
 
-    MR_ASSERT(iov[0].iov_len == mr_record_front_bytes(head->chunks));
-    memset(out, 0, iov[0].iov_len);
+    memset(out, 0, mr_record_front_bytes(head->chunks));
     memcpy(out, &header, sizeof header);
     for (uint32_t i = 0; i < head->chunks; i++) {
         struct entry entry = {entries[i].rows, (uint32_t)(entries[i].bytes / UNIT)};
@@ -64,9 +68,7 @@ void mr_record_encode(const struct mr_record_head *head, const struct mr_record_
         MR_ASSERT(entries[i].bytes <= MR_RECORD_CHUNK_BYTES_MAX);
         memcpy(out + sizeof header + i * sizeof entry, &entry, sizeof entry);
     }
-    iov[0] = (struct iovec){out + sizeof header.checksum, iov[0].iov_len - sizeof header.checksum};
-    header.checksum = mr_hash64_iov(iov, n);
-    iov[0] = (struct iovec){out, iov[0].iov_len + sizeof header.checksum};
+    header.checksum = checksum_of(out, head->chunks);
     memcpy(out, &header.checksum, sizeof header.checksum);
 }
 
@@ -147,7 +149,7 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
         return rc;
     }
     memcpy(&checksum, data, sizeof checksum);
-    found = mr_hash64((const unsigned char *)data + sizeof checksum, size - sizeof checksum);
+    found = checksum_of(data, head.chunks);
     if (found != checksum) {
         return mr_error_set(err, MR_EDATALOSS, "checksum 0x%016" PRIx64 ", the record says 0x%016" PRIx64, found,
                             checksum);

@@ -1,11 +1,13 @@
 /*
  * A record as it is stored: a header, a directory of chunks, their bytes. Little-endian.
  *
- *   header, 64 bytes: checksum u64 (XXH3-64 of everything behind it), magic u32 "MRR1", version u16, reserved u16 0,
- *                     log u64 (its id: a record of another log is refused), first u64 (index of the first element),
- *                     rows u32, chunks u32, payload u64 (bytes of all chunks), reserved 16 bytes 0
- *   directory:        one entry a chunk: rows u32, bytes / 64 u32; zeros to a multiple of 64
- *   payload:          the chunks, each a multiple of 64 long
+ *   header, 64 bytes: checksum u64 (XXH3-64 of the header and directory behind it), magic u32 "MRR1", version u16,
+ * reserved u16 0, log u64 (its id: a record of another log is refused), first u64 (index of the first element), rows
+ * u32, chunks u32, payload u64 (bytes of all chunks), reserved 16 bytes 0 directory:        one entry a chunk: rows
+ * u32, bytes / 64 u32; zeros to a multiple of 64 payload:          the chunks, each a multiple of 64 long
+ *
+ * The checksum is of what says whose record this is. That its bytes are those that were put is the storage's to verify
+ * (storage.h), over header, directory and payload alike.
  *
  * Pure.
  */
@@ -13,8 +15,6 @@
 #define MR_CACHE_RECORD_H
 
 #include <millrace/base.h>
-#include <sys/uio.h>
-
 #define MR_RECORD_HEADER_BYTES 64u
 #define MR_RECORD_CHUNK_BYTES_MAX (UINT32_MAX * 64ull)
 
@@ -34,12 +34,8 @@ struct mr_record_entry {
 /* Bytes of header and directory. */
 size_t mr_record_front_bytes(uint32_t chunks);
 
-/*
- * Write header and directory to iov[0], which is mr_record_front_bytes() long, for the payload in iov[1..n). @entries
- * agree with @head.
- */
-void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, struct iovec *iov,
-                      size_t n);
+/* Write header and directory to @front, which is mr_record_front_bytes() long. @entries agree with @head. */
+void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, void *front);
 
 /*
  * Check @data as far as it can be without its payload's meaning: everything but the checksum. MR_EDATALOSS names the

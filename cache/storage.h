@@ -41,7 +41,10 @@ struct mr_storage_ops {
     /* Everything put before this call is in files when it returns, perhaps some of what was put since. One file. */
     int (*flush)(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err);
     int (*remove_oldest)(mr_storage_log *log, mr_error *err);
-    /* MR_ENOTFOUND: no such record (any more). A value outlives its file and its log. */
+    /*
+     * What was put: a storage that reads files verifies each byte by a checksum. MR_EDATALOSS: it is something else;
+     * MR_ENOTFOUND: no such record (any more). A value outlives its file and its log.
+     */
     int (*get)(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err);
     void (*release)(mr_storage *s, struct mr_storage_value *value);
     /* The highest key that is not above @key. MR_ENOTFOUND: there is none. */

@@ -9,6 +9,9 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
+/* A real storage vouches for what it gives; whose it is says the beginning of a value. */
+#define FLIPPED_BYTES 64u
+
 struct fake {
     mr_storage base;
     mr_storage *memory;
@@ -127,7 +130,7 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
     *ret = (struct mr_storage_value){real.data, real.size, value};
     if (flip) {
         memcpy(value->flipped, real.data, real.size);
-        value->flipped[key % real.size] ^= 1;
+        value->flipped[key % (real.size < FLIPPED_BYTES ? real.size : FLIPPED_BYTES)] ^= 1;
         ret->data = value->flipped;
     }
     return MR_OK;

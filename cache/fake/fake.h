@@ -15,7 +15,7 @@ enum mr_storage_fake_fault {
     MR_FAKE_FLUSH,  /* flush() fails */
     MR_FAKE_REMOVE, /* remove_oldest() fails */
     MR_FAKE_READ,   /* get() fails */
-    MR_FAKE_FLIP,   /* get() gives a value with one bit turned */
+    MR_FAKE_FLIP,   /* get() gives a value with one bit of its first 64 bytes turned */
     MR_FAKE_LOSE,   /* get() finds nothing */
     MR_FAKE_CREATE, /* create() fails */
     MR_FAKE_FAULTS,

@@ -12,7 +12,8 @@
 #define OPEN_FILES_MAX 256
 #define FLUSH_THREADS_MAX 4
 #define TABLE_BLOCK_BYTES (16 * 1024)
-#define FILTER_BITS 10 /* a record: one block in a hundred is read in vain */
+#define CHECKSUM_XXH3 4 /* of enum ChecksumType */
+#define FILTER_BITS 10  /* a record: one block in a hundred is read in vain */
 #define MANIFEST_BYTES_MAX (1 * MR_MIB)
 #define INFO_LOG_BYTES_MAX (1 * MR_MIB)
 #define INFO_LOG_WARN 2
@@ -68,6 +69,7 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     rocksdb_options_set_stats_dump_period_sec(o, 0);
     rocksdb_options_set_stats_persist_period_sec(o, 0);
 
+    rocksdb_block_based_options_set_checksum(table, CHECKSUM_XXH3);
     rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
     /*
      * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block cache RocksDB would
@@ -159,7 +161,7 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
     rocksdb_writeoptions_disable_WAL(s->write, 1);
     rocksdb_writeoptions_set_no_slowdown(s->write, 1); /* an error instead of a wait that nobody expects */
     s->read = rocksdb_readoptions_create();
-    /* Records have their own, which is looked at too late: what is damaged must not come to RocksDB's assertions. */
+    /* The one checksum of a record's bytes; and RocksDB itself believes what it reads, and ends the process over it. */
     rocksdb_readoptions_set_verify_checksums(s->read, 1);
     s->flush = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush, 1);

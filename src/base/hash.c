@@ -1,9 +1,10 @@
 #include "base/hash.h"
 
 #include "base/hash_internal.h"
-#include "base/hash_kernel.h"
 
+#define XXH_INLINE_ALL
 #include <string.h>
+#include <xxhash.h>
 
 /* Below this the vector width does not matter. */
 #define LONG_BYTES 1024u
@@ -16,16 +17,6 @@ uint64_t mr_hash64(const void *p, size_t n)
     }
 #endif
     return XXH3_64bits(p, n);
-}
-
-uint64_t mr_hash64_iov(const struct iovec *iov, size_t n)
-{
-#ifdef MR_HASH_AVX2
-    if (__builtin_cpu_supports("avx2")) {
-        return mr_hash64_iov_avx2(iov, n);
-    }
-#endif
-    return mr_hash64_parts(iov, n);
 }
 
 void mr_hash128(const void *p, size_t n, uint8_t out[16])

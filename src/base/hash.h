@@ -4,11 +4,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 uint64_t mr_hash64(const void *p, size_t n);
-/* Of the pieces in order, as if they were one. */
-uint64_t mr_hash64_iov(const struct iovec *iov, size_t n);
 void mr_hash128(const void *p, size_t n, uint8_t out[16]); /* canonical (big-endian) form */
 
 #endif

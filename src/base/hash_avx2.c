@@ -3,16 +3,12 @@
 
 #ifdef MR_HASH_AVX2
 
-#include "base/hash_kernel.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 uint64_t mr_hash64_avx2(const void *p, size_t n)
 {
     return XXH3_64bits(p, n);
-}
-
-uint64_t mr_hash64_iov_avx2(const struct iovec *iov, size_t n)
-{
-    return mr_hash64_parts(iov, n);
 }
 
 #endif

@@ -6,7 +6,6 @@
 
 #ifdef MR_HASH_AVX2
 uint64_t mr_hash64_avx2(const void *p, size_t n);
-uint64_t mr_hash64_iov_avx2(const struct iovec *iov, size_t n);
 #endif
 
 #endif

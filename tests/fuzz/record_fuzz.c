@@ -1,6 +1,6 @@
 /*
  * Whatever parses as a record of the cache has the chunks that it says, in its bytes; written again it is decoded to
- * the same, and with any one bit turned it is refused.
+ * the same, and with any one bit of what stands before its chunks turned it is refused.
  */
 #include "cache/record.h"
 
@@ -12,9 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void encode_again(const uint8_t *data, size_t size, const struct mr_record_head *head)
 {
     struct mr_record_entry *entries = malloc(head->chunks * sizeof *entries);
-    size_t front = mr_record_front_bytes(head->chunks), at = (size_t)(head->payload ^ head->rows) % size;
+    size_t front = mr_record_front_bytes(head->chunks), at = (size_t)(head->payload ^ head->rows) % front;
     uint8_t *copy = malloc(size);
-    struct iovec iov[2];
     struct mr_record_head again;
     uint64_t bytes = 0;
 
@@ -29,9 +28,7 @@ static void encode_again(const uint8_t *data, size_t size, const struct mr_recor
         abort();
     }
     memcpy(copy, data, size);
-    iov[0] = (struct iovec){copy, front};
-    iov[1] = (struct iovec){copy + front, size - front};
-    mr_record_encode(head, entries, iov, 2);
+    mr_record_encode(head, entries, copy);
     if (mr_record_decode(copy, size, head->log, head->first, &again, NULL) != MR_OK || again.rows != head->rows ||
         again.chunks != head->chunks) {
         abort();
