@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #define SHUTDOWN_MS_MAX 2000
+#define SHUTDOWN_AGAIN_MS_MAX 50
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 static struct {
@@ -71,11 +72,12 @@ static void tune_malloc(void)
  * offers nothing to wait on, only a question to ask; the answer takes its lock and so is "no" only when all is done.
  *
  * A connection attempt that gRPC forgot keeps it open for good (channel.c avoids those that it can see). That is waited
- * for once; from then on nothing but children that are forked suffers from it, and those are told.
+ * for once; from then on nothing but children that are forked suffers from it, and those are told. What a thread of
+ * gRPC's needs in order to let go is waited for every time, so that it is noticed when all is well again.
  */
 static void shut_down_grpc_locked(void)
 {
-    int64_t until = mr_now_ms() + (global.stuck == 0 ? SHUTDOWN_MS_MAX : 0);
+    int64_t until = mr_now_ms() + (global.stuck == 0 ? SHUTDOWN_MS_MAX : SHUTDOWN_AGAIN_MS_MAX);
 
     grpc_shutdown();
     while (grpc_is_initialized()) {

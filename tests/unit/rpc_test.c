@@ -791,7 +791,7 @@ static void fork_when_grpc_does_not_close(void **state)
         assert_int_equal(join(pid), 0);
     }
     grpc_shutdown();
-    /* It closes a moment later, and who was stuck once does not wait for that: it shows at one of the next closings. */
+    /* It closes a moment later, and who was stuck once waits for no longer: it shows at one of the next closings. */
     for (bool told = true; told;) {
         assert_int_equal(try_echo(), 0);
         pid_t pid = fork();
