@@ -211,8 +211,6 @@ struct mr_cache_reader_stats {
     uint64_t skipped;  /* dropped before they were handed out, or handed out again; or passed */
 };
 void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stats *ret);
-/* Up to @n readers of @log; returns how many there are. */
-size_t mr_cache_log_readers(mr_cache_log *log, struct mr_cache_reader_stats *ret, size_t n);
 
 /* ---- views ---- */
 

@@ -328,18 +328,3 @@ void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stat
     MR_LOCK(&r->log->lock);
     mr_window_reader_stats(r->cursor, ret);
 }
-
-size_t mr_cache_log_readers(mr_cache_log *log, struct mr_cache_reader_stats *ret, size_t n)
-{
-    mr_window_reader *r = NULL;
-    size_t count = 0;
-
-    MR_LOCK(&log->lock);
-    while ((r = mr_window_each(log->window, r)) != NULL) {
-        if (count < n) {
-            mr_window_reader_stats(r, &ret[count]);
-        }
-        count++;
-    }
-    return count;
-}

@@ -166,18 +166,20 @@ def _load():
 lib, library_path = _load()
 
 
+_BESIDE = pathlib.Path(__file__).parent / "_lib" / "millrace"
+
+
+def own_program():
+    """The `millrace` program of this package: MILLRACE_PROGRAM, beside the package; None: it has none."""
+    return os.environ.get("MILLRACE_PROGRAM") or (str(_BESIDE) if _BESIDE.exists() else None)
+
+
 def program_path():
-    """The `millrace` program: MILLRACE_PROGRAM, beside the package, PATH."""
-    named = os.environ.get("MILLRACE_PROGRAM")
-    if named:
-        return named
-    beside = pathlib.Path(__file__).parent / "_lib" / "millrace"
-    if beside.exists():
-        return str(beside)
-    found = shutil.which("millrace")
+    """The `millrace` program: this package's own, or that of PATH."""
+    found = own_program() or shutil.which("millrace")
     if found is None:
         raise errors.NotFoundError(
-            f"no 'millrace' program: looked at the variable MILLRACE_PROGRAM, {beside}, and PATH")
+            f"no 'millrace' program: looked at the variable MILLRACE_PROGRAM, {_BESIDE}, and PATH")
     return found
 
 

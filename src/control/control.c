@@ -46,7 +46,10 @@ static void member_free(struct mr_member *m)
 
 static int member_new(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
 {
-    if (c->nmembers == MEMBERS_MAX || address[0] == '\0' || strlen(address) > MR_ADDRESS_BYTES_MAX) {
+    if (strlen(address) > MR_ADDRESS_BYTES_MAX || !mr_rpc_is_address(address, false)) {
+        return mr_error_set(err, MR_EINVAL, "'%.64s' is no address of a dispatcher", address);
+    }
+    if (c->nmembers == MEMBERS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "no room for dispatcher '%.64s'", address);
     }
     struct mr_member *m = mr_calloc(1, sizeof *m);

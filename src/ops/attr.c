@@ -69,16 +69,6 @@ int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_err
     return MR_OK;
 }
 
-bool mr_dtype_is_float(unsigned dtype)
-{
-    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_FLOATS) != 0;
-}
-
-bool mr_dtype_is_signed(unsigned dtype)
-{
-    return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_SIGNED) != 0;
-}
-
 bool mr_dtype_is_int(unsigned dtype)
 {
     return dtype < MR_DTYPE_COUNT && (MR_SET(dtype) & MR_SET_INTS) != 0;

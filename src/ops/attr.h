@@ -14,8 +14,6 @@ int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err);
 /* The set of axes in @ints as a bit mask; duplicates are MR_EINVAL. NULL: all. */
 int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_error *err);
 
-bool mr_dtype_is_float(unsigned dtype);
-bool mr_dtype_is_signed(unsigned dtype); /* ints */
 bool mr_dtype_is_int(unsigned dtype);
 
 /* Sets of dtypes, for the checks below. */

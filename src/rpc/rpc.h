@@ -154,7 +154,6 @@ void mr_rpc_server_free(mr_rpc_server *srv);
 
 /* Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message. Frees @req. */
 void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size);
-const char *mr_rpc_request_peer(const mr_rpc_request *req);
 /* true once the caller has gone. */
 bool mr_rpc_request_cancelled(const mr_rpc_request *req);
 

@@ -72,7 +72,6 @@ struct mr_rpc_request {
     bool answered;
     grpc_byte_buffer *received;
     int cancelled;
-    char *peer;
 };
 
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv)
@@ -101,7 +100,6 @@ static void request_unref(mr_rpc_request *req)
     if (atomic_fetch_sub(&req->refs, 1) != 1) {
         return;
     }
-    gpr_free(req->peer);
     (void)pthread_mutex_destroy(&req->lock);
     mr_free(req);
 }
@@ -218,17 +216,6 @@ void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void
     }
     grpc_slice_unref(text);
     request_unref(req);
-}
-
-const char *mr_rpc_request_peer(const mr_rpc_request *request)
-{
-    mr_rpc_request *req = (mr_rpc_request *)(uintptr_t)request;
-
-    MR_LOCK(&req->lock);
-    if (req->peer == NULL && req->call != NULL) {
-        req->peer = grpc_call_get_peer(req->call);
-    }
-    return req->peer != NULL ? req->peer : "unknown";
 }
 
 bool mr_rpc_request_cancelled(const mr_rpc_request *req)

@@ -471,10 +471,12 @@ static int append(mr_chain *p, const mr_block *block, mr_error *err)
         if (rc == MR_EINVAL && mr_block_rows(block) > 1) {
             return append_halves(p, block, err);
         }
-        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, err) : mr_chain_fail_over(p, i, rc, &why);
+        mr_error told = why;
+
+        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, &told) : mr_chain_fail_over(p, i, rc, &told);
         if (rc < 0) {
             if (err != NULL) {
-                *err = why;
+                *err = told;
             }
             return rc;
         }

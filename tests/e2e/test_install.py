@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -49,3 +50,14 @@ def test_what_is_installed(prefix):
     headers = sorted(p.name for p in (prefix / "include" / "millrace").iterdir())
     assert headers == sorted(p.name for p in (EXAMPLE.parents[1] / "src" / "include" / "millrace").glob("*.h"))
     assert shutil.which("readelf") is None or "libmillrace.so.0" in run("readelf", "-d", str(next(prefix.rglob("libmillrace.so")))).stdout
+
+
+def test_the_package_brings_the_program_along(tmp_path):
+    assert run(sys.executable, "-m", "millrace", "version").stdout == f"millrace {mr.__version__}\n"
+    command = tmp_path / "millrace"  # as pip writes it; alone on PATH it must not find itself
+    command.write_text(f"#!{sys.executable}\nfrom millrace.__main__ import main\nmain()\n")
+    command.chmod(0o755)
+    found = run(str(command), "version", PATH=str(tmp_path), MILLRACE_PROGRAM=_ffi.program_path())
+    assert (found.returncode, found.stdout) == (0, f"millrace {mr.__version__}\n")
+    without = run(str(command), "version", PATH=str(tmp_path), MILLRACE_PROGRAM="")
+    assert without.returncode == 1 and "MILLRACE_PROGRAM" in without.stderr

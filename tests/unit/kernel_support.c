@@ -35,7 +35,7 @@ static const char *parse_input(const char *p, struct test_input *ret)
     ret->example = len == 7 && memcmp(p, "example", 7) == 0;
     ret->decimal = len == 7 && memcmp(p, "decimal", 7) == 0;
     ret->spec.dtype = (uint8_t)(ret->example || ret->decimal ? MR_STRING : test_dtype(p, len));
-    ret->low = mr_dtype_is_signed(ret->spec.dtype) || mr_dtype_is_float(ret->spec.dtype) ? -5 : 0;
+    ret->low = (MR_SET(ret->spec.dtype) & (MR_SET_SIGNED | MR_SET_FLOATS)) != 0 ? -5 : 0;
     ret->high = ret->spec.dtype == MR_BOOL ? 1 : 5;
     p += len + 1;
     while (*p != ']') {
@@ -437,7 +437,7 @@ mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char 
 
 static double draw(struct mr_rng *rng, const struct test_input *in)
 {
-    bool whole = !mr_dtype_is_float(in->spec.dtype);
+    bool whole = (MR_SET(in->spec.dtype) & MR_SET_FLOATS) == 0;
     uint64_t steps = (uint64_t)((in->high - in->low) * (whole ? 1 : 4)) + 1;
 
     return in->low + (double)(mr_rng_next(rng) % steps) / (whole ? 1 : 4);
@@ -530,7 +530,7 @@ static bool is_nan(mr_dtype dtype, const void *at)
         double d;
     } u = {.d = 0};
 
-    if (!mr_dtype_is_float(dtype)) {
+    if ((MR_SET(dtype) & MR_SET_FLOATS) == 0) {
         return false;
     }
     memcpy(&u, at, mr_dtype_size(dtype));

@@ -374,7 +374,6 @@ static void unary_answered_from_another_thread(void **state)
 
     assert_int_equal(mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, LONG_MS, true, call_done, f, &call, NULL), MR_OK);
     assert_true(until(&f->server, &f->server.done, 1));
-    assert_non_null(strstr(mr_rpc_request_peer(f->held), "127.0.0.1"));
     mr_rpc_reply(f->held, MR_OK, NULL, "now", 3);
     assert_true(until(&f->client, &f->client.done, 1));
     assert_int_equal(f->client.rc, MR_OK);
