@@ -87,6 +87,7 @@ void sim_send(struct sim *sim, struct sim_message *message)
         send_copy(sim, message, to, (int64_t)(60000 + sim_draw(sim, 120000)));
     }
     if (sim_chance(sim, sim->faults.loss_percent) ||
+        (message->reply && sim_chance(sim, sim->faults.reply_loss_percent)) ||
         (message->reply ? sim_is_cut(sim, replica, actor) : sim_is_cut(sim, actor, replica))) {
         mr_free(message);
         return;

@@ -144,6 +144,8 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
         snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
         note_once(sim, &sim->committed, name, it->id, "one repetition, two iterations");
     }
+    snprintf(name, sizeof name, "ran %s/%" PRIu64, it->job_id, it->repetition);
+    note(sim, &sim->committed, name, "yes");
     sim_view_iteration(sim, it);
     snprintf(name, sizeof name, "finished %s", it->id);
     if (it->finished) {
@@ -329,8 +331,14 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
         must_be_committed(sim, key, "a client");
         snprintf(key, sizeof key, "clients/%s", client->id);
         must_be_committed(sim, key, "a client");
-    } else if (ended == NULL) {
+        return;
+    }
+    snprintf(key, sizeof key, "ran %s/%" PRIu64, reply->job_id, client->repetition);
+    must_be_committed(sim, key, "a client that asked for a repetition that has ended");
+    if (ended == NULL) {
         char at[32];
+
+        snprintf(key, sizeof key, "ended %s/%" PRIu64, reply->job_id, client->repetition);
 
         snprintf(at, sizeof at, "%lld", (long long)sim->now);
         note(sim, &sim->told, key, at);

@@ -1,1 +1,4 @@
-mr_test(coord_sim_test LABEL sim SOURCES ${MR_TEST_DIR}/coord_sim_test.c LIBRARIES mr_coord mr_coord_fake)
+foreach(part sim walk)
+  mr_test(coord_${part}_test LABEL sim SOURCES ${MR_TEST_DIR}/coord_${part}_test.c ${MR_TEST_DIR}/coord_world.c
+    LIBRARIES mr_coord mr_coord_fake)
+endforeach()

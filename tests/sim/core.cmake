@@ -1,4 +1,4 @@
-foreach(part actors checker client elements faults given_up loop reader replica share store task walk worker world)
+foreach(part actors checker client elements faults given_up loop reader replica reports session share store swarm task walk worker world)
   list(APPEND MR_SIM_SOURCES ${MR_TEST_DIR}/${part}.c)
 endforeach()
 add_library(mr_sim STATIC ${MR_SIM_SOURCES})

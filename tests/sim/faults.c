@@ -6,6 +6,7 @@
 #include "base/assert.h"
 
 #include <millrace/dataset.h>
+#include <string.h>
 
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms)
 {
@@ -91,16 +92,44 @@ static void freeze_replica(struct sim *sim, int number)
     freeze(sim, &replica->process, ms);
 }
 
-/* Often until about the moment in which it would be given up: that is where judgement is hard. */
+/* When the leader's patience with @worker is at its end, if nobody sleeps until then; 0: it has not heard of it. */
+static int64_t patience_ends(const struct sim *sim, const struct sim_worker *worker)
+{
+    const struct sim_replica *leader = sim_leader(sim) >= 0 ? &sim->replicas[sim_leader(sim)] : NULL;
+    const struct sim_heard *heard = leader != NULL ? &leader->heard[worker->number] : NULL;
+
+    int64_t grace;
+
+    if (heard == NULL || strcmp(heard->incarnation, worker->incarnation) != 0) {
+        return 0;
+    }
+    grace = leader->term_ran_at + SIM_LEASE_MS;
+    return (heard->any_at > grace ? heard->any_at : grace) + SIM_WORKER_TIMEOUT_MS + leader->stood_still;
+}
+
+/* Often until about the moment in which it would be given up, or just that: there judgement is hard. */
 static void freeze_worker(struct sim *sim, struct sim_worker *worker)
 {
-    int64_t ms = 1000 + (int64_t)sim_draw(sim, 9000);
+    int64_t ends = patience_ends(sim, worker), ms = 100 + (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 2000 : 10000);
 
-    if (sim_chance(sim, 60)) {
+    if (ends > sim->now && sim_chance(sim, 40)) {
+        ms = ends - sim->now - 40 + (int64_t)sim_draw(sim, 60);
+    } else if (sim_chance(sim, 30)) {
         ms = worker->last_ok + SIM_WORKER_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
     }
     sim_say(sim, "worker %d: frozen", worker->number);
     freeze(sim, &worker->process, ms);
+}
+
+static void freeze_client(struct sim *sim, struct sim_client *client)
+{
+    int64_t ms = 1000 + (int64_t)sim_draw(sim, SIM_CLIENT_TIMEOUT_MS + 6000);
+
+    if (sim_chance(sim, 40)) {
+        ms = client->last_ok + SIM_CLIENT_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
+    }
+    sim_say(sim, "client %d: frozen", client->number);
+    freeze(sim, &client->process, ms);
 }
 
 static void cut_something(struct sim *sim, int replica)
@@ -135,11 +164,17 @@ static void cut_something(struct sim *sim, int replica)
     }
 }
 
+/* Something starts it again, often at once. */
+static int64_t downtime(struct sim *sim)
+{
+    return 50 + (int64_t)sim_draw(sim, sim_chance(sim, 67) ? 500 : 9000);
+}
+
 static void kill_worker(struct sim *sim, struct sim_worker *worker)
 {
     if (worker->process.alive) {
         sim_worker_stop(sim, worker);
-        sim_after(sim, (int64_t)(50 + sim_draw(sim, 9000)), NULL, start_worker, worker, false);
+        sim_after(sim, downtime(sim), NULL, start_worker, worker, false);
     }
 }
 
@@ -147,7 +182,7 @@ static void kill_client(struct sim *sim, struct sim_client *client)
 {
     if (client->process.alive && !client->done) {
         sim_client_stop(sim, client);
-        sim_after(sim, (int64_t)(50 + sim_draw(sim, 9000)), NULL, start_client, client, false);
+        sim_after(sim, downtime(sim), NULL, start_client, client, false);
     }
 }
 
@@ -175,78 +210,121 @@ static void wall_jump(struct sim *sim, struct sim_replica *replica)
             (long long)(replica->wall_skew / 1000));
 }
 
-static void one_fault(struct sim *sim)
+static enum sim_fault draw_kind(struct sim *sim)
 {
-    const struct sim_faults *may = &sim->faults;
-    int worker = (int)sim_draw(sim, (uint64_t)sim->nworkers);
-    int client = (int)sim_draw(sim, (uint64_t)sim->nclients);
+    const unsigned *weights = sim->faults.weights;
+    unsigned sum = 0;
+    uint64_t at;
+    int kind = 0;
+
+    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
+        sum += weights[i];
+    }
+    if (sum == 0) {
+        return SIM_FAULT_COUNT;
+    }
+    for (at = sim_draw(sim, sum); at >= weights[kind]; kind++) {
+        at -= weights[kind];
+    }
+    return (enum sim_fault)kind;
+}
+
+static void one_fault(struct sim *sim, enum sim_fault kind, struct sim_worker *worker, struct sim_client *client)
+{
     int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim) : (int)sim_draw(sim, SIM_REPLICAS);
 
-    switch (sim_draw(sim, 13)) {
-    case 0:
-        if (may->kill_replicas) {
-            sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
-        }
+    switch (kind) {
+    case SIM_FAULT_KILL_REPLICA:
+        sim_kill_replica(sim, replica, (int64_t)(200 + sim_draw(sim, 3000)));
         break;
-    case 1:
-        if (may->freeze_replicas) {
-            freeze_replica(sim, replica);
-        }
+    case SIM_FAULT_FREEZE_REPLICA:
+        freeze_replica(sim, replica);
         break;
-    case 2:
-        if (may->kill_workers) {
-            kill_worker(sim, &sim->workers[worker]);
-        }
+    case SIM_FAULT_KILL_WORKER:
+        kill_worker(sim, worker);
         break;
-    case 3:
-    case 4:
-        if (may->freeze_workers) {
-            freeze_worker(sim, &sim->workers[worker]);
-        }
+    case SIM_FAULT_FREEZE_WORKER:
+        freeze_worker(sim, worker);
         break;
-    case 5:
-        if (may->kill_clients) {
-            kill_client(sim, &sim->clients[client]);
-        }
+    case SIM_FAULT_KILL_CLIENT:
+        kill_client(sim, client);
         break;
-    case 6:
-        if (may->store_away) {
-            store_fault(sim, false);
-        }
+    case SIM_FAULT_FREEZE_CLIENT:
+        freeze_client(sim, client);
         break;
-    case 7:
-        if (may->store_full) {
-            store_fault(sim, true);
-        }
+    case SIM_FAULT_KILL_BOTH:
+        kill_worker(sim, worker);
+        kill_client(sim, client);
         break;
-    case 8:
-        if (may->cuts) {
-            cut_something(sim, replica);
-        }
+    case SIM_FAULT_DRAIN_WORKER:
+        sim_worker_drain(sim, worker, 1000 + (int64_t)sim_draw(sim, 30000));
         break;
-    case 9:
-        if (may->freeze_clients) {
-            sim_say(sim, "client %d: frozen", client);
-            freeze(sim, &sim->clients[client].process, 1000 + (int64_t)sim_draw(sim, SIM_CLIENT_TIMEOUT_MS + 6000));
-        }
+    case SIM_FAULT_STORE_AWAY:
+        store_fault(sim, false);
         break;
-    case 10:
-        if (may->kill_workers && may->kill_clients) { /* one machine had both */
-            kill_worker(sim, &sim->workers[worker]);
-            kill_client(sim, &sim->clients[client]);
-        }
+    case SIM_FAULT_STORE_FULL:
+        store_fault(sim, true);
         break;
-    case 11:
-        if (may->drain_workers) {
-            sim_worker_drain(sim, &sim->workers[worker], 1000 + (int64_t)sim_draw(sim, 30000));
-        }
+    case SIM_FAULT_CUT:
+        cut_something(sim, replica);
         break;
-    default:
-        if (may->wall_jumps) {
-            wall_jump(sim, &sim->replicas[replica]);
-        }
+    case SIM_FAULT_WALL_JUMP:
+        wall_jump(sim, &sim->replicas[replica]);
+        break;
+    case SIM_FAULT_COUNT:
         break;
     }
+}
+
+static struct sim_worker *any_worker(struct sim *sim)
+{
+    return &sim->workers[sim_draw(sim, (uint64_t)sim->nworkers)];
+}
+
+static struct sim_client *any_client(struct sim *sim)
+{
+    return &sim->clients[sim_draw(sim, (uint64_t)sim->nclients)];
+}
+
+struct involved {
+    enum sim_fault fault;
+    struct sim_worker *worker;
+    struct sim_client *client;
+};
+
+static void befalls(struct sim *sim, void *arg)
+{
+    const struct involved *who = arg;
+
+    one_fault(sim, who->fault, who->worker, who->client);
+}
+
+/* Most of it is about who is involved, whatever else there is in this walk. */
+static enum sim_fault draw_about(struct sim *sim, bool worker, bool client)
+{
+    static const enum sim_fault of_worker[] = {SIM_FAULT_KILL_WORKER, SIM_FAULT_FREEZE_WORKER, SIM_FAULT_KILL_BOTH};
+    static const enum sim_fault of_both[] = {SIM_FAULT_KILL_CLIENT, SIM_FAULT_FREEZE_CLIENT, SIM_FAULT_KILL_BOTH};
+    static const enum sim_fault of_leader[] = {SIM_FAULT_KILL_REPLICA, SIM_FAULT_KILL_REPLICA,
+                                               SIM_FAULT_FREEZE_REPLICA};
+
+    if (sim_chance(sim, 25)) {
+        return draw_kind(sim);
+    }
+    return (client ? of_both : worker ? of_worker : of_leader)[sim_draw(sim, 3)];
+}
+
+void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client)
+{
+    struct involved *who;
+
+    if (sim->faults.moments[moment] == 0 || sim_draw(sim, 1000) >= sim->faults.moments[moment]) {
+        return;
+    }
+    who = mr_malloc(sizeof *who);
+    MR_ASSERT(who != NULL);
+    *who = (struct involved){draw_about(sim, worker != NULL, client != NULL), worker != NULL ? worker : any_worker(sim),
+                             client != NULL ? client : any_client(sim)};
+    sim_after(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, who, true);
 }
 
 struct until {
@@ -261,7 +339,7 @@ static void faults(struct sim *sim, void *arg)
         sim->faults = (struct sim_faults){0};
         return;
     }
-    one_fault(sim);
+    one_fault(sim, draw_kind(sim), any_worker(sim), any_client(sim));
     sim_start_faults(sim, until->at);
 }
 
@@ -270,5 +348,8 @@ void sim_start_faults(struct sim *sim, int64_t at)
     struct until *until = mr_malloc(sizeof *until);
 
     until->at = at;
-    sim_after(sim, 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms), NULL, faults, until, true);
+    sim_after(sim,
+              sim_chance(sim, sim->faults.burst_percent) ? (int64_t)sim_draw(sim, 300)
+                                                         : 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms),
+              NULL, faults, until, true);
 }

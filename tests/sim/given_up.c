@@ -35,6 +35,9 @@ void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct 
         snprintf(heard->incarnation, sizeof heard->incarnation, "%s", worker->incarnation);
         heard->ran_at = ran(sim, replica);
     }
+    if (message->is_worker) {
+        replica->heard[message->actor].any_at = ran(sim, replica);
+    }
 }
 
 static void check_given_up(struct sim *sim, const struct sim_replica *replica, const char *incarnation)

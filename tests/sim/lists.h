@@ -25,6 +25,19 @@
     X(OPENED_IS_GIVEN_BACK, "a worker that drains gives back what it has opened, too")                                 \
     X(DRAINED_IS_ENDED, "a task that ends because its worker drains says that the pipeline has ended")
 
+/* When something may befall those who are involved, if this is a walk in which it does: name, when, how often at most
+ * (of a thousand). */
+#define SIM_MOMENTS(X)                                                                                                 \
+    X(REPEATED, "a worker asked for splits more than once, and is answered", 1000)                                     \
+    X(GRANTED, "a worker is given splits", 20)                                                                         \
+    X(READ, "a task has read all its splits", 100)                                                                     \
+    X(RECEIVED, "elements have come to a reader", 4)                                                                   \
+    X(JOINING, "a reader has come to the log of a production", 500)                                                    \
+    X(DRAINING, "a worker begins to drain", 300)                                                                       \
+    X(APPLIED, "a batch was applied, and its leader does not know", 10)                                                \
+    X(LEADING, "a leader has taken over", 300)                                                                         \
+    X(GIVEN_UP, "a worker or a reader was given up", 300)
+
 /* Rare branches: over a run of the suite each must have been taken, or it proves less than it seems to. */
 #define SIM_RARES(X)                                                                                                   \
     X(SETTLED_BY_NONCE, "a batch had been applied, its answer was lost, and sending it again showed so")               \

@@ -168,8 +168,11 @@ static void ask(struct sim *sim, struct sim_client *client, struct sim_link *lin
 /* To the application; what earlier sessions brought comes first, and nobody waits to hear of it. */
 static void return_some(struct sim *sim, struct sim_client *client, struct sim_link *link)
 {
-    size_t n = sim->plain ? (client->plan.slow ? 0 : 4) : (size_t)sim_draw(sim, client->plan.slow ? 2 : 8);
+    size_t n = sim->plain ? (client->plan.slow ? 0 : 4) : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
 
+    if (sim_chance(sim, sim->faults.busy_percent)) {
+        return;
+    }
     for (; n > 0 && link->taken < link->nqueue; n--) {
         sim_view_returned(sim, client->iteration, &link->queue[link->taken]);
         if (link->taken >= link->behind) {
@@ -222,6 +225,9 @@ void sim_reader_data(struct sim *sim, struct sim_client *client, const struct si
         link->received = link->returned = 0;
         link->behind = link->nqueue;
         return;
+    }
+    if (data->n > 0) {
+        sim_moment(sim, SIM_MOMENT_RECEIVED, &sim->workers[data->worker], client);
     }
     for (size_t i = 0; i < data->n; i++) {
         if (data->first + i != link->received) {

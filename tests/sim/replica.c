@@ -32,6 +32,9 @@ static void trace(void *ctx, const char *line)
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
         if (strncmp(line, signs[i].about, strlen(signs[i].about)) == 0 && strstr(line, signs[i].text) != NULL) {
             sim_rare(ctx, signs[i].rare);
+            if (signs[i].rare == SIM_RARE_WORKER_LOST || signs[i].rare == SIM_RARE_CLIENT_LOST) {
+                sim_moment(ctx, SIM_MOMENT_GIVEN_UP, NULL, NULL);
+            }
         }
     }
     if (strncmp(line, "task ", 5) == 0 && strstr(line, ": lost") != NULL && sim_is_recovery(line)) {
@@ -163,6 +166,7 @@ static void load(struct sim *sim, void *arg)
     if (replica->core != NULL) {
         replica->role = SIM_LEADING;
         sim->takeovers++;
+        sim_moment(sim, SIM_MOMENT_LEADING, NULL, NULL);
         sim_say(sim, "dispatcher %d: leads", replica->number);
     }
 }

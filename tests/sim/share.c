@@ -141,7 +141,7 @@ void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__Tas
     task->joining = assignment->joining;
     task->unread = assignment->unread;
     task->waits = assignment->lag == MILLRACE__LAG__LAG_WAIT;
-    task->window = sim->plain || sim_chance(sim, 50) ? 1000 : 8;
+    task->window = sim->plain || sim_chance(sim, 50) ? 1000 : sim->window;
 }
 
 /* Something of a task that the worker has is new. */
@@ -181,6 +181,7 @@ void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
         }
         task->open = true;
         task->cursor = log->head;
+        sim_moment(sim, SIM_MOMENT_JOINING, worker, NULL);
         sim_task_go_on(sim, worker, log);
         sim_task_go_on(sim, worker, task);
     }

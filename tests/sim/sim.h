@@ -20,7 +20,7 @@
 #define SIM_REPLICAS 3
 #define SIM_WORKERS_MAX 6
 #define SIM_CLIENTS_MAX 8
-#define SIM_TASKS_MAX 64
+#define SIM_TASKS_MAX 128
 #define SIM_PROVIDERS_MAX 2
 #define SIM_DATASETS 6
 #define SIM_LEASE_MS 2000
@@ -162,6 +162,7 @@ struct sim_stream {
 struct sim_heard {
     char incarnation[33];
     int64_t ran_at;
+    int64_t any_at; /* of anything it said, which a leader may take for one */
 };
 
 struct sim_replica {
@@ -399,18 +400,45 @@ struct sim_views {
     struct sim_view_job *job_list;
 };
 
+enum sim_moment {
+#define X(name, text, most) SIM_MOMENT_##name,
+    SIM_MOMENTS(X)
+#undef X
+        SIM_MOMENT_COUNT
+};
+
+/* What befalls a cluster. */
+enum sim_fault {
+    SIM_FAULT_KILL_REPLICA,
+    SIM_FAULT_FREEZE_REPLICA,
+    SIM_FAULT_KILL_WORKER,
+    SIM_FAULT_FREEZE_WORKER,
+    SIM_FAULT_KILL_CLIENT,
+    SIM_FAULT_FREEZE_CLIENT,
+    SIM_FAULT_KILL_BOTH, /* one machine had a worker and a client */
+    SIM_FAULT_DRAIN_WORKER,
+    SIM_FAULT_STORE_AWAY,
+    SIM_FAULT_STORE_FULL,
+    SIM_FAULT_CUT,
+    SIM_FAULT_WALL_JUMP,
+    SIM_FAULT_COUNT
+};
+
 struct sim_faults {
-    unsigned loss_percent; /* of messages */
+    unsigned loss_percent;       /* of messages */
+    unsigned reply_loss_percent; /* of answers, beyond that */
     unsigned duplicate_percent;
     unsigned slow_percent;        /* of messages and transactions: seconds instead of milliseconds */
     unsigned minutes_permille;    /* of messages: a copy that comes up to three minutes late */
     unsigned answer_loss_percent; /* of transactions */
     unsigned refusal_permille;    /* of transactions */
     unsigned late_turn_permille;
-    int64_t pace_ms; /* from one fault to the next: at most */
-    bool kill_replicas, freeze_replicas, kill_workers, freeze_workers, kill_clients, freeze_clients;
-    bool store_away, store_full, cuts, wall_jumps;
-    bool drain_workers;
+    int64_t store_slow_ms; /* transactions take so much longer, at most */
+    unsigned busy_percent; /* of the moments in which an application could take some: it is not through with the last */
+    int64_t pace_ms;       /* from one fault to the next: at most */
+    unsigned burst_percent;             /* ... or at once */
+    unsigned weights[SIM_FAULT_COUNT];  /* how often each kind is drawn; all 0: none is */
+    unsigned moments[SIM_MOMENT_COUNT]; /* of a thousand such: one in which a fault follows */
 };
 
 /* Who can send to whom: replicas, then workers, clients, the store. */
@@ -450,10 +478,17 @@ struct sim {
     int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
-    bool workers_lost;  /* a worker's life has ended */
-    bool clients_lost;  /* a reader has died */
-    size_t buffer_size; /* of shuffle buffers, in stories */
-    int64_t job_gc_ms;  /* 0: the core's default */
+    bool workers_lost;       /* a worker's life has ended */
+    bool clients_lost;       /* a reader has died */
+    size_t buffer_size;      /* of shuffle buffers, in stories */
+    size_t ahead;            /* elements that a task makes before others are gone, beside its shuffle buffer */
+    uint64_t want;           /* splits that a worker asks for: twice, once, or not at all so many */
+    int64_t start_ms;        /* all readers start within this time */
+    size_t appetite;         /* of applications that are not slow: fewer elements than that at once */
+    size_t window;           /* of some productions; the others' are longer than anything */
+    int64_t grain_ms;        /* > 1: everything happens at multiples of it, what is due at once in any order */
+    unsigned report_percent; /* of heartbeats: they say what is finished */
+    int64_t job_gc_ms;       /* 0: the core's default */
     bool gc_dynamic;
 
     /* the checker's model */
@@ -485,6 +520,10 @@ int64_t sim_delay(struct sim *sim);
 void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Random faults from now until @until. */
 void sim_start_faults(struct sim *sim, int64_t until);
+/* Here something may happen to who is involved; NULL: to anybody. */
+void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client);
+/* swarm.c: what this walk is made of: its faults, who takes part, and what they read. */
+void sim_swarm(struct sim *sim);
 /* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
 bool sim_is_cut(const struct sim *sim, int from, int to);
@@ -556,7 +595,7 @@ void sim_client_push(struct sim *sim, struct sim_client *client, const struct si
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
-/* task.c: one task of a worker */
+/* task.c: one task of a worker; its reports and sessions: reports.c, session.c */
 void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment);
 void sim_task_drop(struct sim_task *task);
 /* Its worker drains from now on. */
@@ -565,6 +604,8 @@ void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task 
                     const struct sim_message *message);
 /* Before a call is sent again: it is to tell of what is finished by then. */
 void sim_task_refresh(struct sim *sim, struct sim_task *task);
+/* Nobody will ask for it any more. */
+void sim_task_let_go(struct sim_task *task, uint32_t element);
 /* The sessions of a client that is gone are over. */
 void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client);
 void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask);

@@ -1,6 +1,9 @@
 /*
  * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with how fast they went
  * and which rare branches they took. The first walk that goes wrong ends it: its seed, and the command that shows it.
+ *
+ * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until one goes wrong; prints
+ * how many each took, and fails if one range holds none.
  */
 #include "walk.h"
 
@@ -15,9 +18,12 @@
 
 struct options {
     uint64_t first, seeds;
+    uint64_t ranges; /* 0: one, told of at length */
     enum sim_bug bug;
     bool one; /* and its transcript */
 };
+
+#define RANGES_APART 10000
 
 static double seconds(void)
 {
@@ -65,9 +71,44 @@ static int run(const struct options *o)
     return status;
 }
 
+/* The walks from @first on until one goes wrong; 0: none of @n does. */
+static uint64_t first_caught(struct sim *sim, uint64_t first, uint64_t n, enum sim_bug bug)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        bool caught;
+
+        sim_walk(sim, first + i, bug, false);
+        caught = sim->violation[0] != '\0';
+        sim_free(sim);
+        if (caught) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static int run_ranges(const struct options *o)
+{
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    int status = 0;
+
+    printf("%s:", sim_bug_name(o->bug));
+    for (uint64_t i = 0; i < o->ranges; i++) {
+        uint64_t n = first_caught(sim, o->first + i * RANGES_APART, o->seeds, o->bug);
+
+        printf(n > 0 ? " %" PRIu64 : " none of %" PRIu64, n > 0 ? n : o->seeds);
+        fflush(stdout);
+        status = n > 0 ? status : 1;
+    }
+    printf("\n");
+    mr_free(sim);
+    return status;
+}
+
 static int usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]\nbugs to put in:\n", program);
+    fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME] [--ranges K]\nbugs to put in:\n",
+            program);
     for (int i = 0; i < SIM_BUG_COUNT; i++) {
         fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i), sim_bug_text((enum sim_bug)i));
     }
@@ -84,11 +125,10 @@ static bool number(const char *text, uint64_t *ret)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"seeds", required_argument, NULL, 'n'},
-                                          {"first", required_argument, NULL, 'f'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"bug", required_argument, NULL, 'b'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option names[] = {
+        {"seeds", required_argument, NULL, 'n'},  {"first", required_argument, NULL, 'f'},
+        {"seed", required_argument, NULL, 's'},   {"bug", required_argument, NULL, 'b'},
+        {"ranges", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
     struct options o = {.first = 1, .seeds = 10000, .bug = SIM_BUG_NONE};
     bool fine = true;
     int c;
@@ -106,6 +146,9 @@ int main(int argc, char **argv)
             o.seeds = 1;
             o.one = true;
             break;
+        case 'r':
+            fine = fine && number(optarg, &o.ranges);
+            break;
         case 'b':
             o.bug = sim_bug_named(optarg);
             fine = fine && o.bug != SIM_BUG_COUNT;
@@ -114,5 +157,8 @@ int main(int argc, char **argv)
             fine = false;
         }
     }
-    return fine && optind == argc ? run(&o) : usage(argv[0]);
+    if (!fine || optind != argc) {
+        return usage(argv[0]);
+    }
+    return o.ranges > 0 ? run_ranges(&o) : run(&o);
 }

@@ -222,6 +222,7 @@ static void execute(struct sim *sim, struct sim_batch *batch, struct sim_answer 
     }
     if (holds) {
         apply(sim, batch);
+        sim_moment(sim, SIM_MOMENT_APPLIED, NULL, NULL);
         last = sim_store_get(store, "meta/batch");
     }
     answer->batch_mod = last != NULL ? last->mod : 0;
@@ -268,6 +269,13 @@ static void arrived(struct sim *sim, void *arg)
     }
 }
 
+static int64_t slowness(struct sim *sim)
+{
+    int64_t most = sim->faults.store_slow_ms;
+
+    return sim->store.slow_ms + (most > 0 ? (int64_t)sim_draw(sim, (uint64_t)most) : 0);
+}
+
 void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_batch *batch)
 {
     batch->attempts++;
@@ -277,5 +285,5 @@ void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_bat
     struct in_transit *transit = mr_calloc(1, sizeof *transit);
 
     *transit = (struct in_transit){batch, batch->attempts, replica->process.life};
-    sim_after(sim, sim_delay(sim) + sim->store.slow_ms, NULL, arrived, transit, true);
+    sim_after(sim, sim_delay(sim) + slowness(sim), NULL, arrived, transit, true);
 }

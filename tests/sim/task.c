@@ -2,6 +2,7 @@
  * One task of a worker: splits come in grants, are read into elements, go through a shuffle buffer, to clients and to
  * their applications. A grant is finished when nothing that came of it is still on this way; only then is it reported.
  */
+#include "grow.h"
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -9,20 +10,6 @@
 
 #include <millrace/dataset.h>
 #include <string.h>
-
-#define AHEAD_MAX 24 /* elements made and not gone, beside the shuffle buffer */
-
-static void *more(void *array, size_t *cap, size_t n, size_t size)
-{
-    if (n < *cap) {
-        return array;
-    }
-    *cap = 2 * *cap + 8;
-    array = mr_reallocarray(array, *cap, size);
-    MR_ASSERT(array != NULL);
-    return array;
-}
-#define MORE(array, cap, n) (array) = more((array), &(cap), (n), sizeof *(array))
 
 void sim_task_drop(struct sim_task *task)
 {
@@ -40,67 +27,6 @@ void sim_task_drop(struct sim_task *task)
     mr_free(task->ready);
     memset(task, 0, sizeof *task);
     task->busy = busy + 1;
-}
-
-/* ---------------------------------------------------------------- reports */
-
-static bool is_finished(const struct sim *sim, const struct sim_grant *grant)
-{
-    return grant->read && (grant->live == 0 || sim->bug == SIM_BUG_FINISHED_IS_READ ||
-                           (sim->bug == SIM_BUG_FINISHED_IS_RECEIVED && grant->unsent == 0));
-}
-
-static Millrace__GrantReport *make_report(const struct sim *sim, const struct sim_task *task, size_t provider)
-{
-    Millrace__GrantReport *report = mr_malloc(sizeof *report);
-    Millrace__SplitRange *last = NULL;
-
-    MR_ASSERT(report != NULL);
-    *report = (Millrace__GrantReport)MILLRACE__GRANT_REPORT__INIT;
-    report->provider = (uint32_t)provider;
-    report->finished = mr_calloc(task->ngrants + 1, sizeof *report->finished);
-    for (size_t i = 0; i < task->ngrants; i++) {
-        const struct sim_grant *grant = &task->grants[i];
-
-        if (grant->provider != provider || !is_finished(sim, grant)) {
-            continue;
-        }
-        if (last != NULL && last->first + last->count == grant->seq) {
-            last->count++;
-            continue;
-        }
-        last = mr_malloc(sizeof *last);
-        MR_ASSERT(last != NULL);
-        *last = (Millrace__SplitRange)MILLRACE__SPLIT_RANGE__INIT;
-        last->first = grant->seq;
-        last->count = 1;
-        report->finished[report->n_finished++] = last;
-    }
-    return report;
-}
-
-size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret)
-{
-    size_t n = task->repeats ? task->nproviders : 0;
-
-    *ret = mr_calloc(n + 1, sizeof **ret);
-    MR_ASSERT(*ret != NULL);
-    for (size_t i = 0; i < n; i++) {
-        (*ret)[i] = make_report(sim, task, i);
-    }
-    return n;
-}
-
-void sim_reports_free(Millrace__GrantReport **reports, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j < reports[i]->n_finished; j++) {
-            mr_free(reports[i]->finished[j]);
-        }
-        mr_free(reports[i]->finished);
-        mr_free(reports[i]);
-    }
-    mr_free(reports);
 }
 
 /* ---------------------------------------------------------------- calls */
@@ -123,7 +49,7 @@ static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_t
     request.provider = (uint32_t)task->provider;
     request.repetition = task->repetition;
     request.seq = ++task->seq[task->provider];
-    request.want = sim->plain ? 20 : sim_draw(sim, 3) * 4;
+    request.want = sim->plain ? 20 : sim_draw(sim, 3) * sim->want;
     request.report = n > 0 ? reports[task->provider] : NULL;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
     sim_reports_free(reports, n);
@@ -226,8 +152,7 @@ void sim_task_put(struct sim_task *task, const struct sim_element *element)
     task->ready[task->nready++] = (uint32_t)task->nelements++;
 }
 
-/* Nobody will ask for it any more. */
-static void let_go(struct sim_task *task, uint32_t element)
+void sim_task_let_go(struct sim_task *task, uint32_t element)
 {
     task->grants[task->elements[element].grant].live--;
     task->gone++;
@@ -245,7 +170,7 @@ void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task 
         if (task->work == SIM_WORK_OUT && kept == 0 && sim_share_is_read(worker, task)) {
             say_ended(sim, worker, task);
         }
-    } else if (task->work == SIM_WORK_FULL && kept < AHEAD_MAX + task->buffer_size) {
+    } else if (task->work == SIM_WORK_FULL && kept < sim->ahead + task->buffer_size) {
         ask_for_splits(sim, worker, task);
     } else if (task->work == SIM_WORK_OUT && kept == 0) {
         say_ended(sim, worker, task);
@@ -488,6 +413,7 @@ static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_ta
     }
     MR_ASSERT(task->nreading == reply->n_ranges);
     task->ahead = reply->ahead;
+    sim_moment(sim, reply->end ? SIM_MOMENT_READ : SIM_MOMENT_GRANTED, worker, NULL);
     if (!reply->end && worker->draining && !sim->plain && sim_chance(sim, 50)) {
         give_back(sim, worker, task, 0);
     } else if (!reply->end) {
@@ -525,6 +451,9 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     }
     sim_check_grant(sim, task, task->seq[task->provider], reply);
     worker->last_ok = call->began;
+    if (call->tries > 1) {
+        sim_moment(sim, SIM_MOMENT_REPEATED, worker, NULL);
+    }
     if (task->work == SIM_WORK_GIVING && reply->keep) {
         keep(sim, worker, task);
     } else if (task->work == SIM_WORK_GIVING) {
@@ -548,142 +477,4 @@ void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task 
         sim_check_ended(sim, task);
     }
     task->work = SIM_WORK_DONE;
-}
-
-/* ---------------------------------------------------------------- sessions */
-
-static struct sim_session *find_session(struct sim_task *task, const char *client, uint64_t number)
-{
-    for (size_t i = 0; i < task->nsessions; i++) {
-        if (task->sessions[i].number == number && strcmp(task->sessions[i].client, client) == 0) {
-            return &task->sessions[i];
-        }
-    }
-    return NULL;
-}
-
-static bool was_released(const struct sim_task *task, const char *client)
-{
-    for (size_t i = 0; i < task->nreleased; i++) {
-        if (strcmp(task->released[i], client) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client)
-{
-    if (!was_released(task, client)) {
-        MORE(task->released, task->cap_released, task->nreleased);
-        snprintf(task->released[task->nreleased++], sizeof task->released[0], "%s", client);
-    }
-    for (size_t i = 0; i < task->nsessions; i++) {
-        struct sim_session *session = &task->sessions[i];
-
-        if (session->over || strcmp(session->client, client) != 0) {
-            continue;
-        }
-        session->over = true;
-        for (size_t k = task->until_returned ? session->returned : session->received; k < session->n; k++) {
-            if (task->until_returned) {
-                sim_rare(sim, SIM_RARE_REDELIVERED);
-                sim_view_redelivered(sim, task->iteration, &task->elements[session->list[k]]);
-                MORE(task->ready, task->cap_ready, task->nready);
-                task->ready[task->nready++] = session->list[k];
-            } else {
-                let_go(task, session->list[k]); /* it may have had them */
-            }
-        }
-    }
-    sim_task_go_on(sim, worker, task);
-}
-
-/* How far it has come: cumulative, so that it does not matter which of several messages gets here. */
-static void acknowledge(struct sim_task *task, struct sim_session *session, const struct sim_data *ask)
-{
-    for (; session->received < ask->received && session->received < session->n; session->received++) {
-        task->grants[task->elements[session->list[session->received]].grant].unsent--;
-        if (!task->until_returned) {
-            let_go(task, session->list[session->received]);
-        }
-    }
-    for (; session->returned < ask->returned && session->returned < session->received; session->returned++) {
-        if (task->until_returned) {
-            let_go(task, session->list[session->returned]);
-        }
-    }
-}
-
-static void answer(struct sim *sim, const struct sim_data *ask, const struct sim_task *task,
-                   const struct sim_session *session, enum sim_data_status status)
-{
-    size_t n = session != NULL && ask->received < session->n ? session->n - ask->received : 0;
-    struct sim_data *data = mr_calloc(1, sizeof *data + n * sizeof data->elements[0]);
-
-    MR_ASSERT(data != NULL);
-    *data = *ask;
-    data->reply = true;
-    data->status = status;
-    data->first = ask->received;
-    data->n = n;
-    for (size_t i = 0; i < n; i++) {
-        data->elements[i] = task->elements[session->list[ask->received + i]];
-    }
-    sim_data_send(sim, data);
-    mr_free(data);
-}
-
-/* Whom the dispatcher said to be gone may be attached again, or not know of it: the next list tells. */
-static struct sim_session *new_session(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                                       const struct sim_data *ask)
-{
-    struct sim_session *session;
-
-    if (was_released(task, ask->client_id)) {
-        sim_rare(sim, SIM_RARE_RELEASED_BEFORE);
-        worker->stream = 0;
-    }
-    MORE(task->sessions, task->cap_sessions, task->nsessions);
-    session = &task->sessions[task->nsessions++];
-    *session = (struct sim_session){.number = ask->session};
-    snprintf(session->client, sizeof session->client, "%s", ask->client_id);
-    return session;
-}
-
-static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_data *ask)
-{
-    struct sim_session *session = find_session(task, ask->client_id, ask->session);
-
-    if (session == NULL && ask->received == 0) {
-        session = new_session(sim, worker, task, ask);
-    }
-    if (session == NULL || session->over) {
-        answer(sim, ask, task, NULL, SIM_DATA_OVER);
-        return;
-    }
-    acknowledge(task, session, ask);
-    if (task->reads && session->n + task->nready < ask->limit) {
-        sim_share_pull(sim, worker, task, ask->limit - session->n - task->nready);
-    }
-    while (session->n < ask->limit && task->nready > 0) {
-        MORE(session->list, session->cap, session->n);
-        session->list[session->n++] = task->ready[0];
-        memmove(task->ready, task->ready + 1, --task->nready * sizeof task->ready[0]);
-    }
-    answer(sim, ask, task, session, SIM_DATA_OK);
-    sim_task_go_on(sim, worker, task);
-}
-
-void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)
-{
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
-        struct sim_task *task = &worker->tasks[i];
-
-        if (task->work != SIM_WORK_NONE && strcmp(task->id, ask->task) == 0) {
-            serve(sim, worker, task, ask);
-            return;
-        }
-    }
-    answer(sim, ask, NULL, NULL, SIM_DATA_MOVED);
 }

@@ -45,7 +45,7 @@ static void heartbeat(struct sim *sim, void *arg)
         const struct sim_task *task = &worker->tasks[i];
 
         /* Reports are cumulative: it is enough that one comes now and then. */
-        if (task->work != SIM_WORK_NONE && task->repeats && (sim->plain || sim_chance(sim, 30))) {
+        if (task->work != SIM_WORK_NONE && task->repeats && (sim->plain || sim_chance(sim, sim->report_percent))) {
             list[n] = &tasks[n];
             tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
             tasks[n].task_id = (char *)(uintptr_t)task->id;
@@ -181,6 +181,7 @@ void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms)
     sim_say(sim, "worker %d: drains", worker->number);
     worker->draining = true;
     worker->drain_until = sim->now + ms;
+    sim_moment(sim, SIM_MOMENT_DRAINING, worker, NULL);
     for (int i = 0; i < SIM_TASKS_MAX; i++) {
         sim_task_drain(sim, worker, &worker->tasks[i]);
     }

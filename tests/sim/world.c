@@ -152,8 +152,14 @@ static struct sim_event pop_event(struct sim *sim)
 
 void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg, bool owned)
 {
+    uint64_t chance = 0;
+
+    if (sim->grain_ms > 1) {
+        at += (sim->grain_ms - at % sim->grain_ms) % sim->grain_ms;
+        chance = sim_draw(sim, 1000) << 48;
+    }
     push_event(sim, (struct sim_event){.at = at,
-                                       .order = ++sim->order,
+                                       .order = chance + ++sim->order,
                                        .process = process,
                                        .life = process != NULL ? process->life : 0,
                                        .fn = fn,
@@ -249,6 +255,7 @@ void sim_init(struct sim *sim, uint64_t seed)
     sim->plain = seed == 0;
     mr_rng_seed(&sim->rng, seed);
     sim->store.leader = -1;
+    sim->ahead = 24;
     make_datasets(sim);
     for (int i = 0; i < SIM_REPLICAS; i++) {
         sim->replicas[i].number = i;
