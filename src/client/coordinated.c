@@ -103,7 +103,7 @@ static void follow_locked(mr_reader *r)
         }
     }
     /* The timer connects; the link reports; the application may have waited for just this. */
-    (void)pthread_cond_broadcast(&r->due);
+    mr_reader_wake_locked(r);
     (void)pthread_cond_broadcast(&r->ready);
 }
 
@@ -305,7 +305,7 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
         drop_below(&t->rounds, mr_rounds_position(r->rounds));
     }
     if (mr_rounds_must_report(r->rounds)) {
-        (void)pthread_cond_broadcast(&r->due);
+        mr_reader_wake_locked(r);
     }
     if (next.turn != MR_ROUNDS_TAKE) {
         check_due(r, &next);

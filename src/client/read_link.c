@@ -126,7 +126,7 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
     }
     if (u->follows != 0 && u->follows != r->version) {
         r->reopen = true; /* One was missed: the next watch begins with all. */
-        (void)pthread_cond_broadcast(&r->due);
+        mr_reader_wake_locked(r);
         return;
     }
     for (size_t i = 0; i < u->n_tasks; i++) {
@@ -155,7 +155,7 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
     }
     mr_read_grant_locked(r);
     (void)pthread_cond_broadcast(&r->ready);
-    (void)pthread_cond_broadcast(&r->due);
+    mr_reader_wake_locked(r);
 }
 
 static void on_refused(void *ctx, const mr_error *err, bool *again)
@@ -169,7 +169,7 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
         mr_reader_fail_locked(r, err);
     }
     *again = false;
-    (void)pthread_cond_broadcast(&r->due);
+    mr_reader_wake_locked(r);
 }
 
 static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refused = on_refused};

@@ -189,7 +189,7 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
 
     if (news && !r->ack_due) {
         r->ack_due = true;
-        (void)pthread_cond_broadcast(&r->due);
+        (void)pthread_cond_signal(&r->timer_due);
     }
 }
 
@@ -261,7 +261,7 @@ void mr_read_grant_locked(mr_reader *r)
         used++;
     }
     if (hungriest_locked(r) != NULL) {
-        (void)pthread_cond_broadcast(&r->due); /* The timer sees to it that the credits go round. */
+        (void)pthread_cond_signal(&r->timer_due); /* It sees to it that the credits go round. */
     }
 }
 
@@ -516,7 +516,7 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     mr_session_reconnect(&t->session);
     mr_read_grant_locked(r);
     mr_rpc_stream_unref(stream);
-    (void)pthread_cond_broadcast(&r->due);
+    mr_reader_wake_locked(r);
     (void)pthread_cond_signal(&r->ready);
 }
 

@@ -90,6 +90,12 @@ static bool at_end_locked(const mr_reader *r)
     return true;
 }
 
+void mr_reader_wake_locked(mr_reader *r)
+{
+    (void)pthread_cond_broadcast(&r->due);
+    (void)pthread_cond_signal(&r->timer_due);
+}
+
 /* The application waits: those that could deliver more if they were allowed to are allowed to. */
 static void found_empty_locked(mr_reader *r)
 {
@@ -104,7 +110,7 @@ static void found_empty_locked(mr_reader *r)
         }
     }
     if (mr_read_few_credits_locked(r)) {
-        (void)pthread_cond_broadcast(&r->due);
+        mr_reader_wake_locked(r);
     }
 }
 
@@ -236,7 +242,7 @@ void mr_reader_cancel(void *ctx)
     mr_control_wake(r->control);
     MR_LOCK(&r->lock);
     (void)pthread_cond_broadcast(&r->ready);
-    (void)pthread_cond_broadcast(&r->due);
+    mr_reader_wake_locked(r);
 }
 
 /* ---- the timer's thread ---- */
@@ -302,7 +308,7 @@ static void *run_timer(void *arg)
         next = least(next, acknowledge_locked(r, now));
         next = least(next, mr_read_rotate_locked(r, now));
         next = least(next, mr_read_look_at_wait_locked(r, now));
-        (void)mr_cond_wait_ms(&r->due, &r->lock, next - now);
+        (void)mr_cond_wait_ms(&r->timer_due, &r->lock, next - now);
     }
     return NULL;
 }
@@ -328,6 +334,7 @@ static void reader_free(mr_reader *r)
     mr_free(r->iteration_id);
     (void)pthread_cond_destroy(&r->ready);
     (void)pthread_cond_destroy(&r->due);
+    (void)pthread_cond_destroy(&r->timer_due);
     (void)pthread_mutex_destroy(&r->lock);
     mr_free(r);
 }
@@ -357,6 +364,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     mr_mutex_init(&r->lock);
     mr_cond_init(&r->ready);
     mr_cond_init(&r->due);
+    mr_cond_init(&r->timer_due);
     TAILQ_INIT(&r->tasks);
     mr_random_id(r->client);
     mr_rng_seed(&r->rng, mr_random_u64());

@@ -76,9 +76,10 @@ struct mr_reader {
     pthread_t timer;
     atomic_bool cancelled; /* also the cancel flag of all calls */
 
-    pthread_mutex_t lock; /* guards everything below, and the tasks */
-    pthread_cond_t ready; /* for pull */
-    pthread_cond_t due;   /* for link and timer */
+    pthread_mutex_t lock;     /* guards everything below, and the tasks */
+    pthread_cond_t ready;     /* for pull */
+    pthread_cond_t due;       /* for link, and for who opens or closes */
+    pthread_cond_t timer_due; /* for the timer, which has much more to do: for each message that comes */
     struct mr_rng rng;
     TAILQ_HEAD(, mr_read_task) tasks;
     struct mr_read_task *given; /* at least once: whose elements the application has at the moment, or NULL */
@@ -116,6 +117,8 @@ bool mr_reader_returns_count(const mr_reader *r);
  * endless dataset has no end to tell it at.
  */
 void mr_reader_missed_locked(mr_reader *r, uint64_t n);
+/* The link and the timer look at everything again. */
+void mr_reader_wake_locked(mr_reader *r);
 
 /* ---- read_stream.c; all with the lock ---- */
 

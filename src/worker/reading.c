@@ -21,6 +21,7 @@
 #include "base/log.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +30,10 @@ static void on_ready(void *ctx)
 {
     struct mr_task *t = ctx;
 
-    MR_LOCK(&t->lock);
+    mr_mutex_lock(&t->lock);
     t->more = true;
+    mr_mutex_unlock(&t->lock);
+    /* Whoever wakes needs the lock at once. The task stays: a reader is not closed while this is called. */
     (void)pthread_cond_broadcast(&t->changed);
 }
 
@@ -232,11 +235,24 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
     return rc;
 }
 
+/*
+ * Each element wakes all readers of its production. Where no processor is free they wait for their turn, some
+ * milliseconds, and then find more to send at once; otherwise each of them would interrupt the production. A system
+ * that refuses this only costs that.
+ */
+static void wait_for_turns(void)
+{
+    struct sched_param param = {0};
+
+    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &param);
+}
+
 int mr_reading_run(struct mr_task *t, mr_error *err)
 {
     struct mr_chain_rows rows;
     uint32_t demand;
 
+    wait_for_turns();
     for (;;) {
         if (!wait_turn(t, &demand)) {
             return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
