@@ -152,6 +152,7 @@ static void send_locked(struct mr_read_task *t, bool first)
     s->limit_max = s->limit > s->limit_max ? s->limit : s->limit_max;
     s->told_received = s->received;
     s->told_returned = s->used;
+    s->told_taken_bytes = mr_session_taken_bytes(s);
 }
 
 void mr_read_task_tell_locked(struct mr_read_task *t, bool force)

@@ -96,6 +96,19 @@ void mr_reader_wake_locked(mr_reader *r)
     (void)pthread_cond_signal(&r->timer_due);
 }
 
+/*
+ * What the application is through with may be all that others, or the worker's memory, wait for. The timer says it
+ * soon; a message for each of many small elements would cost worker and client more than the elements do.
+ */
+static bool owes_word_locked(const struct mr_read_task *t)
+{
+    const struct mr_session *s = &t->session;
+
+    return mr_reader_returns_count(t->reader) && s->told_returned != s->used &&
+           (mr_now_ms() - t->told_ms >= ACK_MS ||
+            mr_session_taken_bytes(s) - s->told_taken_bytes >= MR_DATA_MESSAGE_BYTES_TARGET);
+}
+
 /* The application waits: those that could deliver more if they were allowed to are allowed to. */
 static void found_empty_locked(mr_reader *r)
 {
@@ -105,8 +118,7 @@ static void found_empty_locked(mr_reader *r)
     {
         if (t->stream != NULL && !t->end && !t->closed) {
             mr_session_found_empty(&t->session);
-            /* What it is through with may be all that others, or the worker's memory, wait for. */
-            mr_read_task_tell_locked(t, mr_reader_returns_count(r) && t->session.told_returned != t->session.used);
+            mr_read_task_tell_locked(t, owes_word_locked(t));
         }
     }
     if (mr_read_few_credits_locked(r)) {

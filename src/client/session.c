@@ -44,6 +44,13 @@ void mr_session_reconnect(struct mr_session *s)
     s->limit_max = s->received;
     s->told_received = s->received;
     s->told_returned = 0;
+    s->told_taken_bytes = mr_session_taken_bytes(s);
+}
+
+uint64_t mr_session_taken_bytes(const struct mr_session *s)
+{
+    /* What is queued of a session before counts there: nothing of this one is taken before that. */
+    return s->bytes > s->queued_bytes ? s->bytes - s->queued_bytes : 0;
 }
 
 static int reserve(struct mr_session *s, size_t n, mr_error *err)

@@ -33,6 +33,7 @@ struct mr_session {
     uint64_t limit_max;   /* highest ever sent: more than this cannot come */
     uint64_t told_received;
     uint64_t told_returned;
+    uint64_t told_taken_bytes; /* payload that had been taken when that was told */
     uint64_t window;
     struct mr_queued *queue; /* ring */
     size_t cap;
@@ -63,6 +64,8 @@ void mr_session_found_empty(struct mr_session *s);
 /* What the worker may be told: at most @window_max elements and @budget bytes outstanding. */
 void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t *limit,
                        uint64_t *limit_bytes);
+/* Payload that the application took in this session. */
+uint64_t mr_session_taken_bytes(const struct mr_session *s);
 /* Telling these limits now keeps the worker from waiting. */
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes);
 
