@@ -216,6 +216,29 @@ static void telling_is_worth_it_from_half_on(void **state)
     assert_true(mr_session_worth_telling(&s, 9, 1 << 20));   /* taken back */
 }
 
+/* Of this session; what is queued of the one before never makes it go back. */
+static void what_was_taken_is_counted_in_bytes(void **state)
+{
+    struct mr_session s;
+
+    mr_session_init(&s);
+    allow(&s, 100);
+    assert_int_equal(add(&s, 0, 0, 10), MR_OK);
+    assert_int_equal(mr_session_taken_bytes(&s), 0);
+    assert_int_equal(take(&s, 3, 0), 3);
+    assert_int_equal(mr_session_taken_bytes(&s), 24);
+    mr_session_next(&s);
+    assert_int_equal(s.told_taken_bytes, 0);
+    allow(&s, 100);
+    assert_int_equal(add(&s, 0, 10, 2), MR_OK);
+    assert_int_equal(mr_session_taken_bytes(&s), 0);
+    assert_int_equal(take(&s, 7, 3), 7);
+    assert_int_equal(mr_session_taken_bytes(&s), 0);
+    assert_int_equal(take(&s, 2, 10), 2);
+    assert_int_equal(mr_session_taken_bytes(&s), 16);
+    mr_session_clear(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_slow_worker_is_not_asked_for_more),
         cmocka_unit_test(the_byte_budget_holds_back),
         cmocka_unit_test(telling_is_worth_it_from_half_on),
+        cmocka_unit_test(what_was_taken_is_counted_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
