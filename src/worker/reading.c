@@ -21,7 +21,6 @@
 #include "base/log.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -235,24 +234,11 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
     return rc;
 }
 
-/*
- * Each element wakes all readers of its production. Where no processor is free they wait for their turn, some
- * milliseconds, and then find more to send at once; otherwise each of them would interrupt the production. A system
- * that refuses this only costs that.
- */
-static void wait_for_turns(void)
-{
-    struct sched_param param = {0};
-
-    (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &param);
-}
-
 int mr_reading_run(struct mr_task *t, mr_error *err)
 {
     struct mr_chain_rows rows;
     uint32_t demand;
 
-    wait_for_turns();
     for (;;) {
         if (!wait_turn(t, &demand)) {
             return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
