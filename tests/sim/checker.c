@@ -252,6 +252,9 @@ static void commit(struct sim *sim, int pass, const char *key, const char *value
         commit_task(sim, key, value);
     }
     if (value == NULL && pass == 1 && starts(key, "jobs/")) {
+        if (mr_map_get(&sim->committed, key) == NULL) {
+            note(sim, &sim->told, key, "made and forgotten in one transaction");
+        }
         sim_view_job_gone(sim, mr_map_get(&sim->committed, key));
     } else if (value == NULL && pass == 2 && starts(key, "productions/")) {
         sim_view_production_gone(sim, key + strlen("productions/"));
@@ -313,6 +316,11 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
     char key[256];
     const char *ended;
 
+    /* While the store took nothing in for longer than a silent reader is waited for. */
+    snprintf(key, sizeof key, "jobs/~%s", client->id);
+    if (mr_map_get(&sim->told, key) != NULL && mr_map_get(&sim->committed, key) == NULL) {
+        return;
+    }
     snprintf(key, sizeof key, "job %s", reply->job_id);
     must_be_committed(sim, key, "a client");
     if (client->plan.job[0] != '\0') {

@@ -40,6 +40,7 @@ struct handout {
     uint64_t seq;
     int64_t finished_in; /* the memory that was told so; 0: none */
     bool given_back;     /* and not opened */
+    bool taken_back;     /* which its task was told */
     int next;            /* of the same cell; -1: none */
 };
 
@@ -363,6 +364,17 @@ void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t r
     set_given_back(sim, task, repetition, split, true);
 }
 
+void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
+{
+    struct sim_view *view = find(sim, task->iteration);
+
+    for (size_t i = 0; view != NULL && i < view->nhandouts; i++) {
+        struct handout *h = &view->handouts[i];
+
+        h->taken_back = h->taken_back || (h->given_back && strcmp(h->task, task->id) == 0);
+    }
+}
+
 void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split)
 {
     set_given_back(sim, task, repetition, split, false);
@@ -495,6 +507,19 @@ static uint64_t count_missing(const struct sim_view *view)
     return missing;
 }
 
+/* What was given back is lost by nobody's loss: somebody is given it before the end. */
+static void check_given_back(struct sim *sim, const struct sim_view *view)
+{
+    for (size_t i = 0; i < view->ncells; i++) {
+        const struct cell *cell = &view->cells[i];
+
+        if (cell->handed == 0 && cell->last >= 0 && view->handouts[cell->last].taken_back) {
+            sim_violation(sim, "iteration %s ended, and nobody was given split %zu again, which %s had given back",
+                          view->id, i, view->handouts[cell->last].task);
+        }
+    }
+}
+
 /* The end is being committed. */
 void sim_view_end(struct sim *sim, const char *iteration, const Millrace__IterationEnd *end)
 {
@@ -510,6 +535,9 @@ void sim_view_end(struct sim *sim, const char *iteration, const Millrace__Iterat
     }
     if (view->production[0] != '\0' && !view->failed) {
         check_shared_end(sim, view, end);
+    }
+    if (!view->failed && view->production[0] == '\0') {
+        check_given_back(sim, view);
     }
     if (!view->repeats || view->failed) {
         return;

@@ -20,7 +20,7 @@
 #define SIM_REPLICAS 3
 #define SIM_WORKERS_MAX 6
 #define SIM_CLIENTS_MAX 8
-#define SIM_TASKS_MAX 128
+#define SIM_TASKS_MAX 256
 #define SIM_PROVIDERS_MAX 2
 #define SIM_DATASETS 6
 #define SIM_LEASE_MS 2000
@@ -686,6 +686,8 @@ void sim_view_granted(struct sim *sim, const char *iteration, const char *task, 
                       const Millrace__GrantRecord *grant, int64_t memory);
 /* @task gives back, and will not read, a split that it was handed. */
 void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
+/* It was told that they are taken. */
+void sim_view_taken_back(struct sim *sim, const struct sim_task *task);
 /* It wanted to, and may not. */
 void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
 /* A worker was told of splits of which nothing was written: were they taken back in the same transaction? */

@@ -457,6 +457,7 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     if (task->work == SIM_WORK_GIVING && reply->keep) {
         keep(sim, worker, task);
     } else if (task->work == SIM_WORK_GIVING) {
+        sim_view_taken_back(sim, task);
         task->grants[task->ngrants - 1].read = true; /* what is left of it */
         finish_drained(sim, worker, task);
     } else {
