@@ -119,7 +119,7 @@ static void try_again(struct sim *sim, void *arg)
 
     if (retry->call->id == retry->id && retry->call->tries == retry->tries) {
         *leader = (*leader + 1) % SIM_REPLICAS;
-        for (int i = 0; retry->is_worker && i < SIM_TASKS_MAX; i++) {
+        for (int i = 0; retry->is_worker && i < sim->workers[retry->actor].used; i++) {
             if (&sim->workers[retry->actor].tasks[i].call == retry->call) {
                 sim_task_refresh(sim, &sim->workers[retry->actor].tasks[i]);
             }
@@ -205,7 +205,7 @@ static struct sim_call *find_call(struct sim *sim, const struct sim_message *mes
     if (worker->control.id == message->call) {
         return &worker->control;
     }
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         if (worker->tasks[i].call.id == message->call) {
             return &worker->tasks[i].call;
         }

@@ -133,7 +133,7 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
 
 void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)
 {
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
 
         if (task->work != SIM_WORK_NONE && strcmp(task->id, ask->task) == 0) {

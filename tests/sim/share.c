@@ -17,7 +17,7 @@
 
 struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading)
 {
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
 
         if (task->work != SIM_WORK_NONE && task->producing && strcmp(task->production, reading->production) == 0) {
@@ -30,7 +30,7 @@ struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim
 /* The reading tasks of @log one after the other; NULL after the last. */
 static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_task *log, struct sim_task *after)
 {
-    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks; task < worker->tasks + SIM_TASKS_MAX;
+    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks; task < worker->tasks + worker->used;
          task++) {
         if (task->work != SIM_WORK_NONE && task->reads && strcmp(task->production, log->production) == 0) {
             return task;
@@ -169,7 +169,7 @@ void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_tas
 /* Readers that are new begin at the window's start, before anything is produced for them. */
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 {
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
         struct sim_task *log = task->work != SIM_WORK_NONE && task->reads ? sim_share_producing(worker, task) : NULL;
 

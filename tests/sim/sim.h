@@ -323,6 +323,7 @@ struct sim_worker {
     bool leaving;        /* says so in the next */
     struct sim_call control;
     struct sim_task tasks[SIM_TASKS_MAX];
+    int used; /* the first so many of them, at most */
 };
 
 struct sim_plan {

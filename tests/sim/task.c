@@ -351,6 +351,9 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__
         task = worker->tasks[i].work == SIM_WORK_NONE ? &worker->tasks[i] : NULL;
     }
     MR_ASSERT(task != NULL);
+    if (task >= worker->tasks + worker->used) {
+        worker->used = (int)(task - worker->tasks) + 1;
+    }
     snprintf(task->id, sizeof task->id, "%s", assignment->task_id);
     snprintf(task->iteration, sizeof task->iteration, "%s", assignment->iteration_id);
     task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;

@@ -1,5 +1,5 @@
 /*
- * Random walks, more than a thousand of them, and the same walks with a bug put in, which the checker must object to:
+ * Random walks, a thousand of them, and the same walks with a bug put in, which the checker must object to:
  * one that accepts those would prove nothing. A failure prints the seed and the command that shows it.
  */
 #include "walk.h"
@@ -18,7 +18,7 @@
 #define SEEDS 200
 #else
 #define SLOW 0
-#define SEEDS 1600
+#define SEEDS 1000
 #endif
 #define SEEDS_WITH_BUG 2500
 

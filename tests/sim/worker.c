@@ -41,7 +41,7 @@ static void heartbeat(struct sim *sim, void *arg)
     Millrace__JoinAnswer joins[SIM_TASKS_MAX];
     size_t n = 0;
 
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         const struct sim_task *task = &worker->tasks[i];
 
         /* Reports are cumulative: it is enough that one comes now and then. */
@@ -109,12 +109,12 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
 {
     worker->version = update->version;
     sim_check_worker_update(sim, worker, update);
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         if (worker->tasks[i].work != SIM_WORK_NONE && is_over(update, &worker->tasks[i])) {
             drop(sim, worker, &worker->tasks[i]);
         }
     }
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         for (size_t c = 0; c < update->n_released_clients && worker->tasks[i].work != SIM_WORK_NONE; c++) {
             sim_task_release(sim, worker, &worker->tasks[i], update->released_clients[c]);
         }
@@ -122,7 +122,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
     for (size_t t = 0; t < update->n_tasks; t++) {
         struct sim_task *known = NULL;
 
-        for (int i = 0; i < SIM_TASKS_MAX; i++) {
+        for (int i = 0; i < worker->used; i++) {
             if (worker->tasks[i].work != SIM_WORK_NONE && strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0) {
                 known = &worker->tasks[i];
             }
@@ -149,7 +149,7 @@ void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct si
 static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
                        const struct sim_message *message)
 {
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         if (&worker->tasks[i].call == call) {
             sim_task_reply(sim, worker, &worker->tasks[i], call, message);
         }
@@ -182,14 +182,14 @@ void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms)
     worker->draining = true;
     worker->drain_until = sim->now + ms;
     sim_moment(sim, SIM_MOMENT_DRAINING, worker, NULL);
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         sim_task_drain(sim, worker, &worker->tasks[i]);
     }
 }
 
 static bool has_open_tasks(const struct sim_worker *worker)
 {
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         const struct sim_task *task = &worker->tasks[i];
 
         /* Producing ones have no end of their own. */
@@ -325,7 +325,8 @@ void sim_worker_stop(struct sim *sim, struct sim_worker *worker)
     worker->process.alive = false;
     worker->process.life++;
     sim_call_cancel(&worker->control);
-    for (int i = 0; i < SIM_TASKS_MAX; i++) {
+    for (int i = 0; i < worker->used; i++) {
         sim_task_drop(&worker->tasks[i]);
     }
+    worker->used = 0;
 }
