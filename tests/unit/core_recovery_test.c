@@ -668,6 +668,24 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
     assert_int_equal(the_end(f)->repeated_splits, 10);
 }
 
+/* It may be dead, too: then the one that is out of reach of clients, perhaps for a while, is all there is. */
+static void a_silent_worker_is_nobody_to_go_on(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 10, 10, 10);
+    for (int i = 0; i < 63; i++) {
+        beat_worker(&f->t, "w1");
+        if (i < 20) {
+            beat_worker(&f->t, "w2");
+        }
+        beat_client(&f->t, "c1", f->iteration, "w1");
+        table_wait(&f->t, 1000);
+    }
+    expect_range(&f->t, "w1", f->tasks[1], 2, 10, 20, 10);
+}
+
 /* ---------------------------------------------------------------- status, takeover, memory */
 
 static void status_shows_what_came_back(void **state)
@@ -794,6 +812,7 @@ int main(void)
         T(neighbours_are_joined_when_many_grants_are_open),
         T(losing_a_worker_in_a_hundred_jobs_is_one_write),
         T(what_an_unreachable_worker_has_goes_to_others),
+        T(a_silent_worker_is_nobody_to_go_on),
         T(status_shows_what_came_back),
         T(stored_nonsense_is_refused),
         T(memory_may_run_out_while_a_loss_is_counted),

@@ -68,7 +68,7 @@ static bool others_are_left(const mr_core *core, const struct mr_iteration *it, 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         bool there = mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
-                     !mr_iteration_cannot_reach(core, it, task->worker);
+                     !is_unheard(core, task->worker) && !mr_iteration_cannot_reach(core, it, task->worker);
 
         if (task->worker != worker && (task->state == MR_TASK_OPEN || mr_iteration_repeats(it)) && there) {
             return true;
