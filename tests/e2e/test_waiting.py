@@ -24,7 +24,7 @@ class Said:
 
     def why(self, job, text):
         """Wait for a line of @job with @text in it."""
-        wait_until(lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said")
+        wait_until(lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said", 400)  # said ever more rarely
 
 
 @pytest.fixture
