@@ -1,5 +1,7 @@
 """Datasets of the records of files."""
 
+import os
+
 import numpy as np
 
 from ._block import as_tensor_array
@@ -18,6 +20,23 @@ def _record_file(op, filename, compression_type, buffer_size, sizes):
     return _apply(op, attrs=attrs)
 
 
+def _paths(value):
+    """@value, with what os.fspath() makes of the paths in it."""
+    if isinstance(value, (list, tuple)):
+        return [_paths(v) for v in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _names(filenames):
+    """@filenames as a vector of strings, which may be empty."""
+    names = as_tensor_array(_paths(filenames))
+    if names.size == 0:
+        return np.empty(0, object)
+    if names.dtype.kind != "O":
+        raise TypeError(f"filenames is a string or strings, not {filenames!r}")
+    return np.atleast_1d(names).reshape(-1)
+
+
 def _record_files(op, filenames, compression_type, buffer_size, num_parallel_reads, **sizes):
     if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
         raise ValueError(f"compression type {compression_type!r}: files are \"\", \"GZIP\" or \"ZLIB\"")
@@ -28,10 +47,7 @@ def _record_files(op, filenames, compression_type, buffer_size, num_parallel_rea
     elif isinstance(filenames, Tensor):
         files = Dataset.from_tensor_slices(filenames)
     else:
-        names = as_tensor_array(filenames if not hasattr(filenames, "__fspath__") else filenames.__fspath__())
-        if names.dtype.kind != "O":
-            raise TypeError(f"filenames is a string or strings, not {filenames!r}")
-        files = Dataset.from_tensor_slices(np.atleast_1d(names).reshape(-1))
+        files = Dataset.from_tensor_slices(_names(filenames))
     if num_parallel_reads is None:
         return files.flat_map(lambda f: _record_file(op, f, compression_type, buffer_size, sizes))
     cycle = None if num_parallel_reads == AUTOTUNE else num_parallel_reads

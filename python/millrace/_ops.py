@@ -337,9 +337,14 @@ def range_(start, limit=None, delta=1, dtype=None, name="range"):
 
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
     """A new axis of size @depth, with on_value (1) at the index and off_value (0) elsewhere."""
-    given = dtype_of(on_value) or dtype_of(off_value)
-    dtype = as_dtype(dtype) if dtype is not None else given or dtypes.as_dtype("float32")
-    on, off = (1 if on_value is None else on_value), (0 if off_value is None else off_value)
+    values = [v for v in (on_value, off_value) if v is not None]
+    if dtype is None:
+        dtype = next((d for d in map(dtype_of, values) if d is not None), None) or (
+            as_dtype(to_array(values[0]).dtype) if values else "float32")
+    dtype = as_dtype(dtype)
+    if dtype.kind == "s" and len(values) < 2:
+        raise TypeError("one_hot of strings has no defaults: give on_value and off_value")
+    on, off = ((not i if dtype.is_bool else 1 - i) if v is None else v for i, v in enumerate((on_value, off_value)))
     attrs = AttrTable().int("depth", depth).int("axis", -1 if axis is None else axis)
     on, off = (v if isinstance(v, Tensor) else to_array(v, dtype) for v in (on, off))
     return apply1("one_hot", [indices, on, off], attrs, same_dtype=False)

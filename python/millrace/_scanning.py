@@ -28,6 +28,8 @@ def scan_arguments(ds, initial_state, scan_func):
 
     def checked(old, element):
         result = scan_func(old, element)
+        if isinstance(result, list):
+            result = tuple(result)
         if not isinstance(result, tuple) or len(result) != 2:
             raise TypeError(f"the function given to scan returns (state, result), not {result!r}")
         given, given_structure = _structure.flatten(result[0])
@@ -54,6 +56,7 @@ def reduce(ds, initial_state, reduce_func):
     """The last state."""
     def both(old, element):
         state = reduce_func(old, element)
+        state = tuple(state) if isinstance(state, list) else state
         return state, state
 
     leaves, structure = _structure.flatten(initial_state)

@@ -415,7 +415,9 @@ def trace(func, spec_ptr, structure, what):
             inputs = [value if of is None else elements_of(value, of) for value, of in
                       zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)), strict=True)]
             arguments = _structure.unflatten(structure, inputs)
-            result = func(*arguments) if isinstance(arguments, tuple) else func(arguments)
+            result = func(*arguments) if type(arguments) is tuple else func(arguments)  # a named tuple is one argument
+            if isinstance(result, list):
+                result = tuple(result)  # such as of mr.split and mr.unstack; elsewhere a list is one tensor
             if isinstance(result, Dataset):
                 return graph.finish_dataset(result._handle), result
             if result is None:

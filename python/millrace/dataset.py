@@ -438,7 +438,7 @@ class Dataset:
         return Options().merge(self._options)
 
     def with_options(self, options, name=None):
-        """This dataset with more options; ValueError if they contradict those it has."""
+        """This dataset with more options; what was set before gives way."""
         if not isinstance(options, Options):
             raise TypeError(f"with_options takes mr.Options, not {type(options).__name__}")
         return Dataset(self._handle, self._options.merge(options))

@@ -81,20 +81,36 @@ static int infer_squeeze(const struct mr_attr *attrs, size_t nattrs, const struc
     return MR_OK;
 }
 
-/* Put the number of values that is left over into the dim that is -1. */
+/* The product of the dims that are not 0. It fits, or mr_shape_count() had refused them. */
+static uint64_t nonzero_count(const struct mr_leaf_spec *in)
+{
+    uint64_t n = 1;
+
+    for (int d = 0; d < in->rank; d++) {
+        n *= in->dims[d] > 0 ? (uint64_t)in->dims[d] : 1;
+    }
+    return n;
+}
+
+/*
+ * Put the number of values that is left over into the dim that is -1. Dims of 0 on both sides are left out of that
+ * count: (0, 6) as (0, -1, 3) has 2 there.
+ */
 static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *out, mr_error *err)
 {
     char from[MR_SHAPE_TEXT];
     char to[MR_SHAPE_TEXT];
     uint64_t have;
-    uint64_t known = 1;
+    uint64_t known = 1; /* the product of the dims that are given */
+    uint64_t nonzero = 1;
     int open = -1;
 
     for (int d = 0; d < out->rank; d++) {
         if (out->dims[d] >= 0) {
-            if (__builtin_mul_overflow(known, (uint64_t)out->dims[d], &known)) {
+            if (__builtin_mul_overflow(nonzero, (uint64_t)(out->dims[d] > 0 ? out->dims[d] : 1), &nonzero)) {
                 goto mismatch;
             }
+            known = out->dims[d] > 0 ? known : 0;
         } else if (out->dims[d] != MR_DIM_UNKNOWN || open >= 0) {
             return mr_error_set(err, MR_EINVAL, "shape %s: one dim at most may be -1",
                                 mr_shape_text(out->rank, out->dims, to));
@@ -102,18 +118,19 @@ static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *ou
             open = d;
         }
     }
+    known *= nonzero;
     if (in->rank < 0 || !mr_shape_count(in->rank, in->dims, &have)) {
         return MR_OK;
     }
-    if (open >= 0 && known > 0 && have % known == 0) {
+    if (open >= 0 && known == 0 && have == 0) {
+        have = nonzero_count(in);
+        known = nonzero;
+    }
+    if (open >= 0 && known > 0 && have % known == 0 && have / known <= INT64_MAX) {
         out->dims[open] = (int64_t)(have / known);
         return MR_OK;
     }
     if (open < 0 && have == known) {
-        return MR_OK;
-    }
-    if (open >= 0 && known == 0 && have == 0) {
-        out->dims[open] = 0;
         return MR_OK;
     }
 
