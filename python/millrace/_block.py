@@ -1,7 +1,9 @@
-"""Blocks as NumPy arrays: read-only views over the library's memory, which live as long as anybody holds them.
+"""Blocks as NumPy arrays, which the user may write to: nobody else reads their memory.
 
-One _Block per block owns the reference; each numeric column becomes one base array whose memory object holds the
-_Block; elements are row views of that base. Strings become Python bytes, which are copies.
+A block that nobody else holds is lent to NumPy: one _Block owns the reference, each numeric column becomes one base array
+whose memory object holds the _Block, and elements are row views of that base. Where the block is shared (a constant, what
+a cache keeps, part of a larger block) the base is a copy. Read-only views would be no way out: torch.from_numpy() and
+whoever else goes by an address write through them. Strings become Python bytes, which are copies.
 """
 
 import ctypes
@@ -56,15 +58,13 @@ class _Memory:
 
     def __init__(self, block, address, shape, dtype):
         self.block = block
-        self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape, "typestr": dtype.str}
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype.str}
 
 
 def _view(block, address, shape, dtype):
-    """A read-only array over @block's memory."""
+    """An array over @block's memory: not to be given away unless nobody else reads that."""
     if address is None or 0 in shape:
-        array = np.empty(shape, dtype)
-        array.flags.writeable = False
-        return array
+        return np.empty(shape, dtype)
     # __array_interface__ has no letter for it. The kind is asked first: a name is put together at each use.
     if dtype.kind == "V" and dtype.name == "bfloat16":
         return _view(block, address, shape, np.dtype(np.uint16)).view(dtype)
@@ -87,18 +87,23 @@ def _strings(block, column, first, count):
 def _object_array(values, shape):
     array = np.empty(len(values), object)
     array[:] = values
-    array = array.reshape(shape)
-    array.flags.writeable = False
-    return array
+    return array.reshape(shape)
 
 
-def column_rows(block, rows, column):
+def _own(block, address, shape, dtype, exclusive):
+    """An array with @block's numbers at @address that nobody else reads: over its memory if it is @exclusive."""
+    view = _view(block, address, shape, dtype)
+    return view if exclusive else view.copy()
+
+
+def _column_rows(block, rows, column, exclusive):
     """An iterable of the @rows values of one column, in the form in which elements carry them."""
     dtype = from_code(column.dtype)
     if column.kind == _ffi.COLUMN_FIXED:
         dims = tuple(column.dims[:column.rank])
         if dtype is not string:
-            return _view(block, column.data, (rows,) + dims, dtype.numpy_dtype())
+            # The rows of a vector are NumPy scalars, which are copies.
+            return _own(block, column.data, (rows,) + dims, dtype.numpy_dtype(), exclusive or not dims)
         count = rows * int(np.prod(dims, dtype=np.int64))
         values = _strings(block, column, 0, count)
         return values if column.rank == 0 else _object_array(values, (rows,) + dims)
@@ -108,15 +113,18 @@ def column_rows(block, rows, column):
         values = _strings(block, column, starts[0], starts[-1] - starts[0])
         return [_object_array(values[a - starts[0]:b - starts[0]], shape)
                 for a, b, shape in zip(starts, starts[1:], shapes)]
-    base = _view(block, column.data, (starts[-1],), dtype.numpy_dtype())
-    return [base[a:b].reshape(shape) for a, b, shape in zip(starts, starts[1:], shapes)]
+    numpy_dtype, first = dtype.numpy_dtype(), starts[0]
+    address = None if column.data is None else column.data + first * numpy_dtype.itemsize
+    base = _own(block, address, (starts[-1] - first,), numpy_dtype, exclusive)
+    return [base[a - first:b - first].reshape(shape) for a, b, shape in zip(starts, starts[1:], shapes)]
 
 
 def block_columns(ptr):
     """Takes over the reference @ptr: (rows, one iterable a column)."""
     block = _Block(ptr)
     rows = lib.mr_block_rows(ptr)
-    return rows, [column_rows(block, rows, lib.mr_block_column(ptr, i).contents)
+    exclusive = lib.mr_block_exclusive(ptr)
+    return rows, [_column_rows(block, rows, lib.mr_block_column(ptr, i).contents, exclusive)
                   for i in range(lib.mr_block_column_count(ptr))]
 
 

@@ -87,6 +87,7 @@ FUNCTIONS = {
     "mr_block_unref": (None, [_P]),
     "mr_block_rows": (c_uint32, [_P]),
     "mr_block_column_count": (c_uint32, [_P]),
+    "mr_block_exclusive": (c_bool, [_P]),
     "mr_block_column": (POINTER(Column), [_P, c_uint32]),
     "mr_block_new": (c_int, [c_uint32, POINTER(Column), c_uint32, _PP, _ERR]),
     # tfrecord.h

@@ -90,8 +90,8 @@ def _row_builder(structure):
 
 class NumpyIterator:
     """
-    Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays are read-only views over memory that
-    they keep alive. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
+    Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays may be written to, and keep alive the
+    memory that they lie in. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
     """
 
     _free = staticmethod(lib.mr_iterator_free)
@@ -382,6 +382,6 @@ def _decode_value(state, at, dtype, described):
     count = math.prod(described)
     if count < 0:
         raise ValueError("it is damaged")
-    array = np.frombuffer(state, dtype.numpy_dtype(), count, at).reshape(described)  # read-only: bytes are
+    array = np.frombuffer(state, dtype.numpy_dtype(), count, at).reshape(described).copy()  # the state stays as it is
     at += array.nbytes
     return (array[()] if not described else array), at

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <stdlib.h>
 #include <string.h>
 
 mr_block *mr_block_ref(const mr_block *block)
@@ -59,6 +60,60 @@ const struct mr_column *mr_block_column(const mr_block *block, uint32_t i)
     return &block->columns[i];
 }
 
+/* Where the numbers of a column lie. */
+struct extent {
+    uintptr_t begin;
+    uintptr_t end;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct extent *x = a;
+    const struct extent *y = b;
+
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Whether two columns of numbers lie in the same memory: a function may return one tensor twice. */
+static bool columns_overlap(const mr_block *block)
+{
+    struct extent few[8];
+    struct extent *extents = few;
+    uint32_t n = 0;
+    bool overlap = false;
+
+    if (block->ncolumns < 2) {
+        return false;
+    }
+    if (block->ncolumns > sizeof few / sizeof few[0]) {
+        extents = mr_reallocarray(NULL, block->ncolumns, sizeof *extents);
+        if (extents == NULL) {
+            return true; /* not known to be disjoint */
+        }
+    }
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        const struct mr_column *c = &block->columns[i];
+        uint64_t first;
+        uint64_t count;
+
+        mr_column_values(c, 0, block->rows, &first, &count);
+        if (c->dtype != MR_STRING && count > 0) {
+            size_t size = mr_dtype_size((mr_dtype)c->dtype);
+            uintptr_t begin = (uintptr_t)c->data + (size_t)first * size;
+
+            extents[n++] = (struct extent){begin, begin + (size_t)count * size};
+        }
+    }
+    qsort(extents, n, sizeof *extents, by_begin);
+    for (uint32_t i = 1; i < n && !overlap; i++) {
+        overlap = extents[i].begin < extents[i - 1].end;
+    }
+    if (extents != few) {
+        mr_free(extents);
+    }
+    return overlap;
+}
+
 bool mr_block_exclusive(const mr_block *block)
 {
     if (atomic_load_explicit(&block->refs, memory_order_acquire) != 1) {
@@ -74,7 +129,7 @@ bool mr_block_exclusive(const mr_block *block)
             return false;
         }
     }
-    return true;
+    return !columns_overlap(block);
 }
 
 const mr_origin *mr_block_origin(const mr_block *block)

@@ -197,6 +197,29 @@ static int add_block(struct mr_frame_content *content, size_t *cap, mr_block *bl
     return MR_OK;
 }
 
+static void release_message(void *message)
+{
+    mr_buffer_unref(message);
+}
+
+/* The block at @at, which holds @message through a buffer that no other block has. */
+static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_block **ret, size_t *used, mr_error *err)
+{
+    mr_buffer *own = NULL;
+    int rc = mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message, message, &own, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    (void)mr_buffer_ref(message);
+    rc = mr_block_decode(own, at, spec_hash, ret, used, err);
+    mr_buffer_unref(own);
+    if (rc < 0) {
+        mr_error_wrap(err, "block at byte %zu of a message", at);
+    }
+    return rc;
+}
+
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret, mr_error *err)
 {
     struct mr_frame_content content = {0};
@@ -209,9 +232,8 @@ int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_conten
         mr_block *block;
         size_t used;
 
-        rc = mr_block_decode(buffer, at, spec_hash, &block, &used, err);
+        rc = decode_block(buffer, at, spec_hash, &block, &used, err);
         if (rc < 0) {
-            mr_error_wrap(err, "block at byte %zu of a message", at);
             break;
         }
         rows += mr_block_rows(block);

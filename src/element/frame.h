@@ -38,8 +38,9 @@ struct mr_frame_content {
 };
 
 /*
- * Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks hold references to
- * the buffer. MR_EDATALOSS names the fault. @spec_hash 0: not compared. Free with mr_frame_content_free().
+ * Parse a received message: @buffer holds exactly the message, its data aligned to 64. The blocks keep the buffer, each
+ * through a handle of its own: they share no byte, so that each of them can be exclusive. MR_EDATALOSS names the fault.
+ * @spec_hash 0: not compared. Free with mr_frame_content_free().
  */
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret, mr_error *err);
 void mr_frame_content_free(struct mr_frame_content *content); /* a zeroed one is fine */

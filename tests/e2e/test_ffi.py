@@ -17,7 +17,7 @@ INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with")
 
 # In the headers, of no use to Python.
-UNUSED = {"mr_spec_ref", "mr_spec_equal", "mr_block_ref", "mr_block_exclusive", "mr_dataset_ref", "mr_function_ref",
+UNUSED = {"mr_spec_ref", "mr_spec_equal", "mr_block_ref", "mr_dataset_ref", "mr_function_ref",
           "mr_function_spec", "mr_function_returns_dataset", "mr_iterator_next"}
 
 SCALARS = {"int": ctypes.c_int, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64,

@@ -29,17 +29,15 @@ def test_for_and_as_numpy_iterator_give_the_same_objects():
     assert iter(it) is it
 
 
-def test_arrays_are_read_only_views_that_outlive_everything_else():
+def test_arrays_are_views_that_outlive_everything_else():
     ds = Dataset.range(2000).map(lambda x: mr.fill([64], x)).batch(4)
     kept = list(ds.as_numpy_iterator())
     del ds
     gc.collect()
     noise = [list(Dataset.range(5000).map(lambda x: mr.fill([64], -x))) for _ in range(3)]
     for i, array in enumerate(kept):
-        assert not array.flags.writeable and not array.flags.owndata
+        assert not array.flags.owndata
         assert array.tolist() == [[4 * i + k] * 64 for k in range(4)]
-        with pytest.raises(ValueError):
-            array[0, 0] = 1
     del noise
 
 

@@ -51,6 +51,31 @@ static void a_batch_copies_nothing(void **state)
     mr_block_unref(batch);
 }
 
+/* Who writes to a value of an exclusive block changes no other one. */
+static void columns_in_one_place_are_not_exclusive(void **state)
+{
+    const uint32_t twice[] = {1, 0, 1};
+    const struct mr_leaf_spec leaves[] = {int64_scalar, int64_scalar};
+    mr_block *block;
+    mr_block *picked;
+    mr_block *tail;
+
+    assert_int_equal(mr_block_alloc(20, leaves, 2, &block, NULL), MR_OK);
+    memset(mr_block_data(block, 0), 0, 20 * sizeof(int64_t));
+    memset(mr_block_data(block, 1), 0, 20 * sizeof(int64_t));
+    assert_true(mr_block_exclusive(block));
+    assert_int_equal(mr_block_select(block, twice, 2, &picked, NULL), MR_OK);
+    mr_block_unref(block);
+    assert_true(mr_block_exclusive(picked));
+    assert_int_equal(mr_block_slice(picked, 5, 5, &tail, NULL), MR_OK);
+    mr_block_unref(picked);
+    assert_true(mr_block_exclusive(tail));
+    assert_int_equal(mr_block_select(tail, twice, 3, &picked, NULL), MR_OK);
+    mr_block_unref(tail);
+    assert_false(mr_block_exclusive(picked));
+    mr_block_unref(picked);
+}
+
 static void a_slice_pins_the_whole(void **state)
 {
     mr_block *block = counting(1000);
@@ -283,11 +308,17 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
-        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
-        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(a_small_block_is_one_allocation),
+        cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(a_slice_pins_the_whole),
+        cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),
+        cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),
+        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),
+        cmocka_unit_test(no_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

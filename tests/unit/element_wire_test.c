@@ -283,6 +283,7 @@ static void messages_round_trip(void **state)
         assert_int_equal(got.header->first_element, seed);
         for (size_t i = 0; i < n; i++) {
             assert_block_is(got.blocks[i], &tables[i]);
+            assert_true(mr_block_exclusive(got.blocks[i])); /* whatever becomes of the others */
             table_free(&tables[i]);
             mr_part_unref(rows[i]);
         }

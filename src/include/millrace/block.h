@@ -48,7 +48,10 @@ MR_API uint32_t mr_block_rows(const mr_block *block);
 MR_API uint32_t mr_block_column_count(const mr_block *block);
 /* Lent: valid as long as the caller holds its reference. i < mr_block_column_count(). */
 MR_API const struct mr_column *mr_block_column(const mr_block *block, uint32_t i);
-/* true when nobody else holds the block or one of its buffers: writing to it disturbs nobody. */
+/*
+ * true when nobody else holds the block or one of its buffers, and no two of its columns of numbers lie in the same
+ * memory: writing to a value disturbs nobody, and changes no other value.
+ */
 MR_API bool mr_block_exclusive(const mr_block *block);
 
 /*
