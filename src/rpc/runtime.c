@@ -312,30 +312,35 @@ void mr_rpc_metadata_drop(grpc_metadata *md, size_t n)
     }
 }
 
-/* @text behind the first @what in it; all of it, if there is none. */
+/* The text behind the first @what in @text; NULL: there is none. */
 static const char *behind(const char *text, const char *what)
 {
     const char *found = strstr(text, what);
 
-    return found != NULL ? found + strlen(what) : text;
+    return found != NULL ? found + strlen(what) : NULL;
 }
 
 /*
  * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host:
- * Connection refused" says one thing, at its end; whom it is about says the caller.
+ * Connection refused" says one thing, at its end; whom it is about says the caller. Whether that end is "Connection
+ * refused" or "FD shutdown" is a matter of luck: gRPC's poll engine may see the hang-up of a socket before the error on
+ * it. @no_connection: it is about a TCP connection that did not come about, in whatever words.
  */
-static const char *without_prologue(const char *text)
+static const char *to_the_point(const char *text, bool *no_connection)
 {
     static const char prologue[] = "failed to connect to all addresses";
 
+    *no_connection = false;
     if (strncmp(text, prologue, sizeof prologue - 1) != 0) {
         return text;
     }
-    text = behind(text, "last error: ");
-    if (strstr(text, ": ipv") != NULL) {
-        text = behind(behind(text, ": ipv"), ": ");
-    }
-    return behind(text, "Failed to connect to remote host: ");
+    const char *last = behind(text, "last error: ");
+    const char *address = behind(last != NULL ? last : text, ": ipv");
+    const char *after = address != NULL ? behind(address, ": ") : NULL;
+    text = after != NULL ? after : last != NULL ? last : text;
+    const char *point = behind(text, "Failed to connect to remote host: ");
+    *no_connection = point != NULL || strstr(text, "FD shutdown") != NULL || strstr(text, "Connection refused") != NULL;
+    return point != NULL ? point : text;
 }
 
 int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err)
@@ -354,5 +359,7 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
     n = n < sizeof text ? n : sizeof text - 1;
     memcpy(text, GRPC_SLICE_START_PTR(details), n);
     text[n] = '\0';
-    return mr_error_set(err, code, "%s", without_prologue(text));
+    bool no_connection;
+    const char *point = to_the_point(text, &no_connection);
+    return mr_error_set(err, code, "%s%s", no_connection ? "nothing listens or answers there: " : "", point);
 }

@@ -137,8 +137,8 @@ def pytest_configure(config):
 
 @pytest.fixture(autouse=True)
 def bounded(pytestconfig):
-    """A test that hangs ends the run, with a stack."""
-    faulthandler.dump_traceback_later(300, exit=True, file=pytestconfig.stderr_fd)
+    """A test that hangs ends the run, with a stack: later than anything in it gives up, which says what it was waiting for."""
+    faulthandler.dump_traceback_later(600, exit=True, file=pytestconfig.stderr_fd)
     yield
     faulthandler.cancel_dump_traceback_later()
 

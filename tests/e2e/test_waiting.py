@@ -24,7 +24,7 @@ class Said:
 
     def why(self, job, text):
         """Wait for a line of @job with @text in it."""
-        wait_until(lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said", 400)  # said ever more rarely
+        wait_until(lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said")
 
 
 @pytest.fixture
@@ -78,27 +78,27 @@ def test_who_or_what_is_waited_for_is_named(cluster, reading, said):
     reading(Dataset.range(1).apply(cluster.distribute("distributed_epoch", job_name="held", guarantee="at_least_once")))
 
     said.why("incomplete", r"consumer 1 \(and 1 more\) of 3 has not come yet")
-    said.why("barren", f"the pipeline at worker {address} has given nothing for . s, 0 elements came before")
+    said.why("barren", f"the pipeline at worker {address} has given nothing for [0-9]+ s, 0 elements came before")
     said.why("resting", "consumer 1 is at round [0-9]+ and has not asked for what others wait for")
     said.why("ending", "consumer 1 is at round [0-9]+ ")
     said.why("held", "1 other reader of the job may hold elements back")
 
 
-def test_waiting_is_said_more_rarely_and_that_it_is_over(cluster, reading, said):
+def test_that_a_wait_is_over_is_said_last(cluster, reading, said):
     first = reading(consumer(cluster, 0, 2, Dataset.range(ENDLESS), "late"))
     said.why("late", "consumer 1 of 2 has not come yet")
     assert not first
     reading(consumer(cluster, 1, 2, Dataset.range(ENDLESS), "late"))
     wait_until(lambda: first, "it goes on")
     said.why("late", "a read goes on")
-    assert len([line for line in said.lines("late") if "a read waits" in line]) == 1
+    assert "a read goes on" in said.lines("late")[-1]
 
 
 def test_a_worker_that_is_gone_is_named(make_cluster, reading, said):
     cluster = make_cluster(worker_timeout_ms=60_000)
     reading(Dataset.range(ENDLESS).apply(cluster.distribute(job_name="alone")))
     cluster.workers[0].kill()
-    said.why("alone", f"a read waits .*worker {cluster.workers[0].address} cannot be reached .*refused")
+    said.why("alone", f"a read waits .*worker {cluster.workers[0].address} cannot be reached .nothing listens or answers there: ")
 
 
 def test_a_read_without_a_dispatcher_says_so(cluster, reading, said):
@@ -107,4 +107,4 @@ def test_a_read_without_a_dispatcher_says_so(cluster, reading, said):
     wait_until(lambda: got, "it reads")
     cluster.dispatchers[0].kill()
     address = cluster.dispatchers[0].address
-    said.why("orphan", f"no dispatcher leads at grpc://{address} .{address}: .*refused")
+    said.why("orphan", f"no dispatcher leads at grpc://{address} .{address}: nothing listens or answers there: ")

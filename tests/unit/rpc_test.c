@@ -386,9 +386,11 @@ static void nobody_listens(void **state)
     mr_rpc_channel *ch = NULL;
     void *reply = NULL;
     size_t n = 0;
+    mr_error err;
 
     assert_int_equal(mr_rpc_channel_new(f->rt, "127.0.0.1:1", NULL, &ch, NULL), MR_OK);
-    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, false, &reply, &n, NULL), MR_EUNAVAIL);
+    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, false, &reply, &n, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, "nothing listens or answers there: "));
     assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, 100, true, &reply, &n, NULL), MR_EDEADLINE);
     mr_rpc_channel_free(ch);
 }
@@ -398,12 +400,16 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
     static const char *const said[][2] = {
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote "
          "host: Connection refused",
-         "Connection refused"},
+         "nothing listens or answers there: Connection refused"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote "
+         "host: FD shutdown",
+         "nothing listens or answers there: FD shutdown"},
         {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed to connect to "
          "remote host: No route to host",
-         "No route to host"},
+         "nothing listens or answers there: No route to host"},
         {"failed to connect to all addresses; last error: UNKNOWN: Timeout occurred: FD shutdown",
-         "UNKNOWN: Timeout occurred: FD shutdown"},
+         "nothing listens or answers there: UNKNOWN: Timeout occurred: FD shutdown"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket closed", "Socket closed"},
         {"failed to connect to all addresses", "failed to connect to all addresses"},
         {"split 3: last error: ipv4:10.0.0.1: what others say stays", "split 3: last error: ipv4:10.0.0.1: what others "
                                                                       "say stays"},
