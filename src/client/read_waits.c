@@ -1,7 +1,8 @@
 /*
  * Telling people why a read waits. A read that waits for long looks like one that hangs: after a few seconds it says,
- * in one line, what for; again when it has waited twice as long, and so on; and once that it goes on. What holds a job
- * up is often somebody else (another consumer, a slow pipeline, a full store): the dispatcher is asked, in a heartbeat.
+ * in one line, what for; again when it has waited twice as long, and so on; within 5 s when it waits for
+ * something else; and once that it goes on. What holds a job up is often somebody else (another consumer, a slow
+ * pipeline, a full store): the dispatcher is asked, in heartbeats.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,8 +14,10 @@
 #include <string.h>
 
 #define FIRST_LINE_MS 3000
-/* So much earlier the dispatcher is asked, so that its word is there. */
+/* So much earlier the dispatcher is asked for the first time, so that its word is there. */
 #define ASK_AHEAD_MS 1000
+/* What has changed is told 5 s later at most: as often the dispatcher is asked, and no more often something is told. */
+#define CHANGE_MS 3000
 /* An application that has not come back for so long does something else. */
 #define ABSENT_MS 1000
 #define LOOK_MS 1000
@@ -37,7 +40,7 @@ static const char *job_name(const mr_reader *r)
 
 void mr_read_fed_locked(mr_reader *r)
 {
-    if (r->wait.lines > 0) {
+    if (r->wait.said_ms != 0) {
         mr_log(MR_LOG_WARN, "a read goes on", "job", "%s", job_name(r), "waited_s", "%lld",
                (long long)((mr_now_ms() - r->wait.since_ms) / 1000), NULL);
     }
@@ -150,15 +153,79 @@ static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
 
 /* ---- when ---- */
 
-/* When the next line is due. */
-static int64_t due_ms(const mr_reader *r)
+/* The end of what stands in brackets and begins at @s, or of @s. */
+static const char *behind_brackets(const char *s)
 {
-    return r->wait.since_ms + ((int64_t)FIRST_LINE_MS << r->wait.lines);
+    unsigned depth = 0;
+
+    do {
+        depth += *s == '(';
+        depth -= *s == ')';
+        s += *s != '\0';
+    } while (depth > 0 && *s != '\0');
+    return s;
+}
+
+/*
+ * The next byte of a reason that tells it from another one: what stands in brackets and a number by itself say how
+ * things stand, not what is waited for. Except a consumer's, which is its name.
+ */
+static const char *telling(const char *text, const char *s)
+{
+    static const char name[] = "consumer ";
+    size_t n = sizeof name - 1;
+
+    for (;;) {
+        bool named = (size_t)(s - text) >= n && memcmp(s - n, name, n) == 0;
+        bool begins = s == text || s[-1] == ' ';
+        size_t digits = strspn(s, "0123456789");
+
+        if (*s == '(') {
+            s = behind_brackets(s);
+        } else if (begins && !named && digits > 0 && strchr(" ,", s[digits]) != NULL) { /* or the end */
+            s += digits;
+        } else {
+            return s;
+        }
+    }
+}
+
+bool mr_read_wait_same(const char *a, const char *b)
+{
+    const char *x = telling(a, a);
+    const char *y = telling(b, b);
+
+    while (*x == *y && *x != '\0') {
+        x = telling(a, x + 1);
+        y = telling(b, y + 1);
+    }
+    return *x == *y;
+}
+
+bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms)
+{
+    int64_t again_ms = w->said_ms == 0 ? w->since_ms + FIRST_LINE_MS : w->since_ms + 2 * (w->said_ms - w->since_ms);
+    bool changed = w->said_ms != 0 && now_ms - w->said_ms >= CHANGE_MS && !mr_read_wait_same(w->said, why);
+
+    if (now_ms < again_ms && !changed) {
+        return false;
+    }
+    w->said_ms = now_ms;
+    (void)snprintf(w->said, sizeof w->said, "%s", why);
+    return true;
+}
+
+static bool is_there(const mr_reader *r, int64_t now_ms)
+{
+    return r->wait.since_ms != 0 && (r->waiting || now_ms - r->wait.seen_ms <= ABSENT_MS);
 }
 
 bool mr_read_must_ask_locked(const mr_reader *r)
 {
-    return r->wait.since_ms != 0 && r->wait.asked <= r->wait.lines && mr_now_ms() >= due_ms(r) - ASK_AHEAD_MS;
+    int64_t now_ms = mr_now_ms();
+
+    return is_there(r, now_ms) && now_ms - r->wait.since_ms >= FIRST_LINE_MS - ASK_AHEAD_MS &&
+           now_ms - r->wait.asked_ms >= CHANGE_MS;
 }
 
 bool mr_read_ask(mr_reader *r)
@@ -167,14 +234,14 @@ bool mr_read_ask(mr_reader *r)
     if (!mr_read_must_ask_locked(r)) {
         return false;
     }
-    r->wait.asked = r->wait.lines + 1;
+    r->wait.asked_ms = mr_now_ms();
     return true;
 }
 
 void mr_read_take_word(mr_reader *r, const char *word)
 {
     MR_LOCK(&r->lock);
-    if (r->wait.asked > 0) { /* else it has what it waited for */
+    if (r->wait.asked_ms != 0) { /* else it has what it waited for */
         (void)snprintf(r->wait.word, sizeof r->wait.word, "%s", word);
     }
 }
@@ -186,14 +253,14 @@ int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms)
     if (r->waiting) {
         r->wait.seen_ms = now_ms;
     }
-    if (r->wait.since_ms == 0 || now_ms - r->wait.seen_ms > ABSENT_MS || r->failed || r->stopping) {
+    if (!is_there(r, now_ms) || r->failed || r->stopping) {
         return now_ms + LOOK_MS;
     }
     if (mr_read_must_ask_locked(r)) {
         (void)pthread_cond_broadcast(&r->due); /* The link sends a heartbeat. */
     }
-    if (now_ms >= due_ms(r) && explain(r, now_ms, why, sizeof why)) {
-        r->wait.lines++;
+    if (now_ms - r->wait.since_ms >= FIRST_LINE_MS && explain(r, now_ms, why, sizeof why) &&
+        mr_read_wait_tell(&r->wait, why, now_ms)) {
         mr_log(MR_LOG_WARN, "a read waits", "job", "%s", job_name(r), "for_s", "%lld",
                (long long)((now_ms - r->wait.since_ms) / 1000), "why", "%s", why, NULL);
     }

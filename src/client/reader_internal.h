@@ -62,9 +62,10 @@ struct mr_read_task {
 struct mr_read_wait {
     int64_t since_ms;
     int64_t seen_ms;               /* it was here last */
-    unsigned lines;                /* in the log so far */
-    unsigned asked;                /* lines for which the dispatcher was asked what for: */
+    int64_t asked_ms;              /* the dispatcher was asked last what for: */
     char word[MR_READ_WAIT_BYTES]; /* its answer; "": it does not know, or has not said */
+    int64_t said_ms;               /* the last line in the log; 0: none */
+    char said[MR_READ_WAIT_BYTES]; /* ... and its reason */
 };
 
 struct mr_reader {
@@ -163,6 +164,10 @@ bool mr_read_must_ask_locked(const mr_reader *r);
 /* The same; it is being asked. */
 bool mr_read_ask(mr_reader *r);
 void mr_read_take_word(mr_reader *r, const char *word);
+/* Do these two lines name the same reason, whatever has grown meanwhile? */
+bool mr_read_wait_same(const char *a, const char *b);
+/* Is it time for a line with this reason? It is written then. */
+bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms);
 /* Tell people, if it is time. When to look again. */
 int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms);
 

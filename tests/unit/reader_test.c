@@ -685,19 +685,20 @@ static void who_waits_and_misses_goes_on(void **state)
     }
 }
 
-/* Lines in the log when so much of its wait is over. */
-static unsigned lines_after(struct fixture *f, int64_t s)
+/* When the last line was written, when so much of its wait is over; 0: there is none. */
+static int64_t said_after(struct fixture *f, int64_t s)
 {
     int64_t now = f->r->wait.since_ms + 1000 * s;
 
     f->r->wait.seen_ms = now;
     (void)mr_read_look_at_wait_locked(f->r, now);
-    return f->r->wait.lines;
+    return f->r->wait.said_ms == 0 ? 0 : (f->r->wait.said_ms - f->r->wait.since_ms) / 1000;
 }
 
 static void a_wait_is_told_of_more_and_more_rarely(void **state)
 {
-    static const int64_t at[][2] = {{2, 0}, {3, 1}, {5, 1}, {6, 2}, {11, 2}, {12, 3}, {23, 3}, {24, 4}, {3600, 5}};
+    static const int64_t at[][2] = {{2, 0},   {3, 3},   {5, 3},   {6, 6},      {11, 6},
+                                    {12, 12}, {23, 12}, {24, 24}, {3600, 3600}};
     struct fixture *f = *state;
 
     add_workers(f, 1, 0);
@@ -707,12 +708,12 @@ static void a_wait_is_told_of_more_and_more_rarely(void **state)
     mr_read_hungry_locked(f->r, 1000000);
     f->r->wait.since_ms = 1000000;
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
-        assert_int_equal(lines_after(f, at[i][0]), at[i][1]);
+        assert_int_equal(said_after(f, at[i][0]), at[i][1]);
     }
     /* Who does not come back for an element does not wait. */
-    f->r->wait.lines = 0;
+    f->r->wait.said_ms = 0;
     assert_int_equal(mr_read_look_at_wait_locked(f->r, f->r->wait.seen_ms + 5000), f->r->wait.seen_ms + 6000);
-    assert_int_equal(f->r->wait.lines, 0);
+    assert_int_equal(f->r->wait.said_ms, 0);
     mr_read_fed_locked(f->r);
     assert_int_equal(f->r->wait.since_ms, 0);
 }
