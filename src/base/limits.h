@@ -25,6 +25,9 @@
 #define MR_BLOCK_COLUMNS_MAX MR_LEAVES_MAX
 #define MR_BLOCK_ROWS_MAX (1u << 24)
 
+/* Threads that the stages of one iterator (prefetch, parallel map and interleave) have together. */
+#define MR_STAGE_THREADS_MAX 256
+
 /* One etcd transaction (etcd: 128 operations, 1.5 MiB). */
 #define MR_TXN_OPS_MAX 100
 #define MR_TXN_BYTES_MAX (512 * MR_KIB)

@@ -1,7 +1,9 @@
 #include "engine/env.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/rng.h"
 #include "dataset/graph.h"
 #include "engine/pool.h"
@@ -28,6 +30,7 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     atomic_init(&env->cancelled, false);
     atomic_init(&env->used_bytes, 0);
     atomic_init(&env->open_nodes, 0);
+    atomic_init(&env->stage_threads, 0);
     env->seed = opts->seed != 0 ? opts->seed : mr_random_u64();
     env->epoch = opts->epoch;
     env->serial = atomic_fetch_add(&serials, 1) + 1;
@@ -154,6 +157,24 @@ int mr_env_use_pool(struct mr_env *env, mr_error *err)
 }
 
 /* ---- memory ---- */
+
+uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted)
+{
+    unsigned used = atomic_load(&env->stage_threads);
+    uint32_t n;
+
+    do {
+        n = MR_STAGE_THREADS_MAX - used < wanted ? MR_STAGE_THREADS_MAX - used : wanted;
+    } while (!atomic_compare_exchange_weak(&env->stage_threads, &used, used + n));
+    return n;
+}
+
+void mr_env_give_threads(struct mr_env *env, uint32_t n)
+{
+    unsigned used = atomic_fetch_sub(&env->stage_threads, n);
+
+    MR_ASSERT(used >= n);
+}
 
 bool mr_env_charge(struct mr_env *env, size_t bytes)
 {

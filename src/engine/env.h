@@ -61,6 +61,7 @@ struct mr_env {
     size_t budget_bytes;
     atomic_size_t used_bytes;
     atomic_uint open_nodes;
+    atomic_uint stage_threads; /* of MR_STAGE_THREADS_MAX, promised to stages */
 
     pthread_mutex_t lock;
     struct mr_canceller *cancellers; /* guarded by lock */
@@ -82,6 +83,13 @@ void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one
 
 /* Have the pool's threads running until the environment ends: stages come and go more often than they. */
 int mr_env_use_pool(struct mr_env *env, mr_error *err);
+
+/*
+ * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are open. With 0 it does all its
+ * work when it is pulled. So what a function makes for each of thousands of elements does not start a thread each.
+ */
+uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted);
+void mr_env_give_threads(struct mr_env *env, uint32_t n);
 
 /* false (and nothing charged) if that would go over the budget. */
 bool mr_env_charge(struct mr_env *env, size_t bytes);

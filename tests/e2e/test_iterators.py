@@ -321,3 +321,24 @@ def test_python_ends_cleanly_with_iterators_and_arrays_alive():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=200)
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+@pytest.mark.parametrize("calls", [mr.AUTOTUNE, 600])
+def test_a_long_cycle_does_not_start_a_thread_for_each_of_its_datasets(calls):
+    def piece(x):
+        return Dataset.range(3 * x, 3 * x + 3).map(lambda y: y, num_parallel_calls=2).prefetch(1)
+
+    ds = Dataset.range(600).interleave(piece, cycle_length=600, num_parallel_calls=calls)
+    with iter(ds) as it:
+        got = [next(it) for _ in range(700)]  # all places of the cycle are open
+        assert len(os.listdir("/proc/self/task")) < 350
+        state = it.get_state()
+        got += it
+    assert got == [3 * x + i for i in range(3) for x in range(600)]
+    with iter(ds) as it:
+        it.set_state(state)
+        assert list(it) == got[700:]
+    plain = Dataset.range(600).interleave(lambda x: Dataset.range(2), cycle_length=600, num_parallel_calls=mr.AUTOTUNE)
+    with iter(plain) as it:
+        next(it)
+        assert len(os.listdir("/proc/self/task")) < 100 + 2 * (os.cpu_count() or 1)

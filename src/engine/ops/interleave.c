@@ -14,6 +14,8 @@
 #include "engine/gather.h"
 #include "engine/ops/place.h"
 
+#define AUTOMATIC_MIN 16
+
 struct interleave_iter {
     struct mr_op_iter head;
     struct mr_expander expander;
@@ -76,15 +78,22 @@ static void pull_place(void *ctx, void *work)
 
 /* ---- open ---- */
 
+/* As many threads as calls at once are wanted. mr.AUTOTUNE: what reads files waits more than it computes. */
+static uint32_t threads_wanted(const struct mr_env *env, uint32_t cycle, int64_t calls)
+{
+    int64_t automatic = env->threads > AUTOMATIC_MIN ? env->threads : AUTOMATIC_MIN;
+    int64_t wanted = calls < 0 ? automatic : calls;
+
+    return wanted < cycle ? (uint32_t)wanted : cycle;
+}
+
 static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, uint32_t cycle, uint64_t block_length,
                       int64_t calls, mr_error *err)
 {
     it->cycle = cycle;
     it->block_length = block_length;
     it->left = block_length;
-    if (calls != 0) {
-        it->threads = calls < 0 || calls > cycle ? cycle : (uint32_t)calls;
-    }
+    it->threads = mr_env_take_threads(it->head.env, threads_wanted(it->head.env, cycle, calls));
     it->places = mr_calloc(cycle, sizeof *it->places);
     if (it->places == NULL) {
         return mr_error_nomem(err);
@@ -433,6 +442,7 @@ static void interleave_close(struct mr_op_iter *head)
     for (uint32_t i = 0; it->places != NULL && i < it->cycle; i++) {
         mr_place_free(&it->places[i]);
     }
+    mr_env_give_threads(it->head.env, it->threads);
     mr_gather_free(&it->gather);
     mr_free(it->places);
     mr_expander_free(&it->expander);

@@ -6,6 +6,7 @@ struct map_iter {
     struct mr_apply apply;
     struct mr_apply_input in;
     uint32_t calls;                   /* at once; 0: found out */
+    uint32_t threads;                 /* of the environment, for `parallel` */
     struct mr_parallel_map *parallel; /* NULL: in place; else it owns the input */
 };
 
@@ -53,7 +54,8 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     bool seeks = ctx->inside_split; /* a driver reading ahead would run past the split */
     it->calls = calls < 0 ? 0 : (uint32_t)calls;
     if (rc == MR_OK && calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
-        rc = go_parallel(it, err);
+        it->threads = mr_env_take_threads(head->env, 1);
+        rc = it->threads > 0 ? go_parallel(it, err) : MR_OK;
     }
     return rc;
 }
@@ -156,6 +158,7 @@ static void map_close(struct mr_op_iter *head)
     struct map_iter *it = (struct map_iter *)head;
 
     mr_parallel_map_free(it->parallel);
+    mr_env_give_threads(head->env, it->threads);
     mr_apply_free(&it->apply);
     mr_block_unref(it->in.rest);
     mr_unary_close(head);

@@ -22,6 +22,7 @@ struct prefetch_iter {
     struct mr_op_iter *input;
     struct mr_driver driver;
     bool driven;       /* the driver is initialised */
+    uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
     /* all below guarded by driver.lock */
     struct entry *first;
@@ -125,6 +126,7 @@ static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
         return rc;
     }
     it->driven = true;
+    it->threads = mr_env_take_threads(head->env, 1);
     it->rows_max = size > 0 ? (uint64_t)size : 0;
     it->blocks_max = AUTOMATIC_MIN;
     it->demand = 1;
@@ -186,8 +188,11 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
     bool waited = false;
-    int rc = mr_driver_start(&it->driver, 1, err);
 
+    if (it->threads == 0 && it->first == NULL && !it->ended) {
+        return mr_op_pull(it->input, pull, ret, err);
+    }
+    int rc = it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK;
     if (rc != MR_OK) {
         return rc;
     }
@@ -288,6 +293,7 @@ static void prefetch_close(struct mr_op_iter *head)
         }
         mr_driver_destroy(&it->driver);
     }
+    mr_env_give_threads(head->env, it->threads);
     mr_op_close(it->input);
 }
 
