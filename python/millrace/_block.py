@@ -1,7 +1,7 @@
 """Blocks as NumPy arrays, which the user may write to: nobody else reads their memory.
 
-A block that nobody else holds is lent to NumPy: one _Block owns the reference, each numeric column becomes one base array
-whose memory object holds the _Block, and elements are row views of that base. Where the block is shared (a constant, what
+A block that nobody else holds is lent to NumPy: one Block owns the reference, each numeric column becomes one base array
+whose memory object holds the Block, and elements are row views of that base. Where the block is shared (a constant, what
 a cache keeps, part of a larger block) the base is a copy. Read-only views would be no way out: torch.from_numpy() and
 whoever else goes by an address write through them. Strings become Python bytes, which are copies.
 """
@@ -31,22 +31,22 @@ def _after_fork():
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Block:
-    """One reference to a block."""
+class Block:
+    """Room for one reference to a block. The library writes it in the call itself: no exception comes between the two."""
 
     __slots__ = ("ptr", "_born", "__weakref__")
     # Bound here: at interpreter shutdown module globals go before the last arrays do.
     _unref = staticmethod(lib.mr_block_unref)
     _now = staticmethod(generation)
 
-    def __init__(self, ptr):
-        self.ptr = ptr
+    def __init__(self):
+        self.ptr = ctypes.c_void_p()
         self._born = _generation
 
     def __del__(self):
         try:
-            if self._born == self._now():
-                self._unref(self.ptr)
+            if getattr(self, "_born", None) == self._now():  # none: an exception met its making
+                self._unref(self.ptr)  # NULL is fine
         except TypeError:  # the interpreter is half gone: so is the process's memory
             pass
 
@@ -119,13 +119,12 @@ def _column_rows(block, rows, column, exclusive):
     return [base[a - first:b - first].reshape(shape) for a, b, shape in zip(starts, starts[1:], shapes)]
 
 
-def block_columns(ptr):
-    """Takes over the reference @ptr: (rows, one iterable a column)."""
-    block = _Block(ptr)
-    rows = lib.mr_block_rows(ptr)
-    exclusive = lib.mr_block_exclusive(ptr)
-    return rows, [_column_rows(block, rows, lib.mr_block_column(ptr, i).contents, exclusive)
-                  for i in range(lib.mr_block_column_count(ptr))]
+def block_columns(block):
+    """Of a Block that holds one: (rows, one iterable a column)."""
+    rows = lib.mr_block_rows(block.ptr)
+    exclusive = lib.mr_block_exclusive(block.ptr)
+    return rows, [_column_rows(block, rows, lib.mr_block_column(block.ptr, i).contents, exclusive)
+                  for i in range(lib.mr_block_column_count(block.ptr))]
 
 
 # ---- making blocks from arrays ----

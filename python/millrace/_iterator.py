@@ -2,12 +2,18 @@
 
 Reads wait in slices of 100 ms, so that Python's signal handlers run (Ctrl-C, a debugger, a notebook's interrupt); the
 library wakes the reader at once when there is something, so nothing is delayed.
+
+A signal handler may raise, close the iterator or read from it between any two steps here. So the library writes a block
+into room that the iterator owns, where it stays until its rows replace the ones before it in one step; and whoever is in
+a call holds the handle, which frees what it stands for when nobody does.
 """
 
+import copy
 import ctypes
 import dataclasses
 import json
 import math
+import operator
 import struct
 import threading
 import warnings
@@ -40,7 +46,7 @@ class _Forked:
 def _after_fork():
     for iterator in list(_open_iterators):
         iterator._rows = _Forked()
-        iterator._ptr = None  # the parent's: its threads are not here, so it cannot be closed here either
+        iterator._handle = None  # the parent's: its threads are not here, so it cannot be closed here either
         iterator._make_locks()  # another thread of the parent may have held them
         iterator._state = "forked"
 
@@ -88,25 +94,37 @@ def _row_builder(structure):
                                     for column, of in zip(columns, datasets)])
 
 
+class _Handle:
+    """What a function of the library takes for an iterator."""
+
+    __slots__ = ("_as_parameter_",)
+    _free = staticmethod(lib.mr_iterator_free)  # does nothing in a forked child
+
+    def __init__(self):
+        self._as_parameter_ = ctypes.c_void_p()
+
+    def __del__(self):
+        if hasattr(self, "_as_parameter_"):  # no exception met its making
+            self._free(self)
+
+
 class NumpyIterator:
     """
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays may be written to, and keep alive the
     memory that they lie in. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
     """
 
-    _free = staticmethod(lib.mr_iterator_free)
-
     def __init__(self, dataset):
-        self._ptr = None
         self._make_locks()
         self._rows = iter(())  # of the current block
+        self._next = _block.Block()  # the block after it, as soon as the library has given it
+        self._next_error = _ffi.Error()  # or why there is none; its code is 0 once that was raised
         self._state = "open"  # or "ended", "closed", "forked"
         self._started = False
         self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
         self._structure = dataset._structure
         self._build = _row_builder(self._structure)
         self._error = _ffi.Error()
-        self._block = ctypes.c_void_p()
         self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
         self._losses = _NO_LOSSES
         self._skipped = 0  # when it was asked last, or at the end
@@ -117,14 +135,13 @@ class NumpyIterator:
         options.threads = (dataset._options.threading.private_threadpool_size
                            or dataset._options.autotune.cpu_budget or 0)
         options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
-        ptr = ctypes.c_void_p()
-        check(lib.mr_iterator_open(dataset._handle.ptr, byref(options), byref(ptr), byref(self._error)), self._error)
-        self._ptr = ptr.value
+        self._handle = handle = _Handle()  # None: not open
+        check(lib.mr_iterator_open(dataset._handle.ptr, byref(options), byref(handle._as_parameter_),
+                                   byref(self._error)), self._error)
         _open_iterators.add(self)
 
     def _make_locks(self):
-        self._calls = threading.RLock()  # around calls into the library; a signal handler may call close() within one
-        self._life = threading.RLock()  # guards _ptr: cancelled by one thread, never freed meanwhile by another
+        self._calls = threading.RLock()  # around reads; a signal handler may read, too, or close(), within one
 
     def __repr__(self):
         return f"<{type(self).__name__} {self._state} element_spec={self.element_spec}>"
@@ -133,42 +150,52 @@ class NumpyIterator:
         return self
 
     def __next__(self):
-        for row in self._rows:  # cheaper than next(): no exception on the common path
-            return row
-        return self._refill()
+        while True:
+            for row in self._rows:  # cheaper than next(): no exception on the common path
+                return row  # at once: what was taken from the rows is the caller's
+            self._refill()
 
     def _refill(self):
-        """The first element of the next block."""
-        while True:
-            with self._calls:
-                for row in self._rows:  # that another thread, or a signal handler, has fetched
-                    return row
+        """Wait for the rows of the next block, 100 ms at most. They may be there already, or not yet."""
+        with self._calls:
+            if operator.length_hint(self._rows):
+                return  # another thread, or a signal handler, has fetched them
+            handle = self._handle
+            if handle is None:
                 if self._state == "ended":
                     raise StopIteration
-                if self._state != "open":
-                    raise errors.FailedPreconditionError("this iterator is closed")
-                self._started = True
+                raise errors.FailedPreconditionError("this iterator is closed")
+            self._started = True
+            block, error = self._next, self._next_error
+            rc = _ffi.MR_OK if block.ptr else error.code
+            if not (block.ptr or error.code):
+                self._ask_round()  # of what was returned: it stays the answer until the next element is
                 # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
-                rc = lib.mr_iterator_next_block(self._ptr, 0, _SLICE_MS, byref(self._block), byref(self._error))
-                is_open = self._state == "open"  # not closed by a signal handler meanwhile
-                if rc == _ffi.MR_OK:
-                    _, columns = _block.block_columns(self._block.value)
-                    if is_open:
-                        self._rows = iter(self._build(*columns))
-                        self._warn(self._new_losses())
-                elif rc == _ffi.MR_END:
-                    new = self._new_losses() if is_open else _NO_LOSSES
-                    self._close("ended")
-                    self._warn(new)
-                elif rc != _ffi.MR_TIMEOUT and is_open:
-                    error = errors.from_code(rc, self._error.message.decode("utf-8", "replace"), self._error.traits)
-                    self._new_losses()
-                    raise error
+                rc = lib.mr_iterator_next_block(handle, 0, _SLICE_MS, byref(block.ptr), byref(error))
+            if rc == _ffi.MR_OK:
+                self._take_over(handle, block)
+                self._warn(self._new_losses(handle))
+            elif rc == _ffi.MR_END:
+                new = self._new_losses(handle)
+                self._close("ended")
+                self._warn(new)
+            elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
+                failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
+                self._new_losses(handle)
+                error.code = 0
+                raise failure
 
-    def _new_losses(self):
+    def _take_over(self, handle, block):
+        """The rows of @block are the next ones; there is room for another block. Both or nothing."""
+        _, columns = _block.block_columns(block)
+        after = {"_rows": iter(list(self._build(*columns))), "_next": _block.Block()}
+        if self._handle is handle and self._next is block:  # not closed, nor taken over by a signal handler
+            self.__dict__.update(after)
+
+    def _new_losses(self, handle):
         """What was lost since the last time."""
         c = self._c_losses
-        check(lib.mr_iterator_losses(self._ptr, byref(c), byref(self._error)), self._error)
+        check(lib.mr_iterator_losses(handle, byref(c), byref(self._error)), self._error)
         if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements):  # the common path
             return _NO_LOSSES
         now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
@@ -187,26 +214,22 @@ class NumpyIterator:
         warnings.warn(text, errors.DataLossWarning, 4)  # at the line that asked for the next element
 
     def _close(self, state):
-        with self._life:
+        """Whoever is in a call still holds the handle: what it stands for goes with the last of them."""
+        if self._handle is not None:
             _ = self.skipped  # the last word on it
             self._ask_round()
-            ptr, self._ptr = self._ptr, None
-            self._state = state
-            self._rows = iter(())
-        if ptr is not None:
-            self._free(ptr)
+            self.__dict__.update(_handle=None, _state=state, _rows=iter(()), _next=_block.Block())
 
     def close(self):
         """
         Stop and release what the iterator holds (threads, connections). Elements stay valid. A read that waits on another
         thread is ended, with FailedPreconditionError.
         """
-        with self._life:
-            if self._state != "open":
-                return
-            self._state = "closed"
-            if self._ptr is not None:
-                lib.mr_iterator_cancel(self._ptr)
+        handle = self._handle
+        if handle is None:
+            return
+        self._state = "closed"
+        lib.mr_iterator_cancel(handle)
         with self._calls:
             self._close("closed")
 
@@ -215,11 +238,6 @@ class NumpyIterator:
 
     def __exit__(self, *exc):
         self.close()
-
-    def __del__(self):
-        if getattr(self, "_ptr", None) is not None:
-            ptr, self._ptr = self._ptr, None
-            self._free(ptr)
 
     def __reduce__(self):
         raise TypeError("an iterator cannot be pickled: pickle the dataset and iterate there, or keep get_state()")
@@ -244,12 +262,12 @@ class NumpyIterator:
         the window of the production that it shares (lag="skip"), or a disk did not give them back. It is the job's count: readers of one job, or of one
         trainer, see the same.
         """
-        with self._life:
-            if self._ptr is not None:
-                count, error = ctypes.c_uint64(), _ffi.Error()
-                check(lib.mr_iterator_skipped(self._ptr, byref(count), byref(error)), error)
-                self._skipped = count.value
-            return self._skipped
+        handle = self._handle
+        if handle is not None:
+            count, error = ctypes.c_uint64(), _ffi.Error()
+            check(lib.mr_iterator_skipped(handle, byref(count), byref(error)), error)
+            self._skipped = count.value
+        return self._skipped
 
     @property
     def round(self):
@@ -268,15 +286,16 @@ class NumpyIterator:
         return self._round
 
     def _ask_round(self):
-        with self._life:
-            if self._ptr is not None:
-                count, error = ctypes.c_uint64(), _ffi.Error()
-                rc = lib.mr_iterator_round(self._ptr, byref(count), byref(error))
-                if rc == _ffi.MR_OK:
-                    self._round, self._round_error = count.value, None
-                elif rc != _ffi.MR_END:
-                    self._round_error = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
-            return self._round_error
+        handle = self._handle
+        # While an element is here that was not returned, the library's answer is that one's.
+        if handle is not None and not self._next.ptr and not operator.length_hint(self._rows):
+            count, error = ctypes.c_uint64(), _ffi.Error()
+            rc = lib.mr_iterator_round(handle, byref(count), byref(error))
+            if rc == _ffi.MR_OK:
+                self._round, self._round_error = count.value, None
+            elif rc != _ffi.MR_END:
+                self._round_error = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
+        return self._round_error
 
     # ---- the position ----
 
@@ -290,12 +309,14 @@ class NumpyIterator:
             raise errors.FailedPreconditionError("this iterator is closed")
         with self._calls:
             inner = b""
-            if self._state == "open":
+            handle, block = self._handle, self._next
+            if handle is not None:
+                if block.ptr:  # a read was interrupted; the rows before it are used up
+                    self._take_over(handle, block)
                 ptr, size = ctypes.c_void_p(), ctypes.c_size_t()
-                check(lib.mr_iterator_save(self._ptr, byref(ptr), byref(size), byref(self._error)), self._error)
+                check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(self._error)), self._error)
                 inner = _ffi.take_bytes(ptr, size.value)
-            pending = list(self._rows)
-            self._rows = iter(pending)
+            pending = list(copy.copy(self._rows))
         leaves = [_structure.flatten(element)[0] for element in pending]
         columns = [list(column) for column in zip(*leaves)]
         return _encode_state(self._state == "ended", _ffi_leaf_dtypes(self._spec), columns, inner)
@@ -303,16 +324,17 @@ class NumpyIterator:
     def set_state(self, state):
         """Continue where get_state() was called. Only before the first element."""
         with self._calls:
-            if self._state != "open" or self._started:
+            handle = self._handle
+            if handle is None or self._started:
                 raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
             ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
             self._started = True
             if ended:
                 self._close("ended")
             else:
-                check(lib.mr_iterator_restore(self._ptr, inner, len(inner), byref(self._error)), self._error)
-        if columns:
-            self._rows = iter(self._build(*columns))
+                check(lib.mr_iterator_restore(handle, inner, len(inner), byref(self._error)), self._error)
+            if columns:
+                self._rows = iter(list(self._build(*columns)))
 
 
 def _ffi_leaf_dtypes(spec):

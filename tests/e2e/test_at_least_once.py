@@ -10,6 +10,7 @@ import pytest
 
 import millrace as mr
 from conftest import wait_until
+from interrupts import interrupted
 
 Dataset = mr.Dataset
 
@@ -165,3 +166,18 @@ def test_who_leaves_early_leaves_the_rest_to_others(make_cluster):
         warnings.simplefilter("error")
         got += [int(x) for x in second]
     assert set(got) == set(range(500))
+
+
+def test_interrupts_leave_nothing_out(make_cluster):
+    cluster, raised = make(make_cluster, workers=2), 0
+    ds = Dataset.range(20000).apply(
+        mr.service.distribute("distributed_epoch", cluster.service, guarantee="at_least_once"))
+    while raised < 30:
+        it, got = iter(ds), []
+
+        def read():
+            for x in it:
+                got.append(int(x))
+
+        raised += interrupted(read)
+        assert sorted(got) == list(range(20000))

@@ -16,6 +16,7 @@ import pytest
 
 import millrace as mr
 from conftest import is_waiting, wait_until
+from interrupts import interrupted
 
 Dataset = mr.Dataset
 
@@ -50,13 +51,13 @@ def test_a_view_of_a_view_keeps_the_block_alive():
 def test_blocks_are_released_with_their_last_view():
     from millrace import _block
     born = []
-    original = _block._Block.__init__
+    original = _block.Block.__init__
 
-    def counting(self, ptr):
-        original(self, ptr)
+    def counting(self):
+        original(self)
         born.append(weakref.ref(self))
 
-    _block._Block.__init__ = counting
+    _block.Block.__init__ = counting
     try:
         kept = list(Dataset.range(10000).map(lambda x: mr.fill([16], x)))
         assert any(r() is not None for r in born)
@@ -64,7 +65,7 @@ def test_blocks_are_released_with_their_last_view():
         gc.collect()
         assert all(r() is None for r in born)
     finally:
-        _block._Block.__init__ = original
+        _block.Block.__init__ = original
 
 
 def test_iterators_are_independent_and_end_for_good():
@@ -240,6 +241,74 @@ def test_signal_handlers_run_while_a_read_computes_for_long():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+
+
+@pytest.mark.parametrize("element", [
+    lambda x: x,
+    lambda x: {"a": x, "b": (x, mr.strings.as_string(x))},
+])
+def test_interrupts_drop_and_double_nothing(element):
+    raised = 0
+    while raised < 50:
+        it = iter(Dataset.range(30000).map(element))
+        got = []
+
+        def read():
+            for value in it:
+                got.append(value["a"] if isinstance(value, dict) else value)
+
+        raised += interrupted(read)
+        assert got == list(range(30000))
+
+
+def test_an_error_is_not_lost_when_its_read_is_interrupted():
+    raised = 0
+    while raised < 50:
+        it = iter(Dataset.range(100).map(lambda x: 100 // (x % 5)))
+        got = []
+
+        def read():
+            while True:
+                try:
+                    for value in it:
+                        got.append(value)
+                    return
+                except mr.errors.InvalidArgumentError:
+                    got.append("error")
+
+        raised += interrupted(read)
+        assert got == [100 // (x % 5) if x % 5 else "error" for x in range(100)]
+
+
+def test_a_signal_handler_closes_the_iterator_it_interrupts():
+    for _ in range(50):
+        it = iter(Dataset.range(10**12))
+
+        def read():
+            with pytest.raises(mr.errors.FailedPreconditionError):
+                for _ in it:
+                    pass
+
+        assert interrupted(read, it.close) > 0
+        with pytest.raises(mr.errors.FailedPreconditionError):
+            next(it)
+
+
+def test_positions_taken_between_interrupts():
+    it, got, states = iter(Dataset.range(3000)), [], []
+
+    def read():
+        for value in it:
+            got.append(value)
+            if value % 100 == 0:
+                states.append((len(got), it.get_state()))
+
+    interrupted(read)
+    assert got == list(range(3000))
+    for taken, state in states:
+        resumed = iter(Dataset.range(3000))
+        resumed.set_state(state)
+        assert list(resumed) == list(range(taken, 3000))
 
 
 # ---- fork ----

@@ -9,6 +9,7 @@ import millrace as mr
 from millrace import Dataset
 
 from conftest import wait_until
+from interrupts import interrupted
 
 ENDLESS = 1 << 60
 LONG_S = 120  # only bounds a failing test
@@ -373,3 +374,24 @@ def test_four_consumers_in_four_processes(make_cluster):
         process.join(LONG_S)
         assert process.exitcode == 0
     check_groups(zip(*seen))
+
+
+def test_interrupts_leave_no_round_out(make_cluster):
+    cluster, raised = make_cluster(workers=1), 0
+    ds = Dataset.range(300).apply(mr.service.distribute(
+        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=1, consumer_index=0))
+    while raised < 30:
+        it, got, rounds = iter(ds), [], []
+
+        def note():
+            while len(rounds) < len(got):
+                rounds.append(it.round)
+
+        def read():
+            note()  # after an interrupt, too, it is that of the element that was returned
+            for x in it:
+                got.append(int(x))
+                note()
+
+        raised += interrupted(read)
+        assert got == rounds == list(range(300))
