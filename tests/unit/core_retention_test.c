@@ -185,6 +185,31 @@ static void nothing_is_collected_before_clients_found_the_new_leader(void **stat
     stop(t);
 }
 
+static void what_a_leader_saw_end_needs_no_grace(void **state)
+{
+    struct mr_core_config config = {.job_gc_timeout_ms = SECOND, .finished_retention_ms = SECOND};
+    struct table *t = start(&config);
+    char early[64], late[64];
+
+    (void)state;
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "early"});
+    keep(early, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "late"});
+    keep(late, opened(t)->iteration_id);
+    release_client(t, "c1", early);
+    table_take_over(t);
+    table_wait(t, 1);
+    release_client(t, "c2", late); /* this leader knows that nobody reads it any more */
+    table_wait(t, 2 * SECOND);
+    assert_int_equal(table_count(t, "iterations/"), 1);
+    open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "early"});
+    assert_string_equal(opened(t)->iteration_id, early); /* but not who would come back to that one */
+    release_client(t, "c3", early);
+    table_wait(t, 2 * SECOND);
+    assert_int_equal(table_count(t, "iterations/"), 0);
+    stop(t);
+}
+
 static void retention_fires_though_a_leader_lives_a_day(void **state)
 {
     struct mr_core_config config = {.job_gc_timeout_ms = 2 * DAY,
@@ -620,6 +645,7 @@ int main(void)
         cmocka_unit_test(a_leader_that_keeps_hearing_nobody_resigns_once),
         cmocka_unit_test(timers_that_run_late_find_nobody_silent),
         cmocka_unit_test(nothing_is_collected_before_clients_found_the_new_leader),
+        cmocka_unit_test(what_a_leader_saw_end_needs_no_grace),
         cmocka_unit_test(retention_fires_though_a_leader_lives_a_day),
         cmocka_unit_test(a_time_that_is_still_to_come_counts_as_now),
         cmocka_unit_test(a_forgotten_repetition_is_not_run_again),

@@ -256,7 +256,8 @@ struct mr_core {
     int64_t wall_ms;
     bool full; /* of the last command, as is grant_ms */
     int64_t grant_ms;
-    int64_t collect_from;     /* nothing is forgotten before */
+    int64_t armed_at;         /* when this leader began */
+    int64_t collect_from;     /* what nobody used then is not forgotten before */
     struct mr_alarm **alarms; /* a heap */
     size_t nalarms;
     size_t cap_alarms;

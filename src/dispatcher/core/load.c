@@ -264,6 +264,7 @@ static void arm(mr_core *core)
     struct mr_client *client;
     struct mr_job *job;
 
+    core->armed_at = core->now;
     core->collect_from = mr_time_add(core->now, at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS));
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
