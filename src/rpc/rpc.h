@@ -30,8 +30,9 @@ int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err);
 void mr_rpc_release(mr_rpc_runtime *rt);
 
 /*
- * Before the first mr_rpc_acquire() of the process: it may fork while nothing is open, and parent and child may both
- * use gRPC afterwards. Takes a poller that suits tens of connections, not thousands: for clients, not for servers.
+ * Before the first use of gRPC in the process, mr_rpc_acquire() or whosever: it may fork while nothing is open, and
+ * parent and child may both use gRPC afterwards. Takes a poller that suits tens of connections, not thousands: for
+ * clients, not for servers.
  */
 void mr_rpc_keep_forkable(void);
 

@@ -146,6 +146,8 @@ static void once_per_process(void)
 void mr_rpc_keep_forkable(void)
 {
     atomic_store(&forkable, true);
+    /* Now, not with the first use of ours: gRPC has chosen for good when anybody in the process has opened it. */
+    (void)pthread_once(&once, once_per_process);
 }
 
 bool mr_rpc_is_forkable(void)
