@@ -427,6 +427,69 @@ static void a_command_is_in_one_batch_as_a_whole(void **state)
     free(large);
 }
 
+/* Puts and deletes, as they were given: all of them, whatever their number. */
+static void all_that_a_command_changes_is_sent(void **state)
+{
+    static const char *const keys[] = {"a", "b", "c", "d", "e"};
+    mr_commit *c = *state;
+
+    for (size_t n = 1; n <= 5; n++) {
+        for (unsigned deletes = 0; deletes < 1u << n; deletes++) {
+            struct mr_write writes[5];
+            uint64_t batch;
+
+            for (size_t i = 0; i < n; i++) {
+                bool gone = (deletes >> i & 1) != 0;
+
+                writes[i] = (struct mr_write){.key = keys[i], .value = gone ? NULL : "v", .size = gone ? 0 : 1};
+            }
+            assert_int_equal(mr_commit_add(c, writes, n, true, &batch, NULL), MR_OK);
+            struct mr_txn txn = send(c, 0);
+
+            assert_int_equal(txn.nsuccess, n + 1); /* and meta/batch */
+            for (size_t i = 0; i < n; i++) {
+                char key[sizeof ROOT + 1];
+
+                (void)snprintf(key, sizeof key, ROOT "%s", keys[i]);
+                assert_true(has(&txn, key, writes[i].value));
+            }
+            assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
+        }
+    }
+}
+
+/* What an answer proves held when its request was sent: the answer may have been on its way for long. */
+static void leading_is_proven_as_of_the_sending(void **state)
+{
+    mr_commit *c = *state;
+    struct mr_txn_result r = {.succeeded = true, .revision = 60};
+    bool maybe;
+    mr_error err;
+
+    assert_int_equal(mr_commit_proven_ms(c), INT64_MIN);
+    (void)add(c, "jobs/a", "1");
+    (void)send(c, 100);
+    assert_int_equal(mr_commit_answer(c, 3100, MR_OK, &r, NULL, &maybe, &err), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_proven_ms(c), 100);
+
+    /* Of several attempts the last one is: the answer to it is what came. */
+    (void)add(c, "jobs/b", "2");
+    struct mr_txn txn = send(c, 4000);
+    struct mr_bytes record = txn.success[txn.nsuccess - 1].value;
+
+    assert_int_equal(answered(c, 5000, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(mr_commit_proven_ms(c), 100);
+    int64_t again = mr_commit_due(c);
+
+    (void)send(c, again);
+    struct mr_kv gets[2] = {{.key = {"l", 1}, .create_revision = EPOCH},
+                            {.key = {"b", 1}, .value = record, .mod_revision = 70}};
+    struct mr_txn_result shown = {.gets = gets, .ngets = 2, .revision = 80};
+
+    assert_int_equal(mr_commit_answer(c, again + 3000, MR_OK, &shown, NULL, &maybe, &err), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_proven_ms(c), again);
+}
+
 static void alone_means_alone(void **state)
 {
     mr_commit *c = *state;
@@ -455,6 +518,8 @@ int main(void)
         TEST(a_definite_refusal_is_one_only_without_an_ambiguous_attempt),
         TEST(a_command_is_in_one_batch_as_a_whole),
         TEST(alone_means_alone),
+        TEST(all_that_a_command_changes_is_sent),
+        TEST(leading_is_proven_as_of_the_sending),
         TEST(a_full_store_still_takes_deletes),
         TEST(what_a_full_store_refused_is_withdrawn_for_certain),
         TEST(refused_for_space_and_applied_all_the_same),

@@ -622,6 +622,27 @@ static void neighbours_are_joined_when_many_grants_are_open(void **state)
     assert_true(the_end(f)->repeated_splits <= 40);
 }
 
+/* What was joined is finished when all of it is: with the first of it something is still to be done. */
+static void what_was_joined_is_finished_with_its_last(void **state)
+{
+    struct fixture *f = *state;
+    char finished[64] = "";
+
+    for (uint64_t seq = 1; seq <= 40; seq++) {
+        expect_range(&f->t, "w1", f->tasks[1], seq, 1, seq - 1, 1);
+    }
+    memset(finished, '1', 40);
+    for (size_t i = 1; i < 16; i += 2) {
+        finished[i] = '0'; /* the second of each pair; neighbours are joined from the oldest on */
+    }
+    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], finished), MR_OK);
+    lose(f, "w2");
+    for (uint64_t seq = 1; seq <= 16; seq++) { /* pairs: what was finished comes with what was not */
+        expect_range(&f->t, "w2", f->tasks[2], seq, 1, seq - 1, 1);
+    }
+    expect_range(&f->t, "w2", f->tasks[2], 17, 1, 40, 1);
+}
+
 static void losing_a_worker_in_a_hundred_jobs_is_one_write(void **state)
 {
     struct fixture *f = *state;
@@ -666,6 +687,26 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
     end_task(&f->t, "w2", f->tasks[2], 0, NULL);
     assert_int_equal(the_end(f)->lost_workers, 1);
     assert_int_equal(the_end(f)->repeated_splits, 10);
+}
+
+/* Out of reach of clients for long, and then dead: that it is dead is what counts, since a split may have killed it. */
+static void a_silent_worker_is_waited_for_until_it_is_lost(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    for (int i = 0; i < 85; i++) {
+        if (i < 20) {
+            beat_worker(&f->t, "w1");
+        }
+        beat_worker(&f->t, "w2");
+        beat_client(&f->t, "c1", f->iteration, "w1");
+        table_wait(&f->t, 1000);
+        if (i == 70) { /* by now all readers have missed it for a minute */
+            assert_null(strstr(cursor(f), "\"pool\""));
+        }
+    }
+    assert_non_null(strstr(cursor(f), "\"pool\":[{\"count\":\"10\",\"losses\":1}]"));
 }
 
 /* It may be dead, too: then the one that is out of reach of clients, perhaps for a while, is all there is. */
@@ -810,8 +851,10 @@ int main(void)
         T(a_jump_drops_what_nobody_was_given_and_keeps_what_came_back),
         T(sources_without_an_end_are_served_too),
         T(neighbours_are_joined_when_many_grants_are_open),
+        T(what_was_joined_is_finished_with_its_last),
         T(losing_a_worker_in_a_hundred_jobs_is_one_write),
         T(what_an_unreachable_worker_has_goes_to_others),
+        T(a_silent_worker_is_waited_for_until_it_is_lost),
         T(a_silent_worker_is_nobody_to_go_on),
         T(status_shows_what_came_back),
         T(stored_nonsense_is_refused),

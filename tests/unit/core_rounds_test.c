@@ -23,16 +23,16 @@ struct fixture {
     uint64_t from; /* where sessions begin that are not the first */
 };
 
-/* Consumer @index of two; @resume < 0: no resume_round. */
-static int open_as(struct fixture *f, const char *client, uint32_t index, int64_t resume, const char *iteration,
-                   uint32_t n)
+/* Consumer @index of @n of job @job; @resume < 0: no resume_round. */
+static int open_named(struct fixture *f, const char *job, const char *client, uint32_t index, int64_t resume,
+                      const char *iteration, uint32_t n)
 {
     Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
     Millrace__ResumeRound round = MILLRACE__RESUME_ROUND__INIT;
     struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &request};
 
-    spec.name = (char *)"train";
+    spec.name = (char *)(uintptr_t)job;
     spec.num_consumers = n;
     request.client = (char *)(uintptr_t)id_of(client);
     request.dataset_id = (char *)"d";
@@ -43,6 +43,12 @@ static int open_as(struct fixture *f, const char *client, uint32_t index, int64_
     request.resume = resume < 0 ? NULL : &round;
     table_step(&f->t, &command);
     return the_reply(&f->t)->error.code;
+}
+
+static int open_as(struct fixture *f, const char *client, uint32_t index, int64_t resume, const char *iteration,
+                   uint32_t n)
+{
+    return open_named(f, "train", client, index, resume, iteration, n);
 }
 
 static int open2(struct fixture *f, const char *client, uint32_t index)
@@ -271,6 +277,41 @@ static void answers_are_good_until_a_place_is_taken(void **state)
     report(f, "c0", 1, 6, NULL, 0);
     assert_int_equal(open2(f, "f1", 1), MR_OK);
     assert_int_equal(opened(&f->t)->from_round, 6);
+}
+
+/* Of those that are half a round apart, the one that is ahead: what it has returned nobody can have again. */
+static void who_restarts_begins_where_the_furthest_is(void **state)
+{
+    static const struct {
+        const char *client;
+        uint64_t position;
+    } others[] = {{"e0", 5}, {"e2", 6}};
+    struct fixture *f = *state;
+
+    assert_int_equal(open_named(f, "three", "e0", 0, -1, "", 3), MR_OK);
+    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
+    assert_int_equal(open_named(f, "three", "e1", 1, -1, "", 3), MR_OK);
+    assert_int_equal(open_named(f, "three", "e2", 2, -1, "", 3), MR_OK);
+    assert_int_equal(open_named(f, "three", "g1", 1, -1, "", 3), MR_EUNAVAIL);
+    for (size_t i = 0; i < 2; i++) {
+        report(f, others[i].client, 1, others[i].position, NULL, 0);
+    }
+    assert_int_equal(open_named(f, "three", "g1", 1, -1, "", 3), MR_OK);
+    assert_int_equal(opened(&f->t)->from_round, 6);
+}
+
+/* A session number says of which of two processes a report is, and of which moment of one. */
+static void reports_of_another_session_count_for_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    report(f, "c0", 2, 9, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
+    report(f, "c0", 2, 9, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL); /* it has not said where it is */
+    report(f, "c0", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "d1", 1), MR_OK);
+    assert_int_equal(opened(&f->t)->from_round, 5);
 }
 
 /* One that hangs may be anywhere. */
@@ -535,6 +576,8 @@ int main(void)
         CASE(all_new_is_told_to_all),
         CASE(all_may_restart_in_turn),
         CASE(answers_are_good_until_a_place_is_taken),
+        CASE(who_restarts_begins_where_the_furthest_is),
+        CASE(reports_of_another_session_count_for_nothing),
         CASE(who_does_not_answer_is_not_believed),
         CASE(a_lost_workers_rounds_are_decided_once),
         CASE(what_is_behind_an_end_was_returned_by_nobody),

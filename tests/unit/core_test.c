@@ -329,6 +329,11 @@ static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
     update = watch_client(t, "c1", iteration);
     assert_true(update->finished);
     assert_int_equal(update->end->lost_workers, 1);
+    /* Nor when the newer one has gone: that one has this address now, and who was superseded exits. */
+    assert_int_equal(leave(t, "w2"), MR_OK);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND);
+    assert_int_equal(add_worker(t, "w1", "b:1"), MR_EPRECOND);
+    assert_int_equal(add_worker(t, "w3", "a:1"), MR_OK);
 }
 
 /* ---------------------------------------------------------------- splits */

@@ -109,6 +109,7 @@ struct fake_client;
 struct fake_open {
     const char *address;
     const char *incarnation;
+    const char *cluster, *cluster_incarnation; /* NULL: the dispatcher's */
     const char *task;
     uint32_t attempt;
     const char *client;

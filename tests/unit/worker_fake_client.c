@@ -77,8 +77,9 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
         MR_OK) {
         fail_msg("%s", err.message);
     }
-    o.cluster = fake_text(FAKE_CLUSTER);
-    o.cluster_incarnation = fake_text(FAKE_CLUSTER_INCARNATION);
+    o.cluster = fake_text(open->cluster != NULL ? open->cluster : FAKE_CLUSTER);
+    o.cluster_incarnation =
+        fake_text(open->cluster_incarnation != NULL ? open->cluster_incarnation : FAKE_CLUSTER_INCARNATION);
     o.worker_incarnation = fake_text(open->incarnation);
     o.task_id = fake_text(open->task);
     o.attempt = open->attempt == 0 ? 1 : open->attempt;

@@ -171,6 +171,25 @@ static void another_process_hears_what_was_complete_without_it(void **state)
     assert_int_equal(header.kept_from, 1);
 }
 
+/* A round is complete when the processes of now have it, whatever the one before had. */
+static void another_process_has_received_nothing(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RoundHeader header;
+
+    fix(f, 1);
+    fix(f, 4);
+    tell(f, 1, 2, 5, 0);
+    tell(f, 0, 1, 2, 0);
+    assign(f, 100, 1, 2);
+    tell(f, 0, 1, 5, 0);
+    assert_int_equal(complete(f), 2);
+    assert_int_equal(open_as(f, 1, 2, 0, 2, &header), MR_OK);
+    assert_int_equal(complete(f), 2);
+    tell(f, 1, f->streams, 5, 0);
+    assert_int_equal(complete(f), 5);
+}
+
 static void the_horizon_holds_for_the_end_too(void **state)
 {
     struct fixture *f = *state;
@@ -238,6 +257,7 @@ int main(void)
         CASE(groups_are_kept_until_all_returned_them),
         CASE(a_broken_stream_is_sent_what_it_lacks),
         CASE(another_process_hears_what_was_complete_without_it),
+        CASE(another_process_has_received_nothing),
         CASE(the_horizon_holds_for_the_end_too),
         CASE(who_is_missing_is_named),
         CASE(who_keeps_the_end_back_is_named),

@@ -519,9 +519,11 @@ static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
 
 static void expect_refusal(struct fixture *f, struct fake_open open, int code, const char *word)
 {
-    struct fake_client *c = fake_client_open(f->rt, &open);
+    struct fake_client *c;
     struct mr_frame_content m;
 
+    open.credit = 1; /* if it is served it is served at once */
+    c = fake_client_open(f->rt, &open);
     assert_true(fake_client_next(c, &m));
     assert_int_equal(m.header->code, code);
     assert_int_equal(m.header->elements, 0);
@@ -552,6 +554,12 @@ static void names_that_are_not_ours_are_refused(void **state)
     open = good;
     open.task = "t2";
     expect_refusal(f, open, MR_EUNAVAIL, "moved");
+    open = good;
+    open.cluster = "another";
+    expect_refusal(f, open, MR_EUNAVAIL, "works for cluster 'test', not for 'another'");
+    open = good;
+    open.cluster_incarnation = "00000000000000000000000000000002";
+    expect_refusal(f, open, MR_EUNAVAIL, "works for another incarnation of the cluster");
     open = good;
     open.resume_from = 5;
     expect_refusal(f, open, MR_EABORTED, "cannot go on");
