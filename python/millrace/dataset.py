@@ -405,8 +405,12 @@ class Dataset:
         return _apply("shard", [self], _number(_number(AttrTable(), "num_shards", num_shards), "index", index))
 
     def enumerate(self, start=0, name=None):
-        """Pairs of a number, from @start on, and the element."""
-        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
+        """
+        Pairs of a number, from @start on, and the element. Under DYNAMIC sharding each worker numbers what it makes. Where
+        nothing but map, zip and concatenate stands between the sources and this, numbers are those of the whole dataset.
+        """
+        attrs = _number(AttrTable(), "start", start).int("stop", np.iinfo(np.int64).max).int("step", 1)
+        return Dataset.zip((_apply("range", attrs=attrs.bool("whole", True)), self))
 
     def skip(self, count, name=None):
         """What follows the first @count elements (below 0: nothing)."""

@@ -77,6 +77,10 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
 {
     int rc = MR_OK;
 
+    const struct mr_attr *whole = mr_attr_find(ds->attrs, ds->nattrs, "whole");
+    if (whole != NULL && whole->i != 0) {
+        return MR_OK; /* numbers what a worker gets: each has all of it */
+    }
     if (can_seek(ds, false, &w->visits)) {
         return add(w, ds, path, ds->cardinality, err);
     }

@@ -122,6 +122,23 @@ def test_a_zip_is_one_source_also_with_several_workers(make_cluster):
     assert sorted((int(a), int(b)) for a, b in ds) == [(i, 100 + i) for i in range(50)]
 
 
+@pytest.mark.parametrize("what", [lambda ds: ds.filter(lambda x: x >= 0), lambda ds: ds.shuffle(5), lambda ds: ds.repeat(1),
+                                  lambda ds: ds.batch(1).unbatch()])
+def test_enumerate_numbers_what_each_worker_makes(make_cluster, what):
+    cluster = make_cluster(workers=2)
+    got = list(what(Dataset.range(64)).enumerate(7).apply(cluster.distribute("distributed_epoch")))
+    assert sorted(int(x) for _, x in got) == list(range(64))
+    numbers = sorted(int(i) for i, _ in got)
+    most = numbers[-1] - 6  # what the worker with more elements has made
+    assert numbers == sorted([*range(7, 7 + most), *range(7, 7 + 64 - most)])
+
+
+def test_enumerate_numbers_the_elements_of_a_source(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(100, 150).map(lambda x: x + 1).enumerate().apply(cluster.distribute("distributed_epoch"))
+    assert sorted((int(i), int(x)) for i, x in ds) == [(i, 101 + i) for i in range(50)]
+
+
 @pytest.mark.parametrize("workers", [1, 3])
 def test_dynamic_over_a_concatenation(make_cluster, workers):
     cluster = make_cluster(workers=workers)

@@ -190,6 +190,7 @@ static const struct mr_arg range_args[] = {
     {.name = "stop", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
     {.name = "step", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
     {.name = "dtype", .kind = MR_ATTR_DTYPE, .flags = MR_ARG_OPTIONAL},
+    {.name = "whole", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };
 
