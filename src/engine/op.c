@@ -167,6 +167,15 @@ int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
     return rc;
 }
 
+bool mr_op_element_failed(int rc, const mr_error *err)
+{
+    if ((err->traits & MR_PERMANENT) != 0) {
+        return false;
+    }
+    return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
+           rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
+}
+
 /* ---- state ---- */
 
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err)

@@ -9,6 +9,8 @@
  *  - State changes only after the input's pull has succeeded: after MR_TIMEOUT and after errors the same call goes on
  *    where it stopped.
  *  - Rows before an error are delivered first: mr_op_defer() keeps the error for the next call.
+ *  - An element that failed (mr_op_element_failed()) has had its place: who puts elements together, or counts them for
+ *    others, moves all its inputs and counts behind it.
  *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed on as they are.
  *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
  *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks has nothing to do for
@@ -99,6 +101,12 @@ uint64_t mr_op_child_path(uint64_t path, uint32_t i);
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
 /* The same without a place. */
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
+/*
+ * Whether an error says something about an element or a file: the pull that gave it went past that element, and the
+ * next one goes on behind it. Others (memory, a lost connection, a read that has failed, a fault of ours) leave
+ * everything where it is: the next pull may meet them again.
+ */
+bool mr_op_element_failed(int rc, const mr_error *err);
 /* Give the error at the next pull. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK. */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */

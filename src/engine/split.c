@@ -110,9 +110,21 @@ static int give(struct split_iter *it, mr_block **ret, mr_error *err)
     return MR_OK;
 }
 
+/* An element that failed was one of the range: without it the range would reach into the next one. */
+static void failed(struct split_iter *it, int rc, const mr_error *err)
+{
+    if (!it->whole && mr_op_element_failed(rc, err)) {
+        it->left--;
+        if (it->left == 0) {
+            end_range(it);
+        }
+    }
+}
+
 static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
+    mr_error failure;
 
     for (;;) {
         int rc = mr_op_interrupted(head, pull, err);
@@ -133,11 +145,17 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             }
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
-        rc = mr_op_pull(it->input, &below, ret, err);
+        rc = mr_op_pull(it->input, &below, ret, &failure);
         if (rc == MR_OK) {
             return give(it, ret, err);
         }
         if (rc != MR_END) {
+            if (rc < 0) {
+                failed(it, rc, &failure);
+            }
+            if (rc < 0 && err != NULL) {
+                *err = failure;
+            }
             return rc;
         }
         end_range(it); /* also of a range that reaches beyond the source: what there is of it was read */

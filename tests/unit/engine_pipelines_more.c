@@ -21,6 +21,25 @@ static mr_dataset *p_ignore_errors_parallel(void)
     return make("ignore_errors", p_map_fails_parallel(), NULL, NULL, 0, NULL);
 }
 
+/* Errors move nothing: neither what stands beside the element that failed, nor what comes after it. */
+static mr_dataset *p_zip_fails(void)
+{
+    return make_zip(make_range(0, 23, 1), make_zip(p_map_fails(), p_map_fails_parallel()));
+}
+
+static mr_dataset *p_batch_fails(void)
+{
+    return make_zip(make_one("batch", p_map_fails(), "batch_size", 3),
+                    make_one("batch", make_range(0, 20, 1), "batch_size", 3));
+}
+
+static mr_dataset *p_cache_fails(void)
+{
+    mr_dataset *cached = make("cache", p_map_fails(), NULL, NULL, 0, NULL);
+
+    return make_zip(make_one("repeat", cached, "count", 2), make_range(0, 60, 1));
+}
+
 static mr_dataset *p_padded_batch(void)
 {
     return make_one("padded_batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), "batch_size", 4);
@@ -139,6 +158,13 @@ static mr_dataset *p_window_overlap(void)
 static mr_dataset *p_window_gaps(void)
 {
     return expand_windows(make_one("shuffle", window_of(p_map_fails(), 2, 5, 1, false), "buffer_size", 3), 3);
+}
+
+static mr_dataset *p_window_fails(void)
+{
+    mr_dataset *failing = window_of(p_map_fails(), 3, 1, 1, false);
+
+    return make_zip(expand_windows(window_of(make_range(0, 20, 1), 3, 1, 1, false), 1), expand_windows(failing, 1));
 }
 
 static mr_dataset *p_windows_of_windows(void)
@@ -378,6 +404,9 @@ static mr_dataset *p_sample(void)
 const struct pipeline more_pipelines[] = {
     {.name = "ignore_errors", .make = p_ignore_errors},
     {.name = "ignore_errors of a parallel map", .make = p_ignore_errors_parallel},
+    {.name = "zip of what fails", .make = p_zip_fails},
+    {.name = "batches that fail", .make = p_batch_fails},
+    {.name = "cache of what fails", .make = p_cache_fails, .by_value = true},
     {.name = "padded_batch", .make = p_padded_batch},
     {.name = "padded_batch with values", .make = p_padded_batch_values},
     {.name = "padded_batch, too small", .make = p_padded_batch_too_small},
@@ -385,6 +414,7 @@ const struct pipeline more_pipelines[] = {
     {.name = "window, elements_of", .make = p_window},
     {.name = "windows that overlap", .make = p_window_overlap},
     {.name = "windows with gaps", .make = p_window_gaps},
+    {.name = "windows that fail", .make = p_window_fails},
     {.name = "windows of windows", .make = p_windows_of_windows},
     {.name = "group_by_window", .make = p_group_by_window, .by_value = true},
     {.name = "groups with sizes of their own", .make = p_group_sizes, .by_value = true},

@@ -255,6 +255,28 @@ static void zips_of_maps_stay_aligned(void **state)
     mr_dataset_unref(ds);
 }
 
+/* The element that fails is one of its split: no split reaches into the next one. */
+static void splits_count_what_fails(void **state)
+{
+    mr_dataset *right = make_range(0, 30, 1);
+    mr_function *fn = fn_divide(right, 5);
+    mr_dataset *ds = make_zip(make_range(0, 30, 1), make_with_function("map", right, fn, NULL, 0));
+    char seen[30] = {0};
+
+    (void)state;
+    ds = make("ignore_errors", ds, NULL, NULL, 0, NULL);
+    struct lines l = read_shared(ds, 3, 2, 0);
+    assert_int_equal(l.n, 29);
+    for (size_t i = 0; i < l.n; i++) {
+        int x = atoi(l.text[i]);
+
+        assert_int_equal(seen[x]++, 0);
+        assert_int_not_equal(x, 5);
+    }
+    lines_free(&l);
+    mr_dataset_unref(ds);
+}
+
 static void one_after_the_other(void **state)
 {
     mr_dataset *ds = make_concatenate(make_range(0, 100, 1), make_range(100, 200, 1));
@@ -508,6 +530,7 @@ int main(void)
         cmocka_unit_test(endless_repeats_survive_empty_passes),
         cmocka_unit_test(zips_stay_aligned),
         cmocka_unit_test(zips_of_maps_stay_aligned),
+        cmocka_unit_test(splits_count_what_fails),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(sources_inside_functions_are_whole),
         cmocka_unit_test(providers_have_numbers),

@@ -11,10 +11,13 @@ struct batch_iter {
     uint32_t size;
     bool drop_remainder;
     bool ended;
+    uint32_t lost; /* elements to come that belong to a batch that has failed */
     struct mr_gather rows;
     size_t charged;            /* bytes of the budget that the rows gathered take */
     struct mr_padding padding; /* without shapes: batch */
 };
+
+enum { ENDED = 1, FAILED = 2 }; /* in states */
 
 /* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are changed. */
 static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, mr_error *err)
@@ -106,13 +109,58 @@ static int recharge(struct batch_iter *it, mr_error *err)
     return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
 }
 
+/* As mr_op_pull(), of the elements that the batches at hand want. A batch that has one that fails has failed. */
+static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    mr_error failure;
+    int rc = mr_op_pull(it->base.input, pull, ret, &failure);
+
+    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+        it->lost = it->size - (uint32_t)it->rows.rows - 1;
+        mr_gather_clear(&it->rows);
+        (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
+    }
+    if (rc < 0 && err != NULL) {
+        *err = failure;
+    }
+    return rc;
+}
+
+/* What is left of a batch that has failed goes with it: the batches after it have the elements that they would have. */
+static int drop_lost(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    struct mr_pull below = mr_pull_rows(pull, it->lost);
+    mr_block *block = NULL;
+    mr_error failure;
+    int rc = mr_op_pull(it->base.input, &below, &block, &failure);
+
+    if (rc == MR_OK) {
+        it->lost -= mr_block_rows(block);
+        mr_block_unref(block);
+    } else if (rc == MR_END) {
+        it->lost = 0;
+        it->ended = true;
+    } else if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+        it->lost--; /* the batch has failed already */
+    } else {
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
+        return rc;
+    }
+    return MR_OK;
+}
+
 static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     uint64_t wanted = (uint64_t)pull->rows * it->size;
     struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
     mr_block *block = NULL;
-    int rc = mr_op_pull(it->base.input, &below, &block, err);
 
+    if (it->lost > 0) {
+        return drop_lost(it, pull, err);
+    }
+    int rc = pull_input(it, &below, &block, err);
     if (rc == MR_END) {
         it->ended = true;
         return MR_OK;
@@ -242,7 +290,10 @@ static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
     struct batch_iter *it = (struct batch_iter *)head;
     int rc;
 
-    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->lost > 0 ? FAILED : 0));
+    if (it->lost > 0) {
+        mr_state_put_u64(out, it->lost);
+    }
     rc = mr_gather_save(&it->rows, out, err);
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
 }
@@ -250,10 +301,15 @@ static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    uint64_t flags = 0;
+    uint64_t lost = 0;
+    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
 
-    it->ended = ended != 0;
+    it->ended = (flags & ENDED) != 0;
+    if (rc == MR_OK && (flags & FAILED) != 0) {
+        rc = mr_state_get_bounded(in, it->size - 1, &lost, err);
+    }
+    it->lost = (uint32_t)lost;
     if (rc == MR_OK) {
         rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
     }

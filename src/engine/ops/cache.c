@@ -2,9 +2,11 @@
  * cache: the elements of the first complete pass, kept in memory for the passes after it.
  *
  * What is kept belongs to the dataset object (struct mr_dataset.kept): all iterators over it share it, and it goes with
- * it. A pass that ends early leaves nothing. Each iterator that holds the elements has them on its memory budget.
- * Inside of functions nothing is shared: there the dataset is another one for each element. A pass over splits is one
- * reader's part: it is kept for the passes of that engine iterator only.
+ * it. A pass that ends early leaves nothing, nor does one in which an element failed: what is kept would have each
+ * element behind that in another place. A pass that has read as many elements as there are need not see the end. Each
+ * iterator that holds the elements has them on its memory budget. Inside of functions nothing is shared: there the
+ * dataset is another one for each element. A pass over splits is one reader's part: it is kept for the passes of that
+ * engine iterator only.
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
@@ -30,7 +32,10 @@ struct cache_iter {
     struct mr_gather left;    /* reading: still to give */
     struct kept *kept;        /* the dataset's; NULL: nothing is shared */
     size_t charged;
+    bool failed; /* reading: an element has; nothing is kept */
 };
+
+enum { READING = 1, FAILED = 2 }; /* in states */
 
 static int cache_infer(struct mr_infer *in, mr_error *err)
 {
@@ -94,7 +99,7 @@ static int publish(struct cache_iter *it, mr_error *err)
 {
     int rc = MR_OK;
 
-    if (it->kept == NULL) {
+    if (it->kept == NULL || it->failed) {
         return MR_OK;
     }
     MR_LOCK(&it->kept->lock);
@@ -177,21 +182,12 @@ static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
     return rc;
 }
 
-static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+/* @block is the next of the pass. */
+static int keep(struct cache_iter *it, const mr_block *block, mr_error *err)
 {
-    mr_block *block = NULL;
     mr_block *kept = NULL;
-    int rc = mr_op_pull(it->input, pull, &block, err);
+    int rc = as_kept(block, &kept, err);
 
-    if (rc == MR_END) {
-        int published = publish(it, err);
-
-        return published == MR_OK ? MR_END : published;
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = as_kept(block, &kept, err);
     if (rc == MR_OK) {
         rc = mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err);
     }
@@ -199,6 +195,35 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
     if (rc == MR_OK) {
         rc = recharge(it, err);
     }
+    if (rc == MR_OK && it->head.ds->cardinality >= 0 && it->rows.rows == (uint64_t)it->head.ds->cardinality) {
+        rc = publish(it, err);
+    }
+    return rc;
+}
+
+static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    mr_block *block = NULL;
+    mr_error failure;
+    int rc = mr_op_pull(it->input, pull, &block, &failure);
+
+    if (rc == MR_END) {
+        int published = publish(it, err);
+
+        return published == MR_OK ? MR_END : published;
+    }
+    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+        it->failed = true;
+        mr_gather_clear(&it->rows);
+        (void)mr_env_recharge(it->head.env, &it->charged, 0);
+    }
+    if (rc < 0 && err != NULL) {
+        *err = failure;
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = it->failed ? MR_OK : keep(it, block, err);
     if (rc != MR_OK) {
         mr_block_unref(block);
         return rc;
@@ -226,7 +251,7 @@ static int cache_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 {
     struct cache_iter *it = (struct cache_iter *)head;
 
-    mr_state_put_u64(out, it->input != NULL);
+    mr_state_put_u64(out, (it->input != NULL ? READING : 0) | (it->failed ? FAILED : 0));
     int rc = mr_gather_save(&it->rows, out, err);
     return rc == MR_OK && it->input != NULL ? mr_op_save(it->input, out, err) : rc;
 }
@@ -259,12 +284,14 @@ static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
                             .epoch = head->epoch,
                             .stream = head->stream,
                             .outermost = it->kept != NULL};
-    uint64_t writing = 0;
-    int rc = mr_state_get_bounded(in, 1, &writing, err);
+    uint64_t flags = 0;
+    int rc = mr_state_get_bounded(in, READING | FAILED, &flags, err);
+    bool reading = (flags & READING) != 0;
 
+    it->failed = (flags & FAILED) != 0;
     mr_gather_clear(&it->rows);
     mr_gather_clear(&it->left);
-    if (rc == MR_OK && writing != 0 && it->input == NULL) {
+    if (rc == MR_OK && reading && it->input == NULL) {
         rc = mr_op_open(&ctx, head->ds->inputs[0], &it->input, err); /* there is a complete pass here, but not there */
     }
     if (rc == MR_OK) {
@@ -273,7 +300,7 @@ static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     if (rc == MR_OK) {
         rc = recharge(it, err);
     }
-    if (rc == MR_OK && writing == 0) {
+    if (rc == MR_OK && !reading) {
         return go_on_reading(it, err);
     }
     return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;

@@ -231,7 +231,7 @@ static int take_chosen(struct choose_iter *it, const struct mr_pull *pull, mr_er
         it->ended = it->stop_on_empty || it->open == 0;
         rc = MR_OK;
     }
-    if (rc != MR_TIMEOUT && rc != MR_ECANCELED) {
+    if (rc == MR_OK || (rc < 0 && mr_op_element_failed(rc, err))) {
         it->chosen = NO_CHOICE; /* an element that failed was its turn */
     }
     return rc;

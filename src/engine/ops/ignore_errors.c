@@ -18,15 +18,6 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-static bool is_about_data(int rc, const mr_error *err)
-{
-    if ((err->traits & MR_PERMANENT) != 0) {
-        return false;
-    }
-    return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
-           rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
-}
-
 static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct mr_unary_iter *it = (struct mr_unary_iter *)head;
@@ -39,7 +30,7 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
         if (rc >= MR_OK) {
             return rc;
         }
-        if (!is_about_data(rc, &failure)) {
+        if (!mr_op_element_failed(rc, &failure)) {
             if (err != NULL) {
                 *err = failure;
             }

@@ -139,6 +139,15 @@ static void advance(struct interleave_iter *it)
     it->left = it->block_length;
 }
 
+/* @rows elements came from the place in the cycle. */
+static void take_turn(struct interleave_iter *it, uint32_t rows)
+{
+    it->left -= it->left != UINT64_MAX ? rows : 0;
+    if (it->left == 0) {
+        advance(it);
+    }
+}
+
 static void lock(struct interleave_iter *it)
 {
     if (it->threads > 0) {
@@ -296,6 +305,9 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
             advance(it);
             return MR_OK;
         }
+        if (rc < 0 && mr_op_element_failed(rc, err)) {
+            take_turn(it, 1); /* with an error */
+        }
         if (rc != MR_OK) {
             return rc;
         }
@@ -313,10 +325,7 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
         mr_block_unref(p->block);
         p->block = NULL;
     }
-    it->left -= it->left != UINT64_MAX ? rows : 0;
-    if (it->left == 0) {
-        advance(it);
-    }
+    take_turn(it, rows);
     return MR_OK;
 }
 

@@ -2,7 +2,7 @@
  * window: consecutive elements as datasets, one for each component. Windows may overlap, have holes, or leave elements
  * out; each holds copies of its elements (engine/nested.h), so that it pins nothing.
  *
- * An element that fails is an error once and no part of any window.
+ * A window that an element fails in is that error.
  */
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
@@ -18,7 +18,13 @@ struct window_iter {
     uint64_t skip;         /* elements still to come that no window has */
     struct mr_gather rows; /* from the first element of the next window on */
     size_t charged;
+    bool lost;     /* of those to skip: windows that have failed would have had them */
+    uint64_t owed; /* windows that have failed, for each of which the error is still to be given */
+    int failed;
+    mr_error failure;
 };
+
+enum { ENDED = 1, OWED = 2, LOST = 4 }; /* in states */
 
 /* Windows being made: one string column a component. */
 struct windows {
@@ -112,6 +118,7 @@ static void move_on(struct window_iter *it)
 
     mr_gather_drop(&it->rows, here);
     it->skip = it->shift - here;
+    it->lost = false;
 }
 
 static bool is_complete(const struct window_iter *it)
@@ -124,19 +131,51 @@ static bool is_over(const struct window_iter *it)
     return it->ended && (it->rows.rows == 0 || (it->drop_remainder && it->rows.rows < it->span));
 }
 
+/*
+ * The element behind those gathered has failed, and with it all windows that reach over it: each gives the error once,
+ * so that the windows after them have the places that they would have.
+ */
+static int element_failed(struct window_iter *it, int rc, const mr_error *err)
+{
+    uint64_t at = it->rows.rows;
+
+    if (it->skip > 0) { /* it is in no window, or in those that have failed already */
+        it->skip--;
+        return it->lost ? MR_OK : rc;
+    }
+    it->owed = at / it->shift; /* one is given now */
+    it->skip = (it->owed + 1) * it->shift - at - 1;
+    it->lost = true;
+    it->failed = rc;
+    it->failure = *err;
+    mr_gather_clear(&it->rows);
+    (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
+    return rc;
+}
+
 /* More elements, for @windows windows at most. */
 static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t windows, mr_error *err)
 {
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
     mr_block *block = NULL;
-    int rc = mr_op_pull(it->base.input, &below, &block, err);
+    mr_error failure;
+    int rc = mr_op_pull(it->base.input, &below, &block, &failure);
 
     if (rc == MR_END) {
         it->ended = true;
         return MR_OK;
     }
+    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+        rc = element_failed(it, rc, &failure);
+        if (rc == MR_OK) {
+            return MR_OK;
+        }
+    }
     if (rc != MR_OK) {
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
         return rc;
     }
     uint32_t rows = mr_block_rows(block);
@@ -251,6 +290,11 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
 {
     int rc = MR_OK;
 
+    if (it->owed > 0) {
+        it->owed--;
+        *err = it->failure;
+        return it->failed;
+    }
     while (rc == MR_OK && !is_complete(it)) {
         struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
 
@@ -306,7 +350,11 @@ static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 {
     struct window_iter *it = (struct window_iter *)head;
 
-    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->owed > 0 ? OWED : 0) | (it->lost ? LOST : 0));
+    if (it->owed > 0) {
+        mr_state_put_u64(out, it->owed);
+        mr_state_put_error(out, it->failed, &it->failure);
+    }
     mr_state_put_u64(out, it->skip);
     int rc = mr_gather_save(&it->rows, out, err);
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
@@ -315,10 +363,20 @@ static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    uint64_t flags = 0;
+    int rc = mr_state_get_bounded(in, ENDED | OWED | LOST, &flags, err);
 
-    it->ended = ended != 0;
+    it->ended = (flags & ENDED) != 0;
+    it->lost = (flags & LOST) != 0;
+    if (rc == MR_OK && (flags & OWED) != 0) {
+        rc = mr_state_get_bounded(in, it->span, &it->owed, err);
+        if (rc == MR_OK) {
+            rc = mr_state_get_error(in, &it->failed, &it->failure, err);
+        }
+        if (rc == MR_OK && it->failed == MR_OK) {
+            rc = mr_state_damaged(err);
+        }
+    }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, it->shift, &it->skip, err);
     }

@@ -1,4 +1,7 @@
-/* zip: the i-th elements of all inputs in one. */
+/*
+ * zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all: the others are passed
+ * over, so that no element is ever put together with others of another place.
+ */
 #include "engine/ops/ops.h"
 
 struct zip_iter {
@@ -8,7 +11,12 @@ struct zip_iter {
     uint32_t *used;
     size_t n;
     bool ended;
+    int failed; /* the element at hand has; told when all inputs stand behind it. MR_OK: it has not */
+    mr_error failure;
+    bool *passed; /* failed: the inputs that do */
 };
+
+enum { ENDED = 1, FAILED = 2 }; /* in states */
 
 /* "*" in @structure, outside of strings that are longer. */
 static size_t count_stars(const char *structure)
@@ -117,7 +125,8 @@ static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
     it->waiting = mr_calloc(it->n, sizeof(mr_block *));
     it->used = mr_calloc(it->n, sizeof *it->used);
-    if (it->inputs == NULL || it->waiting == NULL || it->used == NULL) {
+    it->passed = mr_calloc(it->n, sizeof *it->passed);
+    if (it->inputs == NULL || it->waiting == NULL || it->used == NULL || it->passed == NULL) {
         return mr_error_nomem(err);
     }
     for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
@@ -126,6 +135,16 @@ static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
         rc = mr_op_open(&below, head->ds->inputs[i], &it->inputs[i], err);
     }
     return rc;
+}
+
+static void use(struct zip_iter *it, size_t i, uint32_t rows)
+{
+    it->used[i] += rows;
+    if (it->used[i] == mr_block_rows(it->waiting[i])) {
+        mr_block_unref(it->waiting[i]);
+        it->waiting[i] = NULL;
+        it->used[i] = 0;
+    }
 }
 
 /* The next @rows rows of each input in one block. */
@@ -141,12 +160,7 @@ static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error
         rc = mr_block_zip((const mr_block *const *)slices, it->n, ret, err);
     }
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        it->used[i] += rows;
-        if (it->used[i] == mr_block_rows(it->waiting[i])) {
-            mr_block_unref(it->waiting[i]);
-            it->waiting[i] = NULL;
-            it->used[i] = 0;
-        }
+        use(it, i, rows);
     }
     for (size_t i = 0; slices != NULL && i < it->n; i++) {
         mr_block_unref(slices[i]);
@@ -155,11 +169,61 @@ static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error
     return rc;
 }
 
+/* Take input @i past the element that failed. What else fails there failed with it. */
+static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_error *err)
+{
+    struct mr_pull one = mr_pull_rows(pull, 1);
+    mr_error failure;
+
+    if (it->waiting[i] == NULL) {
+        int rc = mr_op_pull(it->inputs[i], &one, &it->waiting[i], &failure);
+
+        if (rc == MR_TIMEOUT) {
+            return rc;
+        }
+        if (rc < 0 && !mr_op_element_failed(rc, &failure)) {
+            if (err != NULL) {
+                *err = failure;
+            }
+            return rc;
+        }
+        it->ended = it->ended || rc == MR_END;
+    }
+    if (it->waiting[i] != NULL) {
+        use(it, i, 1);
+    }
+    it->passed[i] = true;
+    return MR_OK;
+}
+
+/* The error of the element at hand, once all inputs stand behind it. */
+static int fail(struct zip_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        rc = it->passed[i] ? MR_OK : pass(it, i, pull, err);
+    }
+    if (rc != MR_OK) {
+        return rc;
+    }
+    rc = it->failed;
+    if (err != NULL) {
+        *err = it->failure;
+    }
+    it->failed = MR_OK;
+    memset(it->passed, 0, it->n * sizeof *it->passed);
+    return rc;
+}
+
 static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
     uint32_t rows = pull->rows;
 
+    if (it->failed != MR_OK) {
+        return fail(it, pull, err);
+    }
     if (it->ended) {
         return MR_END;
     }
@@ -167,12 +231,18 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         if (it->waiting[i] == NULL) {
             /* What another input has waiting is all that can be used. */
             struct mr_pull below = mr_pull_rows(pull, rows);
-            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], err);
+            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], &it->failure);
 
-            if (rc == MR_END) {
-                it->ended = true;
+            if (rc < 0 && mr_op_element_failed(rc, &it->failure)) {
+                it->failed = rc;
+                it->passed[i] = true;
+                return fail(it, pull, err);
+            }
+            if (rc < 0 && err != NULL) {
+                *err = it->failure;
             }
             if (rc != MR_OK) {
+                it->ended = rc == MR_END;
                 return rc;
             }
             it->used[i] = 0;
@@ -188,7 +258,13 @@ static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
     struct zip_iter *it = (struct zip_iter *)head;
     int rc = MR_OK;
 
-    mr_state_put_u64(out, it->ended);
+    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
+    if (it->failed != MR_OK) {
+        mr_state_put_error(out, it->failed, &it->failure);
+    }
+    for (size_t i = 0; it->failed != MR_OK && i < it->n; i++) {
+        mr_state_put_u64(out, it->passed[i]);
+    }
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
         mr_block *rest = NULL;
 
@@ -206,13 +282,29 @@ static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
     return rc;
 }
 
+static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error *err)
+{
+    int rc = mr_state_get_error(in, &it->failed, &it->failure, err);
+
+    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+        uint64_t passed = 0;
+
+        rc = mr_state_get_bounded(in, 1, &passed, err);
+        it->passed[i] = passed != 0;
+    }
+    return rc == MR_OK && it->failed == MR_OK ? mr_state_damaged(err) : rc;
+}
+
 static int zip_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    uint64_t flags = 0;
+    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
 
-    it->ended = ended != 0;
+    it->ended = (flags & ENDED) != 0;
+    if (rc == MR_OK && (flags & FAILED) != 0) {
+        rc = restore_failure(it, in, err);
+    }
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
         rc = mr_state_get_block(in, head->ds->inputs[i]->spec, &it->waiting[i], err);
         if (rc == MR_OK) {
@@ -228,6 +320,8 @@ static int zip_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
     int rc = MR_OK;
 
     it->ended = false;
+    it->failed = MR_OK;
+    memset(it->passed, 0, it->n * sizeof *it->passed);
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
         mr_block_unref(it->waiting[i]);
         it->waiting[i] = NULL;
@@ -252,6 +346,7 @@ static void zip_close(struct mr_op_iter *head)
     mr_free(it->waiting);
     mr_free(it->inputs);
     mr_free(it->used);
+    mr_free(it->passed);
 }
 
 static const struct mr_op_run zip_run = {
