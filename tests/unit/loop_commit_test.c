@@ -1,0 +1,361 @@
+/*
+ * The dispatcher's real loop over the store in memory, on virtual time and without its thread: nothing is answered
+ * before what it rests on is committed, and what is committed is all of it. Answers end at mr_rpc_reply(), which is
+ * this file's (the linker wraps it).
+ */
+#include "dispatcher/loop/internal.h"
+
+#include "base/alloc.h"
+#include "base/sync.h"
+#include "coord/fake/fake.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CLUSTER "t"
+#define ROOT "/millrace/" CLUSTER "/"
+#define TTL_MS 10000
+#define RETENTION_MS 60000
+#define LATE_MS 400 /* an answer of the store that lets wait */
+
+/* What a caller has got. */
+struct answer {
+    const struct mr_method *method;
+    bool given;
+    int code;
+    uint32_t traits;
+};
+
+struct fixture {
+    mr_fake *fake;
+    mr_store *store;
+    mr_store *other; /* somebody else's */
+    struct mr_loop *l;
+};
+
+/* ---- the surroundings ---- */
+
+void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size);
+
+/* The request is the caller's struct answer. */
+void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size)
+{
+    struct answer *a = (struct answer *)req;
+    ProtobufCMessage *m = protobuf_c_message_unpack(a->method->reply, NULL, size, bytes);
+
+    assert_int_equal(code, MR_OK);
+    assert_non_null(m);
+    const Millrace__ReplyHeader *header = ((const Millrace__RegisterWorkerReply *)m)->header; /* all have it there */
+
+    assert_false(a->given);
+    a->given = true;
+    a->code = header->code;
+    a->traits = header->traits;
+    protobuf_c_message_free_unpacked(m, NULL);
+}
+
+static void post(void *ctx, struct mr_member_event *event)
+{
+    struct mr_loop *l = ctx;
+    struct mr_item item = {.kind = MR_ITEM_MEMBER, .event = event};
+
+    mr_mailbox_put(&l->mailbox, &item);
+}
+
+static void turn(struct fixture *f)
+{
+    struct mr_item *next;
+
+    f->l->now_ms = mr_fake_now_ms(f->fake);
+    for (struct mr_item *item = mr_mailbox_take(&f->l->mailbox, 0); item != NULL; item = next) {
+        next = item->next;
+        assert_int_equal(item->kind, MR_ITEM_MEMBER);
+        mr_member_deliver(f->l->member, item->event, f->l->now_ms, 1);
+        mr_free(item);
+    }
+    mr_loop_timer(f->l);
+    mr_member_tick(f->l->member, f->l->now_ms, 1);
+    if (f->l->serving) {
+        mr_loop_release(f->l);
+    }
+}
+
+static void run_ms(struct fixture *f, int64_t ms)
+{
+    int64_t until = mr_fake_now_ms(f->fake) + ms;
+
+    while (mr_fake_now_ms(f->fake) < until) {
+        (void)mr_fake_step(f->fake, mr_fake_now_ms(f->fake) + 1);
+        turn(f);
+    }
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = mr_calloc(1, sizeof *f);
+    struct mr_loop *l = mr_calloc(1, sizeof *l);
+
+    *state = f;
+    f->l = l;
+    assert_int_equal(mr_fake_new(1, &f->fake, NULL), MR_OK);
+    assert_int_equal(mr_fake_connect(f->fake, &f->store, NULL), MR_OK);
+    assert_int_equal(mr_fake_connect(f->fake, &f->other, NULL), MR_OK);
+    l->opts = (struct mr_loop_options){.store = f->store,
+                                       .cluster = CLUSTER,
+                                       .address = "d:1",
+                                       .etcd_write_budget = 1 << 20,
+                                       .lease_ttl_ms = TTL_MS,
+                                       .heartbeat_ms = 1000,
+                                       .worker_timeout_ms = 3600 * 1000,
+                                       .client_timeout_ms = 3600 * 1000,
+                                       .worker_retention_ms = RETENTION_MS};
+    l->cluster = mr_strdup(CLUSTER);
+    l->address = mr_strdup("d:1");
+    l->numbers.methods = mr_calloc(mr_methods_count, sizeof *l->numbers.methods);
+    (void)snprintf(l->instance, sizeof l->instance, "%032d", 1);
+    mr_mailbox_init(&l->mailbox);
+    mr_mutex_init(&l->lock);
+    mr_cond_init(&l->left_cond);
+    l->held_tail = &l->held;
+    l->waiting_tail = &l->waiting;
+    assert_int_equal(
+        mr_peer_start(NULL /* there is nobody to follow */, CLUSTER, l->instance, &l->mailbox, &l->peer, NULL), MR_OK);
+    struct mr_member_options o = {.store = f->store,
+                                  .cluster = CLUSTER,
+                                  .instance = l->instance,
+                                  .address = "d:1",
+                                  .version = "1",
+                                  .socket = "s",
+                                  .ttl_ms = TTL_MS,
+                                  .started_ms = 1,
+                                  .seed = 1,
+                                  .prefixes = l->prefixes,
+                                  .nprefixes = mr_loop_prefixes(l->prefixes),
+                                  .ops = &mr_loop_member_ops,
+                                  .ctx = l,
+                                  .post = post};
+
+    assert_int_equal(mr_member_new(&o, &l->member, NULL), MR_OK);
+    for (int i = 0; i < 60000 && !l->serving; i++) {
+        run_ms(f, 1);
+    }
+    assert_true(l->serving);
+    run_ms(f, 100); /* and the schema is written */
+    assert_int_equal(mr_member_newest(l->member), mr_member_committed(l->member));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    f->store->ops->close(f->store);
+    f->other->ops->close(f->other);
+    mr_loop_free(f->l);
+    mr_fake_free(f->fake);
+    mr_free(f);
+    return 0;
+}
+
+/* ---- calls ---- */
+
+static void call(struct fixture *f, enum mr_command_kind kind, const ProtobufCMessage *request, struct answer *ret)
+{
+    unsigned char bytes[512];
+    size_t size = protobuf_c_message_pack(request, bytes);
+    size_t i = 0;
+
+    while (mr_methods[i].follow || mr_methods[i].command != kind) {
+        i++;
+    }
+    *ret = (struct answer){.method = &mr_methods[i]};
+    struct mr_call *c = mr_call_new(&mr_methods[i], bytes, size, NULL);
+
+    assert_non_null(c);
+    c->rpc = (mr_rpc_request *)ret;
+    f->l->now_ms = mr_fake_now_ms(f->fake);
+    mr_loop_call(f->l, c);
+}
+
+/* Worker @n's incarnation. */
+static char *worker(int n)
+{
+    static char id[33];
+
+    (void)snprintf(id, sizeof id, "%032d", n);
+    return id;
+}
+
+static void add_worker(struct fixture *f, int n, struct answer *ret)
+{
+    Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    char address[16];
+
+    (void)snprintf(address, sizeof address, "w:%d", n);
+    r.incarnation = worker(n);
+    r.address = address;
+    call(f, MR_COMMAND_REGISTER_WORKER, &r.base, ret);
+}
+
+static void beat(struct fixture *f, int n, bool leaving, struct answer *ret)
+{
+    Millrace__WorkerHeartbeatRequest r = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+
+    r.incarnation = worker(n);
+    r.leaving = leaving;
+    call(f, MR_COMMAND_WORKER_HEARTBEAT, &r.base, ret);
+}
+
+static bool is_stored(struct fixture *f, int n)
+{
+    char key[128];
+
+    (void)snprintf(key, sizeof key, ROOT "workers/%s.1", worker(n));
+    return mr_fake_get(f->fake, key).value.data != NULL;
+}
+
+static void let_the_store_wait(struct fixture *f)
+{
+    mr_fake_script(f->store, MR_FAKE_TXN, MR_FAKE_DELAYED, LATE_MS);
+}
+
+/* Until @a is given; it has to be, and not before @ms have passed. */
+static void expect_after(struct fixture *f, const struct answer *a, int64_t ms, int code)
+{
+    int64_t from = mr_fake_now_ms(f->fake);
+
+    assert_false(a->given);
+    while (!a->given && mr_fake_now_ms(f->fake) < from + 10 * LATE_MS) {
+        run_ms(f, 1);
+    }
+    assert_true(a->given);
+    assert_true(mr_fake_now_ms(f->fake) - from >= ms);
+    assert_int_equal(a->code, code);
+}
+
+/* ---- cases ---- */
+
+static void a_change_is_answered_when_it_is_committed(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    let_the_store_wait(f);
+    add_worker(f, 1, &a);
+    assert_false(is_stored(f, 1));
+    expect_after(f, &a, LATE_MS, MR_OK);
+    assert_true(is_stored(f, 1));
+}
+
+/* Answers from memory are, when nothing is on its way; else they may rest on what is, and wait for it. */
+static void what_is_read_waits_for_what_was_written_before(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a, b, c;
+
+    add_worker(f, 1, &a);
+    expect_after(f, &a, 0, MR_OK);
+    beat(f, 1, false, &a);
+    turn(f);
+    assert_true(a.given);
+
+    let_the_store_wait(f);
+    add_worker(f, 2, &a);
+    turn(f); /* it is sent */
+    beat(f, 1, false, &b);
+    beat(f, 2, false, &c);
+    expect_after(f, &c, LATE_MS - 1, MR_OK);
+    assert_true(a.given);
+    assert_true(b.given);
+}
+
+/* A leader that was deposed may not know what there is by now, so it says no when it has proved that it leads. */
+static void a_denial_waits_for_a_proof(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    let_the_store_wait(f);
+    beat(f, 1, false, &a);
+    expect_after(f, &a, LATE_MS, MR_ENOTFOUND);
+}
+
+static void what_is_sent_already_proves_nothing_of_a_denial(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a, b;
+
+    let_the_store_wait(f);
+    add_worker(f, 1, &a);
+    turn(f); /* it is sent */
+    beat(f, 2, false, &b);
+    expect_after(f, &a, LATE_MS - 1, MR_OK);
+    assert_false(b.given);
+    expect_after(f, &b, 0, MR_ENOTFOUND);
+}
+
+static void ignore(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
+{
+    (void)ctx;
+    (void)r;
+    (void)err;
+    assert_int_equal(rc, MR_OK);
+}
+
+/* Whoever waits is told that it may have happened or not: not that it did. */
+static void a_deposed_leader_confirms_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_op op = {.kind = MR_OP_DELETE, .key = {ROOT "leader", strlen(ROOT "leader")}};
+    struct mr_txn txn = {.success = &op, .nsuccess = 1};
+    struct answer a;
+
+    mr_fake_script(f->store, MR_FAKE_TXN, MR_FAKE_LOST_REQUEST, 0);
+    add_worker(f, 1, &a);
+    turn(f);
+    f->other->ops->txn(f->other, &txn, 1000, ignore, NULL);
+    expect_after(f, &a, 0, MR_EUNAVAIL);
+    assert_true((a.traits & MR_MAYBE_APPLIED) != 0);
+    assert_false(is_stored(f, 1));
+}
+
+/* One command that deletes several keys: none of them stays. */
+static void all_of_a_command_is_committed(void **state)
+{
+    enum { N = 6 };
+    struct fixture *f = *state;
+    struct answer a, left[N];
+
+    for (int n = 1; n <= N; n++) {
+        add_worker(f, n, &a);
+        expect_after(f, &a, 0, MR_OK);
+    }
+    for (int n = 1; n <= N; n++) {
+        assert_true(is_stored(f, n));
+        beat(f, n, true /* leaving */, &left[n - 1]);
+    }
+    run_ms(f, RETENTION_MS + 2 * TTL_MS);
+    for (int n = 1; n <= N; n++) {
+        assert_false(is_stored(f, n));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        CASE(a_change_is_answered_when_it_is_committed),
+        CASE(what_is_read_waits_for_what_was_written_before),
+        CASE(a_denial_waits_for_a_proof),
+        CASE(what_is_sent_already_proves_nothing_of_a_denial),
+        CASE(a_deposed_leader_confirms_nothing),
+        CASE(all_of_a_command_is_committed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
