@@ -280,7 +280,8 @@ class Dataset:
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=True, name=None):
         """
         The elements in random order, drawn from a buffer of @buffer_size (mr.UNKNOWN_CARDINALITY: of all elements, so that
-        ds.shuffle(ds.cardinality()) does what it says).
+        ds.shuffle(ds.cardinality()) does what it says). Without @reshuffle_each_iteration all iterations have one order, which is
+        the dataset's where no @seed is given: the elements of ds.take(n) are those that ds.skip(n) leaves out.
         """
         attrs = _number(AttrTable(), "buffer_size", buffer_size)
         if seed is not None:

@@ -347,3 +347,11 @@ uint64_t mr_op_seed(const struct mr_op_iter *it)
 {
     return mr_mix64(it->env->seed ^ mr_mix64(it->path ^ mr_mix64(it->stream)));
 }
+
+uint64_t mr_op_fixed_seed(const struct mr_op_iter *it)
+{
+    uint64_t seed;
+
+    memcpy(&seed, it->ds->fingerprint, sizeof seed);
+    return mr_mix64(seed ^ mr_mix64(it->stream));
+}

@@ -127,7 +127,9 @@ int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error
 /* Lent as long as the iterator lives. *@ret = NULL if absent. */
 int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err);
 
-/* For operators without a seed of their own. */
+/* For operators without a seed of their own: another one in each iteration. */
 uint64_t mr_op_seed(const struct mr_op_iter *it);
+/* The same where all iterations are to draw alike: equal datasets do, in whatever pipeline and process they stand. */
+uint64_t mr_op_fixed_seed(const struct mr_op_iter *it);
 
 #endif

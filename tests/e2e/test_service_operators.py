@@ -90,3 +90,11 @@ def test_lines_become_groups_of_equal_batches(cluster, tmp_path):
                 next(it)
             other.set_state(it.get_state())
             assert [x.tolist() for x in other] == want[cut:]
+
+
+def test_an_order_without_a_seed_is_one_on_workers_and_here(make_cluster):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(100).shuffle(100, reshuffle_each_iteration=False)
+    held_out = set(ds.take(20))
+    train = list(ds.skip(20).apply(cluster.distribute()))  # each worker's copy
+    assert not held_out & set(train) and held_out | set(train) == set(range(100)) and len(train) == 160

@@ -347,6 +347,27 @@ static void seeds_make_orders(void **state)
     mr_dataset_unref(ds);
 }
 
+/* Without a seed one order that is asked for is the dataset's, whatever is drawn for the iteration. */
+static void one_order_needs_no_seed(void **state)
+{
+    mr_dataset *range = make_range(0, 30, 1);
+    mr_dataset *ds = make("shuffle", range, NULL,
+                          ATTRS(INT_ATTR("buffer_size", 30), BOOL_ATTR("reshuffle_each_iteration", 0)), NULL);
+    mr_dataset *tail = make_one("skip", mr_dataset_ref(ds), "count", 10);
+    struct lines all = read_all(ds, &(struct read_options){.seed = 1});
+    struct lines rest = read_all(tail, &(struct read_options){.seed = 2, .epoch = 3});
+
+    (void)state;
+    assert_int_equal(rest.n, 20);
+    for (size_t i = 0; i < rest.n; i++) {
+        assert_string_equal(rest.text[i], all.text[10 + i]);
+    }
+    lines_free(&all);
+    lines_free(&rest);
+    mr_dataset_unref(ds);
+    mr_dataset_unref(tail);
+}
+
 /* ---- waiting ---- */
 
 static void *cancel_when_waiting(void *arg)
@@ -546,6 +567,7 @@ int main(void)
         cmocka_unit_test(an_epoch_is_a_pass),
         cmocka_unit_test(loops_over_a_dataset_are_epochs),
         cmocka_unit_test(seeds_make_orders),
+        cmocka_unit_test(one_order_needs_no_seed),
         cmocka_unit_test(cancel_ends_waiting),
         cmocka_unit_test(time_outs_lose_nothing),
         cmocka_unit_test(looking_for_ever_can_be_ended),

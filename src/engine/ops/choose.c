@@ -160,8 +160,9 @@ static int sample_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     int rc = mr_op_int(head, "seed", 0, &seed, err);
 
     it->stop_on_empty = mr_op_bool(head, "stop_on_empty", false);
-    it->seed = seeded ? (uint64_t)seed : mr_op_seed(head);
-    it->epoch = mr_op_bool(head, "rerandomize_each_iteration", !seeded) ? head->epoch : 0;
+    bool again = mr_op_bool(head, "rerandomize_each_iteration", !seeded);
+    it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
+    it->epoch = again ? head->epoch : 0;
     if (rc == MR_OK) {
         rc = open_inputs(it, ctx, 0, err);
     }

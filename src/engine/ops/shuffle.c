@@ -2,7 +2,8 @@
  * shuffle: elements in the order of random draws from a buffer that is kept full.
  *
  * The order is a function of (seed, epoch) alone: draw number i is Philox4x32-10 of (seed; i, epoch), whatever the
- * sizes of the blocks. An epoch is a pass over the data; with reshuffle_each_iteration=False all epochs are 0.
+ * sizes of the blocks. An epoch is a pass over the data; with reshuffle_each_iteration=False all epochs are 0, and what
+ * has no seed takes it from its fingerprint: what is skipped in one pipeline is what another one takes.
  *
  * Where each element becomes a dataset further on (file names) and splits are shared among workers, the buffer holds no
  * more than the range at hand: filling it to the brim would take all files away from the others.
@@ -65,8 +66,9 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
         return rc;
     }
     it->size = size < 0 ? INT64_MAX : (uint64_t)size;
-    it->seed = seeded ? (uint64_t)seed : mr_op_seed(head);
-    it->epoch = mr_op_bool(head, "reshuffle_each_iteration", true) ? head->epoch : 0;
+    bool again = mr_op_bool(head, "reshuffle_each_iteration", true);
+    it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
+    it->epoch = again ? head->epoch : 0;
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
     mr_rows_init(&it->rows, head->env, head->ds->spec);
     return mr_unary_open(head, ctx, err);
