@@ -131,9 +131,6 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
         return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s", feature_text(f->name, text),
                             mr_dtype_name((mr_dtype)f->dtype));
     }
-    if (f->sequence) {
-        return mr_error_set(err, MR_EINVAL, "%s: of any length, so it has no default", feature_text(f->name, text));
-    }
     struct mr_kernel_in in = {mr_block_column(fallback->block, 0), true};
     struct mr_input opened;
     int rc = mr_input_open(&in, 1, &opened, err);
@@ -143,6 +140,10 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     f->fallback = fallback->block;
     f->fallback_count = opened.count;
     mr_input_close(&opened);
+    if (f->fallback_count != 1 && f->sequence) {
+        return mr_error_set(err, MR_EINVAL, "%s: of any length, so its default is one value, not %llu",
+                            feature_text(f->name, text), (unsigned long long)f->fallback_count);
+    }
     if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
         return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu", feature_text(f->name, text),
                             (unsigned long long)f->fallback_count, (unsigned long long)f->per_record);
@@ -267,10 +268,6 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
         char text[FEATURE_TEXT];
         int batch = (int)in->rank;
 
-        if (batch == 1 && f->sequence) {
-            return mr_error_set(err, MR_EUNIMPL, "%s: of any length, in a batch of records",
-                                feature_text(f->name, text));
-        }
         if (f->rank + batch > MR_RANK_MAX) {
             return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d", feature_text(f->name, text), MR_RANK_MAX);
         }
@@ -473,42 +470,97 @@ static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_out
     return rc;
 }
 
-/* A feature of any length: one record a row. */
-static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, mr_error *err)
+static uint64_t records_of_row(const struct parsing *p, uint32_t row)
+{
+    return p->input->fixed ? p->input->per_row : (uint64_t)p->input->row_dims[row];
+}
+
+/*
+ * Of a feature of any length: how many values each record has (@counts), and the dims of each row. The records of a row
+ * are as long as the longest of them.
+ */
+static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
-    size_t rank = (size_t)f->rank;
-    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
-    uint64_t count;
-    bool absent;
-    int rc = MR_OK;
+    int batch = p->input->rank;
+    uint64_t r = 0;
 
-    if (dims == NULL) {
-        return mr_error_nomem(err);
-    }
-    for (uint32_t r = 0; rc == MR_OK && r < p->rows; r++) {
-        rc = count_values(p, r, i, &count, &absent, err);
-        p->bad_row = rc < 0 ? r : p->bad_row;
-        memcpy(dims + r * rank, f->dims, rank * sizeof *dims);
-        dims[r * rank] = (int64_t)(count / f->per_record);
-    }
-    if (rc == MR_OK && p->rows == 0) {
-        int64_t none[MR_RANK_MAX];
+    for (uint32_t row = 0; row < p->rows; row++) {
+        int64_t *own = dims + (size_t)row * (size_t)(batch + f->rank);
+        uint64_t records = records_of_row(p, row);
+        uint64_t most = 0;
 
-        memcpy(none, f->dims, sizeof none);
-        none[0] = 0;
-        rc = mr_output_fixed(out, f->dtype, 0, f->rank, none, err);
-    } else if (rc == MR_OK) {
-        rc = mr_output_var(out, f->dtype, p->rows, f->rank, dims, &p->bad_row, err);
-    }
-    mr_free(dims);
-    for (uint32_t r = 0; rc == MR_OK && r < p->rows; r++) {
-        unsigned char *at = mr_output_row(out, r, &count);
+        for (uint64_t end = r + records; r < end; r++) {
+            bool absent;
+            int rc = count_values(p, r, i, &counts[r], &absent, err);
 
-        if (count > 0) {
-            mr_feature_read(p->found[r * p->config->n + i], kind_of_dtype(f->dtype), count, at);
+            if (rc < 0) {
+                p->bad_row = row;
+                return rc;
+            }
+            most = counts[r] > most ? counts[r] : most;
+        }
+        memcpy(own + batch, f->dims, (size_t)f->rank * sizeof *own);
+        if (batch == 1) {
+            own[0] = (int64_t)records;
+        }
+        own[batch] = (int64_t)(most / f->per_record);
+    }
+    return MR_OK;
+}
+
+/* The values of one record at @at, and the default behind them up to @size values. */
+static void fill_record(const struct feature *f, struct mr_bytes found, uint64_t count, uint64_t size,
+                        const struct mr_input *fallback, unsigned char *at, size_t width)
+{
+    if (count > 0) {
+        mr_feature_read(found, kind_of_dtype(f->dtype), count, at);
+    }
+    for (uint64_t k = count; k < size; k++) {
+        if (f->fallback != NULL) {
+            memcpy(at + k * width, fallback->values, width);
+        } else {
+            memset(at + k * width, 0, width);
         }
     }
+}
+
+static int alloc_sequence(struct parsing *p, const struct feature *f, const int64_t *dims, struct mr_output *out,
+                          mr_error *err)
+{
+    int rank = p->input->rank + f->rank;
+    int64_t none[MR_RANK_MAX] = {0};
+
+    return p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
+                       : mr_output_fixed(out, f->dtype, 0, rank, none, err);
+}
+
+static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, const struct mr_input *fallback,
+                         mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+    size_t rank = (size_t)(p->input->rank + f->rank);
+    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
+    uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
+    int rc = dims == NULL || counts == NULL ? mr_error_nomem(err) : measure_sequence(p, i, counts, dims, err);
+    uint64_t r = 0;
+
+    if (rc == MR_OK) {
+        rc = alloc_sequence(p, f, dims, out, err);
+    }
+    for (uint32_t row = 0; rc == MR_OK && row < p->rows; row++) {
+        uint64_t records = records_of_row(p, row);
+        uint64_t values;
+        unsigned char *at = mr_output_row(out, row, &values);
+        uint64_t size = records > 0 ? values / records : 0; /* of one record */
+
+        for (uint64_t k = 0; k < records; k++, r++) {
+            fill_record(f, p->found[r * p->config->n + i], counts[r], size, fallback, at + k * size * out->width,
+                        out->width);
+        }
+    }
+    mr_free(counts);
+    mr_free(dims);
     return rc;
 }
 
@@ -526,7 +578,7 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
         rc = mr_input_open(&in, 1, &fallback, err);
     }
     if (rc == MR_OK && f->sequence) {
-        rc = read_sequence(p, i, &out, err);
+        rc = read_sequence(p, i, &out, &fallback, err);
     } else if (rc == MR_OK) {
         rc = alloc_fixed(p, f, &out, err);
         if (rc == MR_OK) {

@@ -39,7 +39,7 @@ static int infer_as_string(const struct mr_attr *attrs, size_t nattrs, const str
                            struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     int64_t precision = mr_attr_int(attrs, nattrs, "precision", -1);
-    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), err);
+    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING), err);
 
     if (rc == MR_OK && (precision < -1 || precision > PRECISION_MAX)) {
         rc = mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision, PRECISION_MAX);
@@ -104,6 +104,17 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
     }
 }
 
+static int copy_strings(const struct mr_tensor *in, struct mr_result *out, mr_error *err)
+{
+    const struct mr_bytes *values = (const struct mr_bytes *)(const void *)in->values;
+    int rc = MR_OK;
+
+    for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
+        rc = put_string(out, i, values[i].data, values[i].size, err);
+    }
+    return rc;
+}
+
 static int fill_as_string(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
                           struct mr_result *out, mr_error *err)
 {
@@ -116,6 +127,9 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
 
     if (c == (locale_t)0) {
         return mr_error_nomem(err);
+    }
+    if (in[0].dtype == MR_STRING) {
+        return copy_strings(&in[0], out, err);
     }
     locale_t old = uselocale(c);
     for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {

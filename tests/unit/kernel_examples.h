@@ -208,10 +208,11 @@ static const struct kernel_example kernel_examples[] = {
     {"string_upper", "string[2,2]", "", "bool[]"},
     {"string_join", "string[n,1] string[2] string[]", "separator=\", \"", "string[] int32[]"},
     {"string_join", "string[]", "", NULL},
-    {"as_string", "float32[n]", "precision=2", "string[]"},
+    {"as_string", "float32[n]", "precision=2", NULL},
     {"as_string", "int8[2]", "", NULL},
     {"as_string", "uint64[2]", "", NULL},
     {"as_string", "bool[]", "", NULL},
+    {"as_string", "string[n]", "", NULL},
     {"as_string", "float16[3]", "shortest=true", NULL},
     {"as_string", "float64[]", "scientific=true", NULL},
     {"decode_raw", "string[]{8,8}", "dtype=:int32", "int32[]"},
@@ -220,6 +221,7 @@ static const struct kernel_example kernel_examples[] = {
     {"parse_example", "example[]", "names=(\"pixels\",\"label\") kinds=[0,0] dtypes=[12,5] shape0=<2,2>", "int32[]"},
     {"parse_example", "example[n]", "names=(\"label\",\"pixels\") kinds=[0,0] dtypes=[5,12] shape1=<4>", "string[2,2]"},
     {"parse_example", "example[]{1,5}", "names=(\"tag\",\"steps\") kinds=[0,0] dtypes=[14,5] shape1=<-1,2>", NULL},
+    {"parse_example", "example[n]{1,5}", "names=(\"steps\") kinds=[0] dtypes=[5] shape0=<-1,2>", "int32[]"},
     {"parse_example", "example[2]", "names=(\"label\") kinds=[0] dtypes=[5] shape0=<1>", NULL},
 };
 
