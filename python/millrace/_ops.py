@@ -353,8 +353,10 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None
 # ---- reductions and products ----
 
 
-def _reduction(op, doc):
+def _reduction(op, doc, dtype=None):
     def function(input_tensor, axis=None, keepdims=False, name=None):
+        if dtype is not None and is_literal(input_tensor):
+            input_tensor = convert_to_tensor(input_tensor, dtype)  # an empty list has no dtype of its own
         attrs = AttrTable().bool("keepdims", keepdims)
         if axis is not None:
             attrs.ints("axes", np.atleast_1d(axis))
@@ -369,8 +371,8 @@ reduce_prod = _reduction("reduce_prod", "The product")
 reduce_max = _reduction("reduce_max", "The largest value")
 reduce_min = _reduction("reduce_min", "The smallest value")
 reduce_mean = _reduction("reduce_mean", "The mean (of integers an integer)")
-reduce_all = _reduction("reduce_all", "Whether all hold,")
-reduce_any = _reduction("reduce_any", "Whether any holds,")
+reduce_all = _reduction("reduce_all", "Whether all hold,", "bool")
+reduce_any = _reduction("reduce_any", "Whether any holds,", "bool")
 
 
 def argmax(input, axis=None, output_type="int64", name=None):
@@ -392,7 +394,7 @@ def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
 
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
-    """Numbers as text."""
+    """Numbers as text; strings as they are."""
     if width != -1 or fill:
         raise errors.UnimplementedError("mr.strings.as_string with width or fill is not built")
     attrs = AttrTable().int("precision", precision).bool("scientific", scientific).bool("shortest", shortest)
@@ -438,7 +440,10 @@ def string_length(input, unit="BYTE", name=None):
 
 def string_join(inputs, separator="", name=None):
     """Strings joined, element-wise."""
-    return apply1("string_join", list(inputs), AttrTable().bytes("separator", separator))
+    inputs = list(inputs)
+    if not inputs:
+        return convert_to_tensor(b"")
+    return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
 
 
 def substr(input, pos, len, unit="BYTE", name=None):

@@ -12,8 +12,11 @@ from .dtypes import as_dtype
 _NAMED = "!namedtuple"
 
 
-def _match(structure, value, what):
-    """@value's parts in the order of the leaves of @structure. ValueError if it is built otherwise."""
+def _match(structure, value, what, defaults=False):
+    """@value's parts in the order of the leaves of @structure; @defaults: None stands for all parts of what it is in place of.
+    ValueError if it is built otherwise."""
+    if defaults and value is None:
+        return [None] * len(_structure.leaf_nodes(structure))
     if structure == _structure.LEAF:
         return [value]
     if isinstance(structure, list) and isinstance(value, tuple) and len(value) == len(structure):
@@ -25,7 +28,7 @@ def _match(structure, value, what):
         pairs = [(child, value[key]) for key, child in structure.items()]
     else:
         raise ValueError(f"{what} must have the structure of the elements, {_structure.to_json(structure)}: got {value!r}")
-    return [leaf for child, part in pairs for leaf in _match(child, part, what)]
+    return [leaf for child, part in pairs for leaf in _match(child, part, what, defaults)]
 
 
 def _dims(shape, i):
@@ -35,6 +38,8 @@ def _dims(shape, i):
             raise ValueError(f"padded shape of component {i} must be a vector of known length, not of shape {shape.shape}")
         return unstack(shape)
     if isinstance(shape, np.ndarray) and (shape.ndim != 1 or shape.dtype.kind not in "iu"):
+        raise ValueError(f"padded shape {shape!r} of component {i} must be a vector of integers")
+    if isinstance(shape, (list, tuple)) and any(isinstance(d, (list, tuple, str, bytes, np.ndarray)) for d in shape):
         raise ValueError(f"padded shape {shape!r} of component {i} must be a vector of integers")
     if isinstance(shape, (list, tuple)) and any(isinstance(d, Tensor) for d in shape):
         return [d if isinstance(d, Tensor) else TensorShape([d])[0] for d in shape]
@@ -65,7 +70,7 @@ def add_values(attrs, structure, specs, padding_values):
     None for 0 or an empty string.
     """
     if _structure.is_nest(padding_values):
-        parts = _match(structure, padding_values, "padding_values")
+        parts = _match(structure, padding_values, "padding_values", defaults=True)
     else:
         parts = [padding_values] * len(specs)
     scalars = []

@@ -73,6 +73,12 @@ def _datasets(datasets, what):
     return datasets
 
 
+def _divides(batch_size, shapes):
+    """Whether the first axis of elements of @shapes is known, and a multiple of @batch_size."""
+    rows = next((shape[0] for shape in shapes if shape.rank and shape[0] is not None), None)
+    return rows is not None and batch_size > 0 and rows % batch_size == 0
+
+
 def _absent(name, instead):
     """A method of tf.data.Dataset that is not built: using it says so, and what to use."""
     def method(*args, **kwargs):
@@ -207,10 +213,11 @@ class Dataset:
             weights = np.asarray(weights, np.float64).reshape(-1)
             if len(weights) != len(datasets):
                 raise ValueError(f"{len(weights)} weights for {len(datasets)} datasets")
+            first = datasets[0]
             datasets = [ds for ds, weight in zip(datasets, weights) if weight != 0]
             weights = weights[weights != 0]
             if not datasets:
-                raise ValueError("all weights are 0")
+                return first.take(0)
             attrs.block("weights", new_block(len(weights), [weights], per_row=True))
         if seed is not None:
             _number(attrs, "seed", seed)
@@ -395,6 +402,8 @@ class Dataset:
         """Batches of another size: unbatch().batch(batch_size)."""
         if not isinstance(batch_size, Tensor) and np.ndim(batch_size) != 0:
             raise errors.UnimplementedError("Dataset.rebatch with several sizes is not built: give one")
+        if not isinstance(batch_size, Tensor) and not drop_remainder:  # whole batches of whole batches leave no remainder
+            drop_remainder = _divides(batch_size, [spec.shape for spec in _spec.leaves_of(lib.mr_dataset_spec(self._handle.ptr))])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)
 
     def unique(self, name=None):

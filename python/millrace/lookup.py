@@ -51,8 +51,8 @@ class TextFileInitializer:
                 raise ValueError(f"{what}_index is a column, WHOLE_LINE or LINE_NUMBER, not {index}")
             if index == TextFileIndex.LINE_NUMBER and dtype.name != "int64":
                 raise ValueError(f"{what}_index LINE_NUMBER is int64, not {dtype.name}")
-            if index == TextFileIndex.WHOLE_LINE and dtype.name != "string":
-                raise ValueError(f"{what}_index WHOLE_LINE is a string, not {dtype.name}")
+            if index == TextFileIndex.WHOLE_LINE and dtype.kind != "s" and not dtype.is_integer:
+                raise ValueError(f"{what}_index WHOLE_LINE is a string or an integer, not {dtype.name}")
         if vocab_size is not None and vocab_size < 1:
             raise ValueError(f"vocab_size is at least 1, not {vocab_size}")
         with open(filename, "rb") as f:
@@ -72,16 +72,14 @@ def _column(filename, lines, index, dtype, delimiter, offset):
         return np.arange(offset, offset + len(lines), dtype=np.int64)
     out = np.empty(len(lines), object)
     for i, line in enumerate(lines):
-        if index == TextFileIndex.WHOLE_LINE:
-            out[i] = line
-            continue
-        columns = line.split(delimiter)
+        columns = [line] if index == TextFileIndex.WHOLE_LINE else line.split(delimiter)
         if index >= len(columns):
             raise ValueError(f"file {filename!r}, line {i + 1}: {len(columns)} columns, column {index} is wanted")
+        text = columns[max(index, 0)]
         try:
-            out[i] = columns[index] if dtype.kind == "s" else dtype.as_numpy_dtype(columns[index])
-        except ValueError:
-            raise ValueError(f"file {filename!r}, line {i + 1}: {columns[index]!r} is no {dtype.name}") from None
+            out[i] = text if dtype.kind == "s" else dtype.as_numpy_dtype(text)
+        except (ValueError, OverflowError):
+            raise ValueError(f"file {filename!r}, line {i + 1}: {text!r} is no {dtype.name}") from None
     return out if dtype.kind == "s" else out.astype(dtype.numpy_dtype())
 
 

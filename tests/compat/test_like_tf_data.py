@@ -165,3 +165,95 @@ def test_files_are_named_by_paths(tmp_path):
     with pytest.raises(TypeError, match="filenames"):
         mr.TextLineDataset([3])
     assert isinstance(paths[0], pathlib.Path)
+
+
+# ---- padding, batches, samples ----
+
+
+def test_padding_values_may_leave_out_whole_parts():
+    ds = Dataset.from_tensor_slices([1, 2]).map(lambda n: ({"a": mr.fill([n], n), "b": mr.fill([n], "x")}, mr.fill([n], n)))
+    ab, c = next(iter(ds.padded_batch(2, padding_values=(None, 7))))
+    a, b = ab["a"], ab["b"]
+    assert (a.tolist(), b.tolist(), c.tolist()) == ([[1, 0], [2, 2]], [[b"x", b""], [b"x", b"x"]], [[1, 7], [2, 2]])
+
+
+def test_padded_shapes_that_are_no_vector_are_named():
+    ds = Dataset.from_tensors(np.zeros((1, 1)))
+    for shapes in ([[1, 1], [1, 1]], ["a"], [np.array([1, 2])]):
+        with pytest.raises(ValueError, match="padded shape .* of component 0 must be a vector of integers"):
+            ds.padded_batch(1, padded_shapes=shapes)
+
+
+def test_rebatch_knows_when_no_remainder_is_left():
+    whole = Dataset.range(8).batch(4, drop_remainder=True)
+    assert shapes(whole.rebatch(2)) == [(2,)] and values(whole.rebatch(2)) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert shapes(whole.rebatch(3)) == [(None,)] and values(whole.rebatch(3))[-1] == [6, 7]
+    assert shapes(Dataset.range(8).batch(4).rebatch(2)) == [(None,)]
+    assert shapes(whole.rebatch(3, drop_remainder=True)) == [(3,)]
+
+
+def test_weights_that_are_all_zero_give_nothing():
+    ds = Dataset.sample_from_datasets([Dataset.range(3), Dataset.range(5)], weights=[0.0, 0.0])
+    assert values(ds) == [] and ds.cardinality() == 0 and ds.element_spec == mr.TensorSpec([], "int64")
+
+
+# ---- text ----
+
+
+def test_strings_of_nothing_and_of_strings():
+    assert mr.strings.join([]) == b""
+    assert mr.as_string(["a", "é"]).tolist() == [b"a", "é".encode()]
+    assert values(Dataset.from_tensor_slices(["a", ""]).map(lambda s: mr.strings.join([mr.as_string(s), "b"]))) == [b"ab", b"b"]
+    assert values(Dataset.range(1).map(lambda x: mr.strings.join([]))) == [b""]
+
+
+def test_all_and_any_of_nothing():
+    assert mr.reduce_all([]) == True and mr.reduce_any([]) == False  # noqa: E712
+    assert mr.reduce_all([True, False]) == False  # noqa: E712
+    assert values(Dataset.range(1).map(lambda x: mr.reduce_all([]))) == [True]
+    with pytest.raises(TypeError):
+        mr.reduce_all([1, 0])
+
+
+def test_whole_lines_may_be_integers(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_text("40\n-2\n")
+    index = mr.lookup.TextFileIndex
+    table = mr.lookup.StaticHashTable(mr.lookup.TextFileInitializer(path, "int64", index.WHOLE_LINE, "int64", index.LINE_NUMBER), -1)
+    assert table.lookup(np.array([-2, 40, 3])).tolist() == [1, 0, -1]
+    with pytest.raises(ValueError, match="WHOLE_LINE is a string or an integer"):
+        mr.lookup.TextFileInitializer(path, "float32", index.WHOLE_LINE, "int64", index.LINE_NUMBER)
+    path.write_text("40\nx\n")
+    with pytest.raises(ValueError, match="line 2: b'x' is no int64"):
+        mr.lookup.TextFileInitializer(path, "int64", index.WHOLE_LINE, "int64", index.LINE_NUMBER)
+
+
+# ---- tf.Example ----
+
+
+def example(**lists):
+    kinds = {int: ("int64_list", mr.train.Int64List), bytes: ("bytes_list", mr.train.BytesList)}
+    feature = {}
+    for name, given in lists.items():
+        field, kind = kinds[type(given[0]) if given else int]
+        feature[name] = mr.train.Feature(**{field: kind(value=given)})
+    return mr.train.Example(features=mr.train.Features(feature=feature)).SerializeToString()
+
+
+def test_sequences_of_a_batch_are_padded_with_their_default():
+    sequence = mr.io.FixedLenSequenceFeature
+    features = {"n": sequence([], mr.int64, allow_missing=True, default_value=-1), "s": sequence([], mr.string, allow_missing=True),
+                "pair": sequence([2], mr.int64, allow_missing=True)}
+    records = [example(n=[1, 2, 3], s=[b"a"], pair=[1, 2]), example(s=[b"b", b"c"]), example(n=[4], pair=[3, 4, 5, 6])]
+    got = mr.io.parse_example(np.array(records, object), features)
+    assert got["n"].tolist() == [[1, 2, 3], [-1, -1, -1], [4, -1, -1]]
+    assert got["s"].tolist() == [[b"a", b""], [b"b", b"c"], [b"", b""]]
+    assert got["pair"].tolist() == [[[1, 2], [0, 0]], [[0, 0], [0, 0]], [[3, 4], [5, 6]]]
+    ds = Dataset.from_tensor_slices(records)
+    assert [e["n"].tolist() for e in ds.map(lambda r: mr.io.parse_single_example(r, features))] == [[1, 2, 3], [], [4]]
+    batches = ds.repeat(2).batch(4).map(lambda r: mr.io.parse_example(r, features))
+    assert batches.element_spec["n"].shape.as_list() == [None, None]
+    assert [e["n"].shape for e in batches] == [(4, 3), (2, 1)]
+    assert [e["n"].tolist() for e in ds.batch(1).map(lambda r: mr.io.parse_example(r, features))] == [[[1, 2, 3]], [[]], [[4]]]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="'n'.*one value, not 2"):
+        mr.io.parse_example(np.array(records, object), {"n": sequence([], mr.int64, True, [1, 2])})

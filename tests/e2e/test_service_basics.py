@@ -1,7 +1,9 @@
 """Reading through dispatcher and workers: values, copies, order, ends; registration; arguments."""
 
 import collections
+import functools
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -116,6 +118,38 @@ def test_infinite_datasets_are_infinite_through_the_service(cluster):
     assert ds.cardinality() == mr.INFINITE_CARDINALITY
     assert [int(x) for x in itertools.islice(ds, 7)] == [0, 1, 2, 0, 1, 2, 0]
     assert Dataset.range(3).apply(cluster.distribute()).cardinality() == mr.UNKNOWN_CARDINALITY
+
+
+def test_an_empty_dataset_is_empty_through_the_service(cluster):
+    ds = Dataset.range(3).take(0)
+    read = mr.service.from_dataset_id("parallel_epochs", cluster.service, mr.service.register_dataset(cluster.service, ds))
+    for empty in (ds.apply(cluster.distribute()), read):
+        assert empty.cardinality() == 0 and list(empty) == []
+
+
+def test_what_a_service_read_may_stand_in(cluster):
+    inner = Dataset.range(2).interleave(lambda x: Dataset.range(3).apply(cluster.distribute()))
+    assert sorted(map(int, inner)) == [0, 0, 1, 1, 2, 2]
+    with pytest.raises(mr.errors.InvalidArgumentError, match="values of the enclosing function.*distribute what"):
+        Dataset.range(2).flat_map(lambda x: Dataset.range(x).apply(cluster.distribute()))
+    with pytest.raises(mr.errors.UnimplementedError, match="inside of a worker.*distribute once"):
+        list(Dataset.range(3).apply(cluster.distribute()).batch(2).apply(cluster.distribute()))
+
+
+def test_one_job_name_is_one_job_whatever_the_dataset(cluster):
+    one, two = (mr.service.register_dataset(cluster.service, Dataset.range(n)) for n in (3, 4))
+    read = functools.partial(mr.service.from_dataset_id, "parallel_epochs", cluster.service, job_name="one")
+    with iter(read(one)) as it:
+        assert next(it) == 0
+        with pytest.raises(mr.errors.InvalidArgumentError, match=f"'one' differs in dataset.*{one}.*{two}"):
+            list(read(two))
+
+
+def test_tags_of_workers_do_not_say_who_reads(make_cluster):
+    cluster = make_cluster(workers=0)
+    with mr.service.WorkerServer(mr.service.WorkerConfig(cluster.addresses, worker_tags=["COLOCATED"])):
+        assert sorted(map(int, Dataset.range(5).apply(cluster.distribute()))) == list(range(5))
+        assert json.loads(mr.service.status(cluster.service))["workers"][0]["tags"] == ["COLOCATED"]
 
 
 def test_an_error_in_the_pipeline_reaches_the_reader(cluster):

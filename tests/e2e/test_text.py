@@ -138,8 +138,8 @@ def test_tables_from_columns_of_a_file(tmp_path):
         mr.lookup.TextFileInitializer(path, mr.int64, 0, mr.int64, 1)
     with pytest.raises(ValueError, match="2 lines, not 3"):
         mr.lookup.TextFileInitializer(path, mr.string, 0, mr.int64, 1, vocab_size=3)
-    with pytest.raises(ValueError, match="WHOLE_LINE is a string"):
-        mr.lookup.TextFileInitializer(path, mr.int64, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64, 1)
+    with pytest.raises(ValueError, match="WHOLE_LINE is a string or an integer"):
+        mr.lookup.TextFileInitializer(path, mr.float32, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64, 1)
 
 
 def test_from_lines_to_buckets_of_ids(tmp_path):

@@ -332,10 +332,9 @@ static void providers_have_numbers(void **state)
     CHECK_OK(mr_dataset_providers(endless, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(splits[0], 3); /* the repeat is the workers' */
 
-    mr_dataset *numbers = make("range", NULL, NULL,
-                               ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", INT64_MAX), INT_ATTR("step", 1),
-                                     BOOL_ATTR("whole", true)),
-                               NULL);
+    mr_dataset *numbers = make(
+        "range", NULL, NULL,
+        ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", INT64_MAX), INT_ATTR("step", 1), BOOL_ATTR("whole", true)), NULL);
     mr_dataset *numbered = make_zip(numbers, mr_dataset_ref(shuffled));
     CHECK_OK(mr_dataset_providers(numbered, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(n, 1);

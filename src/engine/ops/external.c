@@ -28,6 +28,14 @@ static int not_empty(const struct mr_infer *in, const char *name, mr_error *err)
     return rc;
 }
 
+/* Of a read of something with @cardinality: how much of it one reader gets is not known, only none and no end are. */
+static int64_t cardinality_of_read(int64_t cardinality)
+{
+    bool certain = cardinality == 0 || cardinality == MR_CARDINALITY_INFINITE;
+
+    return certain ? cardinality : MR_CARDINALITY_UNKNOWN;
+}
+
 static int distribute_infer(struct mr_infer *in, mr_error *err)
 {
     int rc = not_empty(in, "service", err);
@@ -37,7 +45,8 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
     }
     if (rc == MR_OK && in->inputs[0]->scope != 0) {
         rc = mr_error_set(err, MR_EINVAL,
-                          "the input uses values of the enclosing function: it cannot be sent to workers");
+                          "the input uses values of the enclosing function: it cannot be sent to workers; distribute "
+                          "what the function is given to");
     }
     if (rc == MR_OK) {
         rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
@@ -46,8 +55,7 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
         return rc;
     }
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    bool endless = in->inputs[0]->cardinality == MR_CARDINALITY_INFINITE;
-    in->cardinality = endless ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+    in->cardinality = cardinality_of_read(in->inputs[0]->cardinality);
     return MR_OK;
 }
 
@@ -77,9 +85,7 @@ static int from_dataset_id_infer(struct mr_infer *in, mr_error *err)
         }
     }
     if (rc == MR_OK) {
-        bool endless = cardinality == MR_CARDINALITY_INFINITE;
-
-        in->cardinality = endless ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+        in->cardinality = cardinality_of_read(cardinality);
     }
     return rc;
 }
@@ -100,7 +106,8 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
 
     (void)ctx;
     if (opener->open == NULL) {
-        int rc = mr_error_set(err, MR_EUNIMPL, "reading from a service is not possible here (inside of a worker)");
+        int rc = mr_error_set(err, MR_EUNIMPL,
+                              "reading from a service is not possible here (inside of a worker): distribute once");
 
         return mr_op_fail_at_open(head, rc, err);
     }
