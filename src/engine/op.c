@@ -96,7 +96,7 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
     if (mr_env_cancelled(it->env)) {
         return mr_env_canceled_error(err);
     }
-    if (it->deferred != MR_OK) {
+    if (it->deferred != MR_OK && (it->waiting == NULL || *it->waiting == 0)) {
         return give_deferred(it, err);
     }
     int rc = it->op->run->pull(it, pull, ret, err);

@@ -67,8 +67,9 @@ struct mr_op_iter {
     uint64_t stream;
     mr_origin *origin;  /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
     uint64_t delivered; /* rows so far */
-    int deferred;       /* error to give before anything else, or MR_OK */
+    int deferred;       /* error to give before anything else but `waiting`, or MR_OK */
     mr_error deferred_err;
+    const uint64_t *waiting; /* how many rows were taken before it and not given; NULL: they were all given */
 };
 
 struct mr_op_run {
@@ -107,7 +108,10 @@ int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
  * everything where it is: the next pull may meet them again.
  */
 bool mr_op_element_failed(int rc, const mr_error *err);
-/* Give the error at the next pull. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK. */
+/*
+ * Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then take nothing from the
+ * input. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK.
+ */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */
 int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err);

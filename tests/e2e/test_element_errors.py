@@ -101,3 +101,46 @@ def test_a_cache_that_gave_all_elements_is_complete():
         orders.add(tuple(next(it) for _ in range(3)))
         it.close()
     assert len(orders) > 1  # three of four are not all
+
+
+def outcomes(ds):
+    """The elements of @ds, and None for each error."""
+    it, seen = iter(ds), []
+    while True:
+        try:
+            seen.append(next(it).tolist())
+        except StopIteration:
+            return seen
+        except mr.errors.InvalidArgumentError:
+            seen.append(None)
+
+
+def test_errors_of_a_parallel_interleave_overtake_nothing():
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        outer = Dataset.from_tensor_slices(random.integers(0, 6, random.integers(1, 9))).map(check)
+        cycle, block = int(random.integers(1, 5)), int(random.integers(1, 4))
+
+        def several(x):
+            return Dataset.range(x).map(lambda i: check(i - 2) + 10 * x)
+
+        one = outer.interleave(several, cycle_length=cycle, block_length=block)
+        many = outer.interleave(several, cycle_length=cycle, block_length=block, num_parallel_calls=cycle)
+        assert outcomes(many) == outcomes(one)
+
+
+@pytest.mark.parametrize("pipeline", [
+    lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1),
+    lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1, num_parallel_calls=1),
+    lambda ds: Dataset.choose_from_datasets([ds], Dataset.from_tensors(np.int64(0)).repeat(7)),
+    lambda ds: ds.shuffle(1),
+    lambda ds: ds.batch(1).unbatch(),
+    lambda ds: ds.filter(lambda x: mr.size(x) > 0),
+    lambda ds: ds.scan(np.int64(0), lambda s, x: (s, x)),
+])
+def test_errors_overtake_no_element_of_another_rank(pipeline):
+    ranks = (Dataset.range(3).map(lambda x: mr.fill([2], x)).concatenate(Dataset.range(3, 4).map(lambda x: mr.fill([1, 2], x)))
+             .concatenate(Dataset.range(4, 7).map(lambda x: mr.fill([2], check(x - 5)))))
+    want = [[0, 0], [1, 1], [2, 2], [[3, 3]], [-1, -1], None, [1, 1]]
+    assert outcomes(ranks) == want
+    assert outcomes(pipeline(ranks)) == want

@@ -243,6 +243,16 @@ static mr_dataset *p_interleave_unordered(void)
     return interleave_of(4, 1, 4, false);
 }
 
+/* The fifth of the datasets in the first round cannot be opened. */
+static mr_dataset *p_interleave_fails(void)
+{
+    mr_dataset *ds = p_map_fails();
+    mr_function *fn = fn_count_to(ds);
+
+    return make_with_function("interleave", ds, fn,
+                              ATTRS(INT_ATTR("cycle_length", 8), INT_ATTR("num_parallel_calls", 2)));
+}
+
 /* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset.
  */
 static mr_dataset *p_nested(void)
@@ -358,6 +368,7 @@ const struct pipeline basic_pipelines[] = {
     {.name = "flat_map", .make = p_flat_map},
     {.name = "interleave", .make = p_interleave},
     {.name = "interleave, wide", .make = p_interleave_wide},
+    {.name = "interleave of what fails", .make = p_interleave_fails},
     {.name = "parallel interleave", .make = p_interleave_parallel},
     {.name = "unordered interleave", .make = p_interleave_unordered, .any_order = true},
     {.name = "nested functions", .make = p_nested},

@@ -108,6 +108,7 @@ static int open_inputs(struct choose_iter *it, const struct mr_op_ctx *ctx, uint
 
     it->n = (uint32_t)ds->ninputs - first;
     it->chosen = NO_CHOICE;
+    it->head.waiting = &it->out.rows;
     it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
     if (it->inputs == NULL) {
         return mr_error_nomem(err);
@@ -244,7 +245,8 @@ static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     mr_error failure;
     int rc = MR_OK;
 
-    while (rc == MR_OK && !it->ended && it->out.rows < pull->rows && it->out.bytes < pull->bytes) {
+    while (rc == MR_OK && head->deferred == MR_OK && !it->ended && it->out.rows < pull->rows &&
+           it->out.bytes < pull->bytes) {
         struct mr_pull below = it->out.rows > 0 ? mr_pull_more(pull, 1) : *pull;
 
         rc = mr_op_interrupted(head, pull, &failure);

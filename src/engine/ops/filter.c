@@ -31,6 +31,7 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     mr_program *program = NULL;
     int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
 
+    head->waiting = &it->gather.rows;
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
     }

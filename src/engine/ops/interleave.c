@@ -31,6 +31,8 @@ struct interleave_iter {
     uint32_t opened; /* places that were opened a first time */
     uint32_t turn;   /* where a thread looks first; guarded by driver.lock */
     bool input_ended;
+    int failed; /* what place number `opened` was to be opened with has; told when its turn comes. MR_OK: it has not */
+    mr_error failure;
     struct mr_gather gather; /* taken, not given: empty between pulls unless ranks differ */
 };
 
@@ -50,6 +52,8 @@ static int interleave_infer(struct mr_infer *in, mr_error *err)
     }
     return MR_OK;
 }
+
+enum { ENDED = 1, FAILED = 2 }; /* in states */
 
 /* ---- the threads ---- */
 
@@ -93,6 +97,7 @@ static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, u
     it->cycle = cycle;
     it->block_length = block_length;
     it->left = block_length;
+    it->head.waiting = &it->gather.rows;
     it->threads = mr_env_take_threads(it->head.env, threads_wanted(it->head.env, cycle, calls));
     it->places = mr_calloc(cycle, sizeof *it->places);
     if (it->places == NULL) {
@@ -178,6 +183,13 @@ static void close_place(struct interleave_iter *it, struct mr_place *p)
 static int open_place(struct interleave_iter *it, struct mr_place *p, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_op_iter *inner = NULL;
+    int failed = it->failed;
+
+    if (failed != MR_OK) { /* all places before it have had their first turn */
+        it->failed = MR_OK;
+        *err = it->failure;
+        return failed;
+    }
     struct mr_pull one = it->gather.rows > 0 ? mr_pull_more(pull, 1) : *pull;
     int rc = mr_expander_next(&it->expander, &one, &inner, err);
 
@@ -345,10 +357,12 @@ static int open_first_round(struct interleave_iter *it, const struct mr_pull *pu
         it->left = left;
         it->opened += rc == MR_OK && !it->input_ended;
     }
-    if (rc == MR_TIMEOUT && it->opened > 0) {
+    if (rc < 0 && rc != MR_ECANCELED && it->opened > 0) {
+        it->failed = rc;
+        it->failure = *err;
         rc = MR_OK;
     }
-    return rc;
+    return rc == MR_TIMEOUT && it->opened > 0 ? MR_OK : rc;
 }
 
 static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
@@ -357,13 +371,16 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     mr_error failure;
     int rc = MR_OK;
 
-    if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->gather.rows == 0) {
-        rc = open_first_round(it, pull, err);
+    if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->failed == MR_OK && it->gather.rows == 0) {
+        rc = open_first_round(it, pull, &failure);
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
         if (rc != MR_OK) {
             return rc;
         }
     }
-    while (rc == MR_OK && it->gather.rows < pull->rows && it->gather.bytes < pull->bytes) {
+    while (rc == MR_OK && head->deferred == MR_OK && it->gather.rows < pull->rows && it->gather.bytes < pull->bytes) {
         rc = mr_op_interrupted(head, pull, &failure);
         if (rc == MR_OK) {
             rc = step(it, pull, &failure);
@@ -390,7 +407,10 @@ static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr
 
     mr_state_put_u64(out, it->at);
     mr_state_put_u64(out, it->left);
-    mr_state_put_u64(out, it->input_ended);
+    mr_state_put_u64(out, (it->input_ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
+    if (it->failed != MR_OK) {
+        mr_state_put_error(out, it->failed, &it->failure);
+    }
     mr_state_put_u64(out, it->opened);
     if (rc == MR_OK) {
         rc = mr_gather_save(&it->gather, out, err);
@@ -411,7 +431,7 @@ static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, m
 {
     struct interleave_iter *it = (struct interleave_iter *)head;
     uint64_t at = 0;
-    uint64_t ended = 0;
+    uint64_t flags = 0;
     uint64_t opened = 0;
     int rc = mr_state_get_bounded(in, it->cycle - 1, &at, err);
 
@@ -419,7 +439,10 @@ static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, m
         rc = mr_state_get_u64(in, &it->left, err);
     }
     if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
+        rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
+    }
+    if (rc == MR_OK && (flags & FAILED) != 0) {
+        rc = mr_state_get_error(in, &it->failed, &it->failure, err);
     }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, it->cycle, &opened, err);
@@ -428,7 +451,7 @@ static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, m
         rc = mr_state_damaged(err);
     }
     it->at = (uint32_t)at;
-    it->input_ended = ended != 0;
+    it->input_ended = (flags & ENDED) != 0;
     it->opened = (uint32_t)opened;
     if (rc == MR_OK) {
         rc = mr_gather_restore(&it->gather, it->head.ds->spec, in, err);

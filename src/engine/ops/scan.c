@@ -127,6 +127,7 @@ static int scan_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     mr_program *program = NULL;
     int rc = mr_env_program(head->env, fn, &program, err);
 
+    head->waiting = &it->out.rows;
     set_initial_state(it);
     it->nstate = mr_block_column_count(it->state);
     it->columns = mr_calloc(n, sizeof *it->columns);

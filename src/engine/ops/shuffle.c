@@ -70,6 +70,7 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
     it->epoch = again ? head->epoch : 0;
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
+    head->waiting = &it->out.gather.rows;
     mr_rows_init(&it->rows, head->env, head->ds->spec);
     return mr_unary_open(head, ctx, err);
 }
@@ -163,7 +164,8 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             return rc;
         }
     }
-    while (rc == MR_OK && !mr_rows_out_full(&it->rows, &it->out, pull->bytes) && it->out.n < pull->rows) {
+    while (rc == MR_OK && head->deferred == MR_OK && !mr_rows_out_full(&it->rows, &it->out, pull->bytes) &&
+           it->out.n < pull->rows) {
         rc = it->out.n > 0 ? fill(it, pull, cap - it->out.n, &failure) : MR_OK;
         if (rc == MR_OK && it->rows.n == 0) {
             break;

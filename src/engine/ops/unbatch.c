@@ -75,13 +75,19 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
     return rc;
 }
 
+static int unbatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    head->waiting = &((struct unbatch_iter *)head)->rows.rows;
+    return mr_unary_open(head, ctx, err);
+}
+
 static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct unbatch_iter *it = (struct unbatch_iter *)head;
     mr_error failure;
     int rc = MR_OK;
 
-    while (rc == MR_OK && it->rows.rows < pull->rows && it->rows.bytes < pull->bytes) {
+    while (rc == MR_OK && head->deferred == MR_OK && it->rows.rows < pull->rows && it->rows.bytes < pull->bytes) {
         rc = mr_op_interrupted(head, pull, &failure);
         if (rc == MR_OK) {
             rc = cut_one(it, pull, &failure);
@@ -127,7 +133,7 @@ static void unbatch_close(struct mr_op_iter *head)
 
 static const struct mr_op_run unbatch_run = {
     .size = sizeof(struct unbatch_iter),
-    .open = mr_unary_open,
+    .open = unbatch_open,
     .pull = unbatch_pull,
     .save = unbatch_save,
     .restore = unbatch_restore,
