@@ -131,14 +131,18 @@ class NumpyIterator:
         self._round = None  # the same
         self._round_error = None  # why it is not known
         self._dataset = dataset
+        self._handle = self._open()  # None: not open
+        _open_iterators.add(self)
+
+    def _open(self):
+        dataset, handle = self._dataset, _Handle()
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
                            or dataset._options.autotune.cpu_budget or 0)
         options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
-        self._handle = handle = _Handle()  # None: not open
         check(lib.mr_iterator_open(dataset._handle.ptr, byref(options), byref(handle._as_parameter_),
                                    byref(self._error)), self._error)
-        _open_iterators.add(self)
+        return handle
 
     def _make_locks(self):
         self._calls = threading.RLock()  # around reads; a signal handler may read, too, or close(), within one
@@ -177,7 +181,8 @@ class NumpyIterator:
                 self._warn(self._new_losses(handle))
             elif rc == _ffi.MR_END:
                 new = self._new_losses(handle)
-                self._close("ended")
+                if self._handle is handle:  # a signal handler may have set a state
+                    self._close("ended")
                 self._warn(new)
             elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
                 failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
@@ -322,19 +327,24 @@ class NumpyIterator:
         return _encode_state(self._state == "ended", _ffi_leaf_dtypes(self._spec), columns, inner)
 
     def set_state(self, state):
-        """Continue where get_state() was called. Only before the first element."""
+        """
+        Continue where get_state() was called, wherever this iterator stands, also at its end. A state that is refused leaves
+        it there.
+        """
+        if self._state not in ("open", "ended"):
+            next(self._rows, None)  # a forked one says so
+            raise errors.FailedPreconditionError("this iterator is closed")
         with self._calls:
-            handle = self._handle
-            if handle is None or self._started:
-                raise errors.FailedPreconditionError("set_state() comes before the first element of a new iterator")
             ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
-            self._started = True
+            rows = iter(list(self._build(*columns))) if columns else iter(())
             if ended:
                 self._close("ended")
-            else:
-                check(lib.mr_iterator_restore(handle, inner, len(inner), byref(self._error)), self._error)
-            if columns:
-                self._rows = iter(list(self._build(*columns)))
+                self._rows = rows
+                return
+            handle = self._open() if self._handle is None or self._started else self._handle
+            check(lib.mr_iterator_restore(handle, inner, len(inner), byref(self._error)), self._error)
+            self.__dict__.update(_handle=handle, _state="open", _rows=rows, _next=_block.Block(), _next_error=_ffi.Error(),
+                                 _started=True, _losses=_NO_LOSSES)
 
 
 def _ffi_leaf_dtypes(spec):

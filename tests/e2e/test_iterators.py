@@ -186,7 +186,28 @@ def test_damaged_and_foreign_states_are_refused():
             iter(Dataset.range(100)).set_state(bad)
     with pytest.raises(mr.errors.InvalidArgumentError):
         iter(Dataset.range(100).map(lambda x: x + 1)).set_state(state)
-    with pytest.raises(mr.errors.FailedPreconditionError):
+    with pytest.raises(mr.errors.InvalidArgumentError):
+        it.set_state(state[:-1])
+    assert next(it) == 1  # where it was
+
+
+def test_a_state_may_be_set_at_any_time():
+    it = iter(long_pipeline())
+    everything = plain(long_pipeline())
+    plain(next(it) for _ in range(10))
+    state = it.get_state()
+    plain(next(it) for _ in range(200))
+    for _ in range(2):  # in the middle, and at the end
+        it.set_state(state)
+        assert plain(it) == everything[10:]
+    end = it.get_state()
+    it.set_state(state)
+    next(it)
+    it.set_state(end)
+    assert list(it) == []
+    it.set_state(state)
+    it.close()
+    with pytest.raises(mr.errors.FailedPreconditionError, match="closed"):
         it.set_state(state)
 
 
