@@ -18,9 +18,12 @@ def interrupted(read, handler=None):
     """
     package = os.path.dirname(mr.__file__) + os.sep
     raised = 0
+    reading = True
 
     def tick(_, frame):
         nonlocal raised
+        if not reading:
+            return  # a late one must not set the timer again: nobody would be there for its signal
         signal.setitimer(signal.ITIMER_REAL, 0.0005 * 2**(raised % 8))
         codes = [f.f_code for f in stack(frame)]
         deaf = any(c.co_name in ("__del__", "_remove") for c in codes)  # Python drops what is raised there
@@ -40,6 +43,7 @@ def interrupted(read, handler=None):
             except Interrupt:
                 pass
     finally:
+        reading = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
 
