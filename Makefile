@@ -9,11 +9,11 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture, SEEDS ($(SEEDS)), SEED and BUG of sim, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED and BUG of sim, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -58,6 +58,9 @@ sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=
 
 torture: build ## a cluster under faults, every element counted, MINUTES=2
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/torture.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no element may be missing
+	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lint: ## clang-format, clang-tidy (minutes); of what has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh
