@@ -1,6 +1,7 @@
 #include "base/buf.h"
 
 #include "base/alloc.h"
+#include "base/error.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stdarg.h>
@@ -22,8 +23,14 @@ void *mr_buf_reserve(struct mr_buf *b, size_t n)
         while (cap < need) {
             cap = cap > SIZE_MAX / 2 ? need : cap * 2;
         }
+        if (!mr_memory_charge(b->memory, MR_MEMORY_WORK, cap - b->cap)) {
+            b->refused = cap - b->cap;
+            b->failed = true;
+            return NULL;
+        }
         unsigned char *data = mr_realloc(b->data, cap);
         if (data == NULL) {
+            mr_memory_release(b->memory, cap - b->cap);
             b->failed = true;
             return NULL;
         }
@@ -79,7 +86,7 @@ void *mr_buf_take(struct mr_buf *b, size_t *len)
         if (len != NULL) {
             *len = b->len;
         }
-        b->data = NULL;
+        b->data = NULL; /* what was charged is released with the buffer: it is the caller's now */
     }
     mr_buf_free(b);
     return data;
@@ -88,11 +95,18 @@ void *mr_buf_take(struct mr_buf *b, size_t *len)
 void mr_buf_clear(struct mr_buf *b)
 {
     b->len = 0;
+    b->refused = 0;
     b->failed = false;
+}
+
+int mr_buf_error(const struct mr_buf *b, mr_error *err)
+{
+    return b->refused > 0 ? mr_memory_refused(b->memory, b->refused, err) : mr_error_nomem(err);
 }
 
 void mr_buf_free(struct mr_buf *b)
 {
     mr_free(b->data);
-    *b = (struct mr_buf)MR_BUF_INIT;
+    mr_memory_release(b->memory, b->cap);
+    *b = (struct mr_buf){.memory = b->memory};
 }

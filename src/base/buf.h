@@ -5,18 +5,20 @@
 #ifndef MR_BASE_BUF_H
 #define MR_BASE_BUF_H
 
-#include <millrace/base.h>
+#include "base/memory.h"
 
 struct mr_buf {
     unsigned char *data; /* NUL-terminated beyond `len` once something was appended */
     size_t len;
     size_t cap;
     bool failed;
+    mr_memory *memory; /* lent; what `cap` is charged to; NULL: nothing */
+    size_t refused;    /* bytes that it did not give */
 };
 
 #define MR_BUF_INIT                                                                                                    \
     {                                                                                                                  \
-        NULL, 0, 0, false                                                                                              \
+        NULL, 0, 0, false, NULL, 0                                                                                     \
     }
 
 void mr_buf_append(struct mr_buf *b, const void *p, size_t n);
@@ -27,6 +29,8 @@ void *mr_buf_reserve(struct mr_buf *b, size_t n);
 /* The bytes (freed with mr_free()); @b is empty afterwards. NULL after a failed allocation. */
 void *mr_buf_take(struct mr_buf *b, size_t *len);
 void mr_buf_clear(struct mr_buf *b); /* keeps the memory */
+/* MR_EEXHAUSTED for one that failed. */
+int mr_buf_error(const struct mr_buf *b, mr_error *err);
 void mr_buf_free(struct mr_buf *b);
 
 #endif

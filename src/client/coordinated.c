@@ -158,7 +158,7 @@ int mr_coordinated_open_locked(struct mr_read_task *t, Millrace__RoundOpen *ret,
 bool mr_coordinated_tell_locked(struct mr_read_task *t, Millrace__ReadRequest *ret)
 {
     const struct mr_round_queue *q = &t->rounds;
-    size_t budget = MR_READER_BUDGET_BYTES / (t->reader->ntasks > 0 ? t->reader->ntasks : 1);
+    size_t budget = mr_reader_share(t->reader, t->reader->ntasks > 0 ? t->reader->ntasks : 1);
 
     /* With nothing queued one element always may come, however large it is. */
     ret->limit_bytes = q->stream_bytes + (budget > q->bytes ? budget - q->bytes : 0);

@@ -8,6 +8,7 @@
 #include "client/opener.h"
 #include "element/block.h"
 #include "engine/engine.h"
+#include "engine/env.h"
 
 #include <millrace/iterator.h>
 #include <pthread.h>
@@ -29,12 +30,16 @@ struct mr_iterator {
 /* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to ask than getpid().
  */
 static unsigned generation;
+/* The budget of this process, made by its first iterator. A child's begins empty: what its parent has is not its own.
+ */
+static _Atomic(mr_memory *) process_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_errnum; /* by once */
 
 static void in_child(void)
 {
     generation++;
+    atomic_store(&process_memory, NULL);
 }
 
 static void watch_forks(void)
@@ -49,6 +54,25 @@ static int check_process(const mr_iterator *it, mr_error *err)
     }
     return mr_error_set(err, MR_EPRECOND,
                         "iterator opened before fork: open it in the worker process, or start workers by spawn");
+}
+
+/* Lent, for as long as the process lives. */
+static int get_memory(mr_memory **ret, mr_error *err)
+{
+    mr_memory *mine = NULL;
+    int rc;
+
+    *ret = atomic_load(&process_memory);
+    if (*ret != NULL) {
+        return MR_OK;
+    }
+    rc = mr_memory_new(mr_machine_memory_bytes() / 4, NULL, &mine, err);
+    if (rc == MR_OK && atomic_compare_exchange_strong(&process_memory, ret, mine)) {
+        *ret = mine;
+    } else {
+        mr_memory_unref(mine); /* another thread was faster: *ret is its */
+    }
+    return rc;
 }
 
 static void reports_init(struct mr_read_reports *reports, const mr_dataset *ds)
@@ -88,6 +112,11 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         return mr_error_nomem(err);
     }
     it->generation = generation;
+    rc = get_memory(&engine.memory, err);
+    if (rc < 0) {
+        mr_free(it);
+        return rc;
+    }
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
@@ -188,6 +217,15 @@ static void settle(mr_iterator *it)
     }
 }
 
+/* The caller keeps them for as long as it likes, in memory that is its own business. */
+static int give(int rc, mr_block **block)
+{
+    if (rc == MR_OK) {
+        mr_block_discharge(*block);
+    }
+    return rc;
+}
+
 int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
     int rc = check_process(it, err);
@@ -198,7 +236,7 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
     it->started = true;
     settle(it);
     if (it->block == NULL) {
-        return pull(it, rows_max, timeout_ms, ret, err);
+        return give(pull(it, rows_max, timeout_ms, ret, err), ret);
     }
     uint32_t left = mr_block_rows(it->block) - it->row;
     uint32_t rows = rows_max == 0 || rows_max > left ? left : rows_max;
@@ -206,7 +244,7 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
     if (rc == MR_OK) {
         it->row += rows;
     }
-    return rc;
+    return give(rc, ret);
 }
 
 static int refill(mr_iterator *it, mr_error *err)

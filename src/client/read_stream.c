@@ -65,7 +65,7 @@ static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_
     if (r->opts.max_outstanding > 0) {
         window_max = r->opts.max_outstanding / tasks;
     }
-    mr_session_limits(&t->session, window_max, MR_READER_BUDGET_BYTES / tasks, limit, limit_bytes);
+    mr_session_limits(&t->session, window_max, mr_reader_share(r, tasks), limit, limit_bytes);
     if (r->opts.max_outstanding > 0 && r->opts.max_outstanding < tasks) {
         *limit = t->session.limit; /* mr_read_grant_locked() decides */
         if (*limit < t->session.received || t->revoking) {
@@ -296,7 +296,7 @@ int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms)
 
 /* ---- receiving, on rpc's thread ---- */
 
-static int decode(mr_rpc_message *m, struct mr_frame_content *ret, mr_error *err)
+static int decode(mr_memory *memory, mr_rpc_message *m, struct mr_frame_content *ret, mr_error *err)
 {
     mr_buffer *buffer = NULL;
     size_t size = mr_rpc_message_size(m);
@@ -305,6 +305,7 @@ static int decode(mr_rpc_message *m, struct mr_frame_content *ret, mr_error *err
     if (rc < 0) {
         return rc;
     }
+    mr_buffer_charge(buffer, memory);
     mr_rpc_message_copy(m, 0, size, mr_buffer_data(buffer)); /* the one copy */
     rc = mr_frame_parse(buffer, 0, ret, err);
     mr_buffer_unref(buffer); /* The blocks hold it. */
@@ -425,7 +426,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     mr_error err;
     bool more = false;
     bool wake = false;
-    int rc = decode(m, &content, &err);
+    int rc = decode(r->memory, m, &content, &err);
 
     mr_rpc_message_free(m);
     int spec_rc = rc == MR_OK ? check_spec(r, &content, &err) : MR_OK;

@@ -341,6 +341,7 @@ static void reader_free(mr_reader *r)
         mr_rpc_release(r->rt);
     }
     mr_read_options_clear(&r->opts);
+    mr_memory_unref(r->memory);
     mr_free(r->dataset_id);
     mr_free(r->job_id);
     mr_free(r->iteration_id);
@@ -365,6 +366,11 @@ static void stop_threads(mr_reader *r, bool link, bool timer)
     }
 }
 
+size_t mr_reader_share(const mr_reader *r, unsigned tasks)
+{
+    return mr_memory_is_short(r->memory, MR_MEMORY_AHEAD, 0) ? 1 : MR_READER_BUDGET_BYTES / tasks;
+}
+
 int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
 {
     mr_reader *r = mr_calloc(1, sizeof *r);
@@ -379,6 +385,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     mr_cond_init(&r->timer_due);
     TAILQ_INIT(&r->tasks);
     mr_random_id(r->client);
+    r->memory = mr_memory_ref(mr_memory_current());
     mr_rng_seed(&r->rng, mr_random_u64());
     mr_rpc_keep_forkable();
     int rc = mr_rpc_acquire(&r->rt, err);

@@ -8,6 +8,7 @@
 #ifndef MR_CLIENT_READER_INTERNAL_H
 #define MR_CLIENT_READER_INTERNAL_H
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "client/coordinated.h"
 #include "client/losses.h"
@@ -73,6 +74,7 @@ struct mr_reader {
     mr_rpc_runtime *rt;
     mr_control *control;
     char client[33];
+    mr_memory *memory; /* the budget of whoever reads: what was received is part of it */
     pthread_t link;
     pthread_t timer;
     atomic_bool cancelled; /* also the cancel flag of all calls */
@@ -111,6 +113,8 @@ struct mr_reader {
 
 /* ---- reader.c ---- */
 
+/* Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then one element. */
+size_t mr_reader_share(const mr_reader *r, unsigned tasks);
 /* The workers go by what was returned to the application: what a reader leaves without that goes to others. */
 bool mr_reader_returns_count(const mr_reader *r);
 /*

@@ -292,6 +292,13 @@ out:
     return rc;
 }
 
+void mr_block_discharge(const mr_block *block)
+{
+    for (uint32_t i = 0; i < block->nheld; i++) {
+        mr_buffer_discharge(block->held[i]);
+    }
+}
+
 size_t mr_block_pinned_bytes(const mr_block *block)
 {
     size_t n = 0;

@@ -80,6 +80,8 @@ int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err);
 size_t mr_block_row_bytes(const mr_block *block, uint32_t first, uint32_t count);
 /* Bytes of the buffers that the block pins. */
 size_t mr_block_pinned_bytes(const mr_block *block);
+/* The block is somebody else's from now on: its buffers count in no memory budget any more. */
+void mr_block_discharge(const mr_block *block);
 
 /* MR_EINVAL names the leaf when a row of @block is not what @spec says. */
 int mr_block_check_spec(const mr_block *block, const mr_spec *spec, mr_error *err);

@@ -19,19 +19,44 @@ void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release
     b->size = size;
     b->release = release;
     b->ctx = ctx;
+    atomic_init(&b->memory, NULL);
+    b->charged = 0;
+}
+
+void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes)
+{
+    atomic_init(&b->memory, memory);
+    b->charged = bytes;
+}
+
+void mr_buffer_charge(mr_buffer *b, mr_memory *memory)
+{
+    mr_memory_add(memory, b->size);
+    mr_buffer_set_charged(b, memory, b->size);
+}
+
+void mr_buffer_discharge(mr_buffer *b)
+{
+    mr_memory *memory = atomic_exchange(&b->memory, NULL);
+
+    mr_memory_release(memory, b->charged);
 }
 
 /* Up to here malloc() serves from a cache of the thread, which aligned_alloc() never does. */
 #define SMALL_BYTES_MAX 960u
 
-void *mr_aligned_memory(size_t size, void **raw)
+void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
 {
-    if (size > SMALL_BYTES_MAX) {
-        *raw = mr_malloc_aligned(size);
-        return *raw;
+    mr_memory *memory = mr_memory_current();
+
+    if (!mr_memory_charge(memory, MR_MEMORY_WORK, size)) {
+        (void)mr_memory_refused(memory, size, err);
+        return NULL;
     }
-    *raw = mr_malloc(size + MR_ALIGNMENT);
+    *raw = size > SMALL_BYTES_MAX ? mr_malloc_aligned(size) : mr_malloc(size + MR_ALIGNMENT);
     if (*raw == NULL) {
+        mr_memory_release(memory, size);
+        (void)mr_error_set(err, MR_EEXHAUSTED, "out of memory (%zu bytes)", size);
         return NULL;
     }
     return (void *)(((uintptr_t)*raw + MR_ALIGNMENT - 1) & ~(uintptr_t)(MR_ALIGNMENT - 1));
@@ -46,11 +71,12 @@ int mr_buffer_new(size_t size, mr_buffer **ret, mr_error *err)
     if (__builtin_add_overflow(size, (size_t)HEADER_BYTES, &total)) {
         return mr_error_nomem(err);
     }
-    memory = mr_aligned_memory(total, &raw);
+    memory = mr_aligned_memory(total, &raw, err);
     if (memory == NULL) {
-        return mr_error_nomem(err);
+        return MR_EEXHAUSTED;
     }
     mr_buffer_init((mr_buffer *)memory, memory + HEADER_BYTES, size, mr_free, raw);
+    mr_buffer_set_charged((mr_buffer *)memory, mr_memory_current(), total);
     *ret = (mr_buffer *)memory;
     return MR_OK;
 }
@@ -104,6 +130,7 @@ void mr_buffer_unref(mr_buffer *b)
     before = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
     MR_ASSERT(before > 0);
     if (before == 1) {
+        mr_buffer_discharge(b);
         b->release(b->ctx);
     }
 }

@@ -11,6 +11,7 @@
 #ifndef MR_ELEMENT_INTERNAL_H
 #define MR_ELEMENT_INTERNAL_H
 
+#include "base/memory.h"
 #include "element/block.h"
 
 #include <stdatomic.h>
@@ -27,12 +28,19 @@ struct mr_buffer {
     size_t size;
     void (*release)(void *ctx);
     void *ctx;
+    _Atomic(mr_memory *) memory; /* what `charged` bytes are charged to; NULL: nobody, or no more */
+    size_t charged;
 };
 
 void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx), void *ctx);
+/* @bytes were charged to @memory (NULL: to nobody), for as long as the buffer is there. */
+void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes);
 
-/* @size bytes aligned to 64; *@raw is what mr_free() takes. NULL: no memory. */
-void *mr_aligned_memory(size_t size, void **raw);
+/*
+ * @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_free() takes. NULL: there are none, and
+ * @err says why.
+ */
+void *mr_aligned_memory(size_t size, void **raw, mr_error *err);
 
 struct mr_block {
     _Atomic uint32_t refs;

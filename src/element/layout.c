@@ -200,15 +200,17 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
             goto out;
         }
     }
-    memory = mr_aligned_memory(total, &raw);
+    memory = mr_aligned_memory(total, &raw, err);
     if (memory == NULL) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "out of memory for a block of %u rows (%zu bytes)", rows, total);
+        rc = MR_EEXHAUSTED;
+        mr_error_wrap(err, "a block of %u rows", rows);
         goto out;
     }
     mr_block *block = (mr_block *)(void *)memory;
     init_head(block, rows, n, 1 + extra_held);
     block->embedded = true;
     mr_buffer_init(&block->own, memory + head, total - head, mr_free, raw);
+    mr_buffer_set_charged(&block->own, mr_memory_current(), total);
     block->held[block->nheld++] = &block->own; /* the reference that init gave */
     for (uint32_t i = 0; i < n; i++) {
         fill_column(&block->columns[i], &columns[i], memory, &places[i], &block->own);

@@ -32,6 +32,7 @@ static void *driver_main(void *arg)
 {
     struct mr_driver *d = arg;
 
+    (void)mr_memory_enter(d->env->memory);
     mr_mutex_lock(&d->lock);
     while (!d->stopping) {
         void *work = d->paused || mr_env_cancelled(d->env) ? NULL : d->take(d->ctx);

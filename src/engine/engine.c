@@ -64,7 +64,9 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
         if (opts->count_epochs) {
             it->env.epoch += atomic_fetch_add(&ds->opened, 1);
         }
+        mr_memory *before = mr_memory_enter(it->env.memory);
         rc = open_root(it, err);
+        (void)mr_memory_enter(before);
     }
     if (rc != MR_OK) {
         mr_engine_close(it);
@@ -105,7 +107,7 @@ static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *blo
     }
 }
 
-int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
 {
     uint32_t wanted = want.rows_max > 0 ? want.rows_max : MR_BLOCK_ROWS_MAX;
     struct mr_pull pull = {
@@ -123,6 +125,15 @@ int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_b
     if (rc == MR_OK) {
         adapt_demand(it, pull.rows, *ret, pull.bytes, mr_now_ns() - begin);
     }
+    return rc;
+}
+
+int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+{
+    mr_memory *before = mr_memory_enter(it->env.memory);
+    int rc = pull(it, want, timeout_ms, ret, err);
+
+    (void)mr_memory_enter(before);
     return rc;
 }
 
@@ -187,7 +198,7 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
     return MR_OK;
 }
 
-int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
+static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
 {
     struct mr_state_in in;
     uint64_t seed = 0;
@@ -228,5 +239,14 @@ int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_err
             mr_env_cancel(&it->env);
         }
     }
+    return rc;
+}
+
+int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
+{
+    mr_memory *before = mr_memory_enter(it->env.memory);
+    int rc = restore(it, state, size, err);
+
+    (void)mr_memory_enter(before);
     return rc;
 }

@@ -7,6 +7,7 @@
 #ifndef MR_ENGINE_ENGINE_H
 #define MR_ENGINE_ENGINE_H
 
+#include "base/memory.h"
 #include "element/block.h"
 
 #include <millrace/dataset.h>
@@ -57,9 +58,12 @@ struct mr_external_opener {
 };
 
 struct mr_engine_options {
-    uint64_t seed;                             /* for operators without a seed; 0: drawn */
-    uint64_t epoch;                            /* ordinal of the pass (repetition of the job on a worker) */
-    uint64_t memory_budget_bytes;              /* 0: default */
+    uint64_t seed;  /* for operators without a seed; 0: drawn */
+    uint64_t epoch; /* ordinal of the pass (repetition of the job on a worker) */
+    /* What it shares with others (lent); NULL: nothing. Of it, or of its own, it may have memory_budget_bytes: 0 for
+     * all of it, or a quarter of what the process may use. */
+    mr_memory *memory;
+    uint64_t memory_budget_bytes;
     uint32_t threads;                          /* 0: cores this process may use */
     const struct mr_split_source *splits;      /* NULL: read everything */
     const struct mr_external_opener *external; /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */

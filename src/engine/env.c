@@ -9,6 +9,8 @@
 #include "engine/pool.h"
 #include "engine/providers.h"
 
+#include <stdio.h>
+
 enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
 
 /* Things compiled, by the function or node that they were made of. A pipeline has a handful: a list does. */
@@ -23,6 +25,28 @@ struct mr_env_entry {
 
 static atomic_uint_least64_t serials;
 
+/* The blocks that work is done in have 64 KiB: with less than some of them there is no working. What is held is bound
+ * by less if that is asked for. */
+#define MEMORY_MIN (1024u * 1024u)
+
+/* Of its own when a size was asked for; else the one that it shares with others, if there is one. */
+static int make_memory(struct mr_env *env, const struct mr_engine_options *opts, mr_error *err)
+{
+    int rc = MR_OK;
+
+    if (opts->memory != NULL && opts->memory_budget_bytes == 0) {
+        env->memory = mr_memory_ref(opts->memory);
+    } else {
+        uint64_t bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
+
+        rc = mr_memory_new(bytes < MEMORY_MIN ? MEMORY_MIN : bytes, opts->memory, &env->memory, err);
+        env->budget_bytes = bytes;
+        return rc;
+    }
+    env->budget_bytes = mr_memory_limit(env->memory);
+    return rc;
+}
+
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err)
 {
     *env = (struct mr_env){0};
@@ -35,7 +59,10 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     env->epoch = opts->epoch;
     env->serial = atomic_fetch_add(&serials, 1) + 1;
     env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
-    env->budget_bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
+    int rc = make_memory(env, opts, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
     if (opts->external != NULL) {
         env->external = *opts->external;
     }
@@ -74,6 +101,7 @@ void mr_env_destroy(struct mr_env *env)
         mr_pool_release();
     }
     mr_free(env->providers);
+    mr_memory_unref(env->memory);
     (void)pthread_mutex_destroy(&env->lock);
 }
 
@@ -180,11 +208,17 @@ bool mr_env_charge(struct mr_env *env, size_t bytes)
 {
     size_t before = atomic_fetch_add_explicit(&env->used_bytes, bytes, memory_order_relaxed);
 
-    if (bytes <= env->budget_bytes && before <= env->budget_bytes - bytes) {
+    if (bytes <= env->budget_bytes && before <= env->budget_bytes - bytes &&
+        !mr_memory_is_short(env->memory, MR_MEMORY_HELD, 0)) {
         return true;
     }
     mr_env_release(env, bytes);
     return false;
+}
+
+bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)
+{
+    return !mr_memory_is_short(env->memory, MR_MEMORY_AHEAD, 0) && mr_env_charge(env, bytes);
 }
 
 void mr_env_release(struct mr_env *env, size_t bytes)
@@ -202,6 +236,32 @@ bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes)
     }
     *charged = bytes;
     return true;
+}
+
+bool mr_env_recharge_array(struct mr_env *env, size_t *charged, size_t bytes)
+{
+    size_t before = *charged;
+
+    if (bytes > before && !mr_memory_charge(env->memory, MR_MEMORY_HELD, bytes - before)) {
+        return false;
+    }
+    if (!mr_env_recharge(env, charged, bytes)) {
+        mr_memory_release(env->memory, bytes - before);
+        return false;
+    }
+    if (bytes < before) {
+        mr_memory_release(env->memory, before - bytes);
+    }
+    return true;
+}
+
+struct mr_budget_text mr_env_budget_text(const struct mr_env *env)
+{
+    struct mr_budget_text t;
+
+    (void)snprintf(t.text, sizeof t.text, "the memory budget is %llu, %llu of which are in use",
+                   (unsigned long long)env->budget_bytes, (unsigned long long)mr_memory_used(env->memory));
+    return t;
 }
 
 /* ---- compiled things ---- */

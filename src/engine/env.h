@@ -6,6 +6,7 @@
 #ifndef MR_ENGINE_ENV_H
 #define MR_ENGINE_ENV_H
 
+#include "base/memory.h"
 #include "base/sync.h"
 #include "engine/engine.h"
 #include "engine/program.h"
@@ -58,8 +59,9 @@ struct mr_env {
     size_t nproviders;
 
     atomic_bool cancelled;
-    size_t budget_bytes;
-    atomic_size_t used_bytes;
+    mr_memory *memory;        /* one reference; what the threads that work for it make is charged to it */
+    size_t budget_bytes;      /* its limit */
+    atomic_size_t used_bytes; /* what operators hold of it */
     atomic_uint open_nodes;
     atomic_uint stage_threads; /* of MR_STAGE_THREADS_MAX, promised to stages */
 
@@ -91,12 +93,24 @@ int mr_env_use_pool(struct mr_env *env, mr_error *err);
 uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted);
 void mr_env_give_threads(struct mr_env *env, uint32_t n);
 
-/* false (and nothing charged) if that would go over the budget. */
+/*
+ * What operators hold in blocks. false (and nothing charged) if that would go over the budget. The blocks themselves
+ * were charged when they were made (base/memory.h): this bounds and names who holds them.
+ */
 bool mr_env_charge(struct mr_env *env, size_t bytes);
+/* The same for what was made ahead of need, which gives way sooner. */
+bool mr_env_charge_ahead(struct mr_env *env, size_t bytes);
 void mr_env_release(struct mr_env *env, size_t bytes);
 /* What was *@charged is now @bytes, and *@charged says so. false (and nothing changed) if that would go over the
  * budget. */
 bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes);
+/* The same for arrays, which nobody else has charged: charge them before they are made. */
+bool mr_env_recharge_array(struct mr_env *env, size_t *charged, size_t bytes);
+/* "the memory budget is ...", for an error. */
+struct mr_budget_text {
+    char text[96];
+};
+struct mr_budget_text mr_env_budget_text(const struct mr_env *env);
 
 /* Compiled once an environment; lent until its end. */
 int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err);

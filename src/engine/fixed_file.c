@@ -82,7 +82,7 @@ static int next(struct mr_record_file *f, struct mr_buf *to, mr_error *err)
     unsigned char *p = mr_buf_reserve(to, footer + record);
 
     if (p == NULL) {
-        return mr_error_nomem(err);
+        return mr_record_file_too_large(f, at, to, err);
     }
     memcpy(p, x->ahead, footer);
     int rc = mr_record_file_read(f, p + footer, record, &got, err);

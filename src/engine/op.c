@@ -91,7 +91,7 @@ static int give_deferred(struct mr_op_iter *it, mr_error *err)
     return rc;
 }
 
-int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     if (mr_env_cancelled(it->env)) {
         return mr_env_canceled_error(err);
@@ -108,6 +108,16 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
     }
     if (rc == MR_OK) {
         it->delivered += mr_block_rows(*ret);
+    }
+    return rc;
+}
+
+int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    int rc = pull_any(it, pull, ret, err);
+
+    if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+        return mr_op_fail(it, it->delivered, rc, err);
     }
     return rc;
 }
@@ -158,6 +168,9 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err)
 {
     mr_error_wrap(err, "%s (step %u), element %" PRIu64, it->ds->op->name, it->ds->step, element);
+    if (err != NULL) {
+        err->traits &= ~MR_MEMORY_UNNAMED;
+    }
     return rc;
 }
 

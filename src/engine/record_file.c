@@ -119,6 +119,15 @@ int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, cons
                         f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
 }
 
+int mr_record_file_too_large(const struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err)
+{
+    int rc = mr_buf_error(to, err);
+
+    mr_error_wrap(err, "file '%s', offset %" PRIu64 "%s, record %" PRIu64, f->path, offset,
+                  f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record);
+    return rc;
+}
+
 /*
  * One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is given first: which
  * records can be read must not depend on the size of a buffer.

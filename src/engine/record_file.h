@@ -77,6 +77,8 @@ int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, s
  * so. Not together with mr_record_file_read(). */
 int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n, mr_error *err);
 void mr_record_file_pass(struct mr_record_file *f, size_t n);
+/* MR_EEXHAUSTED: there is no memory for the record at @offset in @to. */
+int mr_record_file_too_large(const struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err);
 /* MR_EDATALOSS about the record at @offset. */
 int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what, mr_error *err);
 

@@ -29,19 +29,20 @@ void mr_rows_free(struct mr_rows *s)
     mr_free(s->packed);
     if (s->env != NULL) {
         mr_env_release(s->env, s->charged);
+        (void)mr_env_recharge_array(s->env, &s->arrays, 0);
     }
     *s = (struct mr_rows){0};
 }
 
 size_t mr_rows_bytes(const struct mr_rows *s)
 {
-    return s->charged;
+    return s->charged + s->arrays;
 }
 
 static int over_budget(const struct mr_rows *s, mr_error *err)
 {
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements hold %zu bytes, the memory budget is %zu", s->n, s->charged,
-                        s->env->budget_bytes);
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements hold %zu bytes, %s", s->n, mr_rows_bytes(s),
+                        mr_env_budget_text(s->env).text);
 }
 
 static int grow(struct mr_rows *s, mr_error *err)
@@ -50,17 +51,16 @@ static int grow(struct mr_rows *s, mr_error *err)
     size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
     size_t more = (cap - s->cap) * size;
 
-    if (!mr_env_charge(s->env, more)) {
+    if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
         return over_budget(s, err);
     }
     void **array = s->fixed > 0 ? (void **)&s->packed : (void **)&s->single;
     void *bigger = mr_reallocarray(*array, cap, size);
     if (bigger == NULL) {
-        mr_env_release(s->env, more);
+        (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
         return mr_error_nomem(err);
     }
     *array = bigger;
-    s->charged += more;
     s->cap = cap;
     return MR_OK;
 }
@@ -70,18 +70,17 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
 {
     size_t more = (s->cap - s->origins_cap) * sizeof(mr_origin *);
 
-    if (!mr_env_charge(s->env, more)) {
+    if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
         return over_budget(s, err);
     }
     mr_origin **bigger = mr_reallocarray(s->origins, s->cap, sizeof(mr_origin *));
     if (bigger == NULL) {
-        mr_env_release(s->env, more);
+        (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
         return mr_error_nomem(err);
     }
     memset(bigger + s->origins_cap, 0, more);
     s->origins = bigger;
     s->origins_cap = s->cap;
-    s->charged += more;
     return MR_OK;
 }
 

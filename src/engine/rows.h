@@ -24,7 +24,8 @@ struct mr_rows {
     mr_block **single;     /* else: blocks of one row */
     size_t n;
     size_t cap;
-    size_t charged;
+    size_t charged; /* for single rows */
+    size_t arrays;  /* charged for the arrays */
 };
 
 /* Rows on their way out, in one block. */

@@ -5,15 +5,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int too_long(struct mr_record_file *f, size_t most, mr_error *err)
+static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_error *err)
 {
     f->ended = true;
-    return mr_error_set(err, MR_EEXHAUSTED, "file '%s', line %" PRIu64 ": more than %zu bytes, which is the limit",
-                        f->path, f->record + 1, most);
+    return mr_error_set(err, MR_EEXHAUSTED,
+                        "file '%s', offset %" PRIu64 "%s, line %" PRIu64 ": more than %zu bytes, which is the limit",
+                        f->path, begin, f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record + 1, most);
 }
 
 int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to, mr_error *err)
 {
+    uint64_t begin = f->offset;
     size_t kept = to->len;
     bool found = false;
     bool any = false;
@@ -32,11 +34,11 @@ int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr
         found = end != NULL;
         any = true;
         if (line > line_bytes_max - (to->len - kept)) {
-            rc = too_long(f, line_bytes_max, err);
+            rc = too_long(f, begin, line_bytes_max, err);
         } else {
             mr_buf_append(to, p, line);
             mr_record_file_pass(f, line + (found ? 1 : 0));
-            rc = to->failed ? mr_error_nomem(err) : MR_OK;
+            rc = to->failed ? mr_record_file_too_large(f, begin, to, err) : MR_OK;
         }
     }
     if (rc == MR_END && any) {

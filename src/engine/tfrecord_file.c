@@ -27,7 +27,7 @@ static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, 
         unsigned char *p = mr_buf_reserve(to, step);
 
         if (p == NULL) {
-            return mr_error_nomem(err);
+            return mr_record_file_too_large(f, begin, to, err);
         }
         int rc = mr_record_file_read(f, p, step, &got, err);
         if (rc != MR_OK) {

@@ -232,7 +232,7 @@ static int replace(const struct regex *re, const struct mr_attr *rewrite, bool a
     size_t at = 0;
     int rc = 0;
 
-    while (at <= s.size) {
+    while (at <= s.size && !to->failed) {
         rc = match(re, s, at, 0, data, err);
         if (rc <= 0) {
             break;
@@ -259,7 +259,7 @@ static int replace(const struct regex *re, const struct mr_attr *rewrite, bool a
     if (at < s.size) {
         mr_buf_append(to, s.data + at, s.size - at);
     }
-    return to->failed ? mr_error_nomem(err) : MR_OK;
+    return to->failed ? mr_buf_error(to, err) : MR_OK;
 }
 
 static int replace_value(const struct mr_kernel_call *call, struct mr_bytes s, pcre2_match_data *data,
@@ -270,9 +270,9 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_bytes s, p
 
     mr_buf_clear(to);
     int rc = replace(call->state, rewrite, all, s, data, to, err);
-    unsigned char *copy = rc == MR_OK ? mr_output_bytes(out->column, to->len) : NULL;
+    unsigned char *copy = rc == MR_OK ? mr_output_bytes(out->column, to->len, err) : NULL;
     if (rc == MR_OK && copy == NULL) {
-        rc = mr_error_nomem(err);
+        rc = MR_EEXHAUSTED;
     }
     if (rc == MR_OK) {
         if (to->len > 0) {
@@ -290,7 +290,7 @@ static int fill_replace(const struct mr_kernel_call *call, const struct mr_tenso
     const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
     struct mr_bytes *results = (struct mr_bytes *)(void *)out->values;
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
-    struct mr_buf to = MR_BUF_INIT;
+    struct mr_buf to = {.memory = mr_memory_current()};
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
 
     for (uint64_t i = 0; i < out->count && rc == MR_OK; i++) {

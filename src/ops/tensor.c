@@ -26,11 +26,12 @@ static bool rows_agree(const struct mr_column *c, uint32_t rows)
 
 static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first, mr_error *err)
 {
-    struct mr_bytes *views = mr_reallocarray(NULL, in->count == 0 ? 1 : in->count, sizeof *views);
+    int rc = mr_buffer_new(in->count * sizeof(struct mr_bytes), &in->scratch, err);
 
-    if (views == NULL) {
-        return mr_error_nomem(err);
+    if (rc != MR_OK) {
+        return rc;
     }
+    struct mr_bytes *views = mr_buffer_data(in->scratch);
     for (uint64_t i = 0; i < in->count; i++) {
         uint64_t at = c->offsets[first + i];
 
@@ -78,7 +79,8 @@ int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input 
 
 void mr_input_close(struct mr_input *in)
 {
-    mr_free(in->views);
+    mr_buffer_unref(in->scratch);
+    in->scratch = NULL;
     in->views = NULL;
 }
 
@@ -129,14 +131,11 @@ static int alloc_values(struct mr_output *out, mr_error *err)
     if (__builtin_mul_overflow(out->count, out->width, &bytes)) {
         return mr_error_nomem(err);
     }
-    if (out->dtype == MR_STRING) {
-        out->views = mr_malloc(bytes);
-        out->values = (unsigned char *)out->views;
-        return out->views == NULL ? mr_error_nomem(err) : MR_OK;
-    }
-    int rc = mr_buffer_new(bytes, &out->data, err);
+    mr_buffer **to = out->dtype == MR_STRING ? &out->scratch : &out->data;
+    int rc = mr_buffer_new(bytes, to, err);
     if (rc == MR_OK) {
-        out->values = mr_buffer_data(out->data);
+        out->values = mr_buffer_data(*to);
+        out->views = out->dtype == MR_STRING ? (struct mr_bytes *)(void *)out->values : NULL;
     }
     return rc;
 }
@@ -246,23 +245,31 @@ static int gather_strings(struct mr_output *out, mr_buffer **offsets_ret, mr_err
 /* Chunks, so that bytes stay where they are. */
 struct mr_arena {
     struct mr_arena *next;
+    mr_buffer *buffer; /* this lies in it, the bytes behind */
     size_t used;
     size_t size;
     unsigned char bytes[];
 };
 #define ARENA_CHUNK_BYTES 16384u
 
-unsigned char *mr_output_bytes(struct mr_output *out, size_t size)
+unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err)
 {
     struct mr_arena *chunk = out->arena;
 
     if (chunk == NULL || size > chunk->size - chunk->used) {
         size_t want = size > ARENA_CHUNK_BYTES ? size : ARENA_CHUNK_BYTES;
 
-        chunk = want > SIZE_MAX - sizeof *chunk ? NULL : mr_malloc(sizeof *chunk + want);
-        if (chunk == NULL) {
+        mr_buffer *buffer = NULL;
+
+        if (want > SIZE_MAX - sizeof *chunk) {
+            (void)mr_error_nomem(err);
             return NULL;
         }
+        if (mr_buffer_new(sizeof *chunk + want, &buffer, err) != MR_OK) {
+            return NULL;
+        }
+        chunk = mr_buffer_data(buffer);
+        chunk->buffer = buffer;
         chunk->next = out->arena;
         chunk->used = 0;
         chunk->size = want;
@@ -309,11 +316,11 @@ void mr_output_drop(struct mr_output *out)
 {
     mr_buffer_unref(out->data);
     mr_buffer_unref(out->meta);
-    mr_free(out->views);
+    mr_buffer_unref(out->scratch);
     while (out->arena != NULL) {
         struct mr_arena *next = out->arena->next;
 
-        mr_free(out->arena);
+        mr_buffer_unref(out->arena->buffer);
         out->arena = next;
     }
     memset(out, 0, sizeof *out);

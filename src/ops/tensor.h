@@ -36,7 +36,8 @@ struct mr_input {
     uint64_t per_row;        /* values of a row, fixed */
     uint64_t count;          /* of all rows; of the one row of a broadcast */
     const unsigned char *values;
-    struct mr_bytes *views; /* strings: owned */
+    struct mr_bytes *views; /* strings: in scratch */
+    mr_buffer *scratch;
 };
 
 size_t mr_value_width(unsigned dtype);
@@ -77,12 +78,13 @@ struct mr_output {
     unsigned char *values;
     mr_buffer *meta;
     mr_buffer *data;
-    struct mr_bytes *views; /* strings: written by the kernel, gathered by mr_output_finish(); owned */
+    struct mr_bytes *views; /* strings: written by the kernel, gathered by mr_output_finish(); in scratch */
+    mr_buffer *scratch;
     struct mr_arena *arena; /* bytes that views may point to; owned */
 };
 
-/* @size bytes that live until @out is finished or dropped; NULL: no memory. */
-unsigned char *mr_output_bytes(struct mr_output *out, size_t size);
+/* @size bytes that live until @out is finished or dropped; NULL: there is no memory, @err says so. */
+unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err);
 
 /* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. */
 int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err);

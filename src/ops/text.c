@@ -18,10 +18,10 @@
 static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size, mr_error *err)
 {
     struct mr_bytes *views = (struct mr_bytes *)(void *)out->values;
-    unsigned char *copy = mr_output_bytes(out->column, size);
+    unsigned char *copy = mr_output_bytes(out->column, size, err);
 
     if (copy == NULL) {
-        return mr_error_nomem(err);
+        return MR_EEXHAUSTED;
     }
     if (size > 0) {
         memcpy(copy, bytes, size);
@@ -196,9 +196,9 @@ static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *
         for (size_t k = 0; k < nin; k++) {
             size += broadcast_value(&in[k], out, i).size;
         }
-        at = mr_output_bytes(out->column, size);
+        at = mr_output_bytes(out->column, size, err);
         if (at == NULL) {
-            return mr_error_nomem(err);
+            return MR_EEXHAUSTED;
         }
         views[i] = (struct mr_bytes){at, size};
         for (size_t k = 0; k < nin; k++) {

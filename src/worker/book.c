@@ -227,6 +227,11 @@ uint32_t mr_book_demand(const mr_book *book)
     return allowed > book->ready_rows ? (uint32_t)(allowed - book->ready_rows) : 0;
 }
 
+bool mr_book_has_ready(const mr_book *book)
+{
+    return book->ready_rows > 0;
+}
+
 bool mr_book_low(const mr_book *book)
 {
     /* Not at the first byte that leaves: waking a thread costs more than a small row does. */

@@ -49,6 +49,8 @@ uint64_t mr_book_needed(const mr_book *book);
  * doubling anything, and without a gap. false: nothing was dropped.
  */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
+/* Something is ready to be sent. */
+bool mr_book_has_ready(const mr_book *book);
 /* Nobody is here, and something is ready. */
 bool mr_book_deserted(const mr_book *book);
 /* So many elements were missed so far: all sessions are told, those of the future too. */

@@ -36,28 +36,31 @@ void mr_chain_unref(mr_chain *p)
     }
 }
 
-static void close_segment(struct mr_chain_segment *s)
+static void close_segment(const mr_chain *p, struct mr_chain_segment *s)
 {
     mr_cache_log_close(s->log);
     mr_cache_close(s->memory);
+    mr_windows_give_memory(p->windows, s->taken);
 }
 
 /* A log in memory whose largest chunk has at least @chunk bytes. */
 static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *ret, mr_error *err)
 {
-    uint64_t bytes = mr_windows_memory_bytes(p->windows);
     struct mr_chain_segment s = {0};
+    uint64_t bytes = 0;
 
-    /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a bounded number. */
-    while (bytes / CHUNKS_PER_WINDOW < chunk + MR_CACHE_ALIGNMENT) {
-        bytes *= 2;
+    int rc =
+        mr_windows_take_memory(p->windows, (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW, &bytes, &s.taken, err);
+    if (rc == MR_OK) {
+        rc = mr_cache_open_memory(bytes, &s.memory, err);
     }
-    int rc = mr_cache_open_memory(bytes, &s.memory, err);
     if (rc == MR_OK) {
         rc = mr_cache_log_open(s.memory, p->id, NULL, &s.log, err);
     }
     if (rc < 0) {
         mr_cache_close(s.memory);
+        mr_windows_give_memory(p->windows, s.taken);
+        mr_error_wrap(err, "a window in memory for production %s", p->id);
         return rc;
     }
     *ret = s;
@@ -132,7 +135,7 @@ void mr_chain_close(mr_chain *p)
     mr_mutex_unlock(&p->lock);
     /* There will be no other log. */
     for (uint32_t i = p->retired; i < p->n; i++) {
-        close_segment(&p->segments[i]);
+        close_segment(p, &p->segments[i]);
     }
     if (p->degraded[0] != '\0') {
         mr_windows_restored(p->windows);
@@ -206,7 +209,7 @@ static void undo_extend_locked(mr_chain *p)
         mr_cache_reader_close(r->in[p->n]);
         r->in[p->n] = NULL;
     }
-    close_segment(&p->segments[p->n]);
+    close_segment(p, &p->segments[p->n]);
 }
 
 /*
@@ -330,7 +333,7 @@ static void retire_first(mr_chain *p)
     for (size_t i = 0; i < n; i++) {
         mr_cache_reader_close(out[i]);
     }
-    close_segment(&old);
+    close_segment(p, &old);
     mr_free(out);
 }
 

@@ -19,6 +19,7 @@
 struct mr_chain_segment {
     mr_cache_log *log;
     mr_cache *memory; /* in which the log is, if it is not on disk */
+    uint64_t taken;   /* of the worker's memory, for that */
     uint64_t base;    /* number of its first element */
 };
 

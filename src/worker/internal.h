@@ -13,6 +13,7 @@
 #ifndef MR_WORKER_INTERNAL_H
 #define MR_WORKER_INTERNAL_H
 
+#include "base/memory.h"
 #include "base/sync.h"
 #include "engine/engine.h"
 #include "millrace/service.pb-c.h"
@@ -64,7 +65,7 @@ struct mr_worker {
     size_t ntags;
     uint32_t heartbeat_ms; /* 0: what the dispatcher says */
     uint64_t dispatcher_timeout_ms;
-    uint64_t memory_budget_bytes; /* of each task's engine; 0: the engine's default */
+    mr_memory *memory; /* the budget of all tasks */
     uint32_t threads;
     int port;
     mr_windows *windows;

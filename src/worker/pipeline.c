@@ -168,10 +168,8 @@ static int open_engine(struct mr_task *t, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
-    struct mr_engine_options opts = {.seed = task_seed(t),
-                                     .epoch = t->repetition,
-                                     .memory_budget_bytes = w->memory_budget_bytes,
-                                     .threads = w->threads};
+    struct mr_engine_options opts = {
+        .seed = task_seed(t), .epoch = t->repetition, .memory = w->memory, .threads = w->threads};
     mr_engine_iter *engine = NULL;
     mr_dataset *ds = NULL;
     int rc = fetch_dataset(t, &ds, err);

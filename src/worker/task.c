@@ -173,11 +173,17 @@ void mr_task_release_client(struct mr_task *t, const char *client)
 
 /* ---- rows of a task's own pipeline ---- */
 
+/* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else makes room. */
+static bool holds_back_locked(const struct mr_task *t)
+{
+    return mr_book_has_ready(t->book) && mr_memory_is_short(t->worker->memory, MR_MEMORY_AHEAD, 0);
+}
+
 static int wait_demand(struct mr_task *t, uint32_t *rows, mr_error *err)
 {
     MR_LOCK(&t->lock);
-    if (mr_book_demand(t->book) == 0) {
-        while (!t->cancelled && !mr_book_low(t->book) && !mr_task_has_nothing(t)) {
+    if (mr_book_demand(t->book) == 0 || holds_back_locked(t)) {
+        while (!t->cancelled && (!mr_book_low(t->book) || holds_back_locked(t)) && !mr_task_has_nothing(t)) {
             mr_cond_wait(&t->changed, &t->lock);
         }
     }
@@ -295,6 +301,7 @@ static void *task_main(void *arg)
 {
     struct mr_task *t = arg;
 
+    (void)mr_memory_enter(t->worker->memory);
     if (t->kind == MR_TASK_PRODUCING) {
         mr_producing_run(t);
     } else if (t->kind == MR_TASK_TURNS) {
@@ -355,9 +362,9 @@ static struct mr_book_limits limits_of(const struct mr_task *t)
                                     .kept_bytes = KEPT_BYTES_MAX,
                                     .sessions = SESSIONS_MAX,
                                     .until_returned = t->at_least_once};
-    size_t budget = t->worker->memory_budget_bytes;
+    uint64_t budget = mr_memory_limit(t->worker->memory);
 
-    if (budget != 0 && limits.kept_bytes > budget / 4) {
+    if (limits.kept_bytes > budget / 4) {
         limits.kept_bytes = budget / 4;
     }
     if (t->kind == MR_TASK_READING) {

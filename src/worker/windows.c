@@ -38,14 +38,17 @@ struct mr_windows {
     uint64_t disk_bytes_max;
     uint64_t window_bytes_max; /* of one window */
     uint64_t memory_bytes_max;
+    mr_memory *memory;
     int64_t retry_ms;
 
     pthread_mutex_t opening; /* held while the cache is opened, which may take a while; taken before `lock` */
     mr_cache *cache;         /* `opening` */
+    bool charged;            /* `opening`: memory_bytes_max, for it */
 
     pthread_mutex_t lock; /* guards everything below */
     bool used;
     unsigned in_memory;
+    uint64_t taken; /* by windows in memory */
     uint64_t failures;
     uint64_t failures_by[MR_CODES];
     char degraded[MR_ERROR_MESSAGE_SIZE];
@@ -155,12 +158,15 @@ static int open_first_free(mr_windows *w, mr_error *err)
 
 /* ---- sizes ---- */
 
-static uint64_t default_memory(void)
+static uint64_t default_memory(const mr_memory *budget)
 {
     uint64_t bytes = mr_machine_memory_bytes() / MEMORY_SHARE;
+    uint64_t part = mr_memory_limit(budget) / 4;
 
     bytes = bytes < MEMORY_DEFAULT_MIN ? MEMORY_DEFAULT_MIN : bytes;
-    return bytes > MEMORY_DEFAULT_MAX ? MEMORY_DEFAULT_MAX : bytes;
+    bytes = bytes > MEMORY_DEFAULT_MAX ? MEMORY_DEFAULT_MAX : bytes;
+    bytes = bytes > part ? part : bytes;
+    return bytes < MEMORY_BYTES_MIN ? MEMORY_BYTES_MIN : bytes;
 }
 
 static uint64_t at_least(uint64_t bytes, uint64_t min, const char *what)
@@ -203,8 +209,9 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     }
     w->disk_bytes_max = opts->disk_bytes_max == 0 ? DISK_BYTES : opts->disk_bytes_max;
     w->memory_bytes_max = opts->memory_bytes_max == 0
-                              ? default_memory()
+                              ? default_memory(opts->memory)
                               : at_least(opts->memory_bytes_max, MEMORY_BYTES_MIN, "cache-memory");
+    w->memory = mr_memory_ref(opts->memory);
     w->retry_ms = opts->retry_ms == 0 ? RETRY_MS : opts->retry_ms;
     w->window_bytes_max = w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
@@ -221,6 +228,8 @@ void mr_windows_free(mr_windows *w)
         return;
     }
     mr_cache_close(w->cache);
+    mr_memory_release(w->memory, w->charged ? (size_t)w->memory_bytes_max : 0);
+    mr_memory_unref(w->memory);
     (void)pthread_mutex_destroy(&w->opening);
     (void)pthread_mutex_destroy(&w->lock);
     mr_free(w->dir);
@@ -235,7 +244,12 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
     w->used = true;
     mr_mutex_unlock(&w->lock);
     MR_LOCK(&w->opening);
-    if (w->cache == NULL) {
+    if (!w->charged) {
+        w->charged = mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max);
+        rc = w->charged ? MR_OK : mr_memory_refused(w->memory, (size_t)w->memory_bytes_max, err);
+        mr_error_wrap(rc < 0 ? err : NULL, "memory for windows on disk");
+    }
+    if (rc == MR_OK && w->cache == NULL) {
         rc = open_first_free(w, err);
     }
     if (rc == MR_OK) {
@@ -246,11 +260,54 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
     return rc;
 }
 
-uint64_t mr_windows_memory_bytes(const mr_windows *w)
+/* With what is not in the log yet, and copies (cache.h). */
+static uint64_t with_copies(uint64_t bytes)
 {
-    uint64_t bytes = w->memory_bytes_max / WINDOWS_MAX;
+    return bytes + bytes / 2;
+}
+
+/* So that there is always something left for the next one. The lock is held. */
+static uint64_t memory_share_locked(const mr_windows *w)
+{
+    uint64_t part = w->memory_bytes_max / WINDOWS_MAX;
+    uint64_t left = (w->memory_bytes_max - w->taken) / 3; /* half of it, with copies */
+    uint64_t bytes = part < left ? part : left;
 
     return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+}
+
+int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err)
+{
+    MR_LOCK(&w->lock);
+    uint64_t share = memory_share_locked(w);
+    uint64_t most = w->memory_bytes_max - w->taken;
+    uint64_t want = share;
+
+    /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a bounded number. */
+    while (want < least) {
+        want *= 2;
+    }
+    want = with_copies(want) > most && least > share ? least : want;
+    if (want > most || with_copies(want) > most) {
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "windows in memory have %" PRIu64 " of %" PRIu64
+                            " bytes (--cache-memory), this one needs %" PRIu64,
+                            w->taken, w->memory_bytes_max, want);
+    }
+    if (!mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)with_copies(want))) {
+        return mr_memory_refused(w->memory, (size_t)with_copies(want), err);
+    }
+    *bytes = want;
+    *taken = with_copies(want);
+    w->taken += *taken;
+    return MR_OK;
+}
+
+void mr_windows_give_memory(mr_windows *w, uint64_t taken)
+{
+    mr_memory_release(w->memory, (size_t)taken);
+    MR_LOCK(&w->lock);
+    w->taken -= taken;
 }
 
 int64_t mr_windows_retry_ms(const mr_windows *w)

@@ -11,6 +11,7 @@
 #define MR_WORKER_WINDOWS_H
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "cache/cache.h"
 
 typedef struct mr_windows mr_windows;
@@ -19,7 +20,9 @@ typedef struct mr_windows mr_windows;
 struct mr_windows_options {
     const char *dir;         /* the workers' common one; made if missing. Default: one of this user's in TMPDIR */
     uint64_t disk_bytes_max; /* of all windows, and of one; default 10 GiB. Less than what is possible is rounded up */
-    uint64_t memory_bytes_max; /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB */
+    uint64_t memory_bytes_max; /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB,
+                                  and at most a quarter of the budget. Windows in memory have as much together */
+    mr_memory *memory;         /* the worker's budget, which all of it is charged to; NULL: none */
     int64_t retry_ms;          /* how often one in memory looks for room on disk; default 30 s */
 };
 
@@ -32,8 +35,13 @@ void mr_windows_free(mr_windows *w);
  * A window on disk for production @name: half of what is free. Fails when there is none at the moment, with the reason.
  */
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
-/* What a window has that is in memory only. */
-uint64_t mr_windows_memory_bytes(const mr_windows *w);
+/*
+ * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. All of them share what there is
+ * for the windows on disk, half of what is left for each; *@taken is what this one takes of it, with its copies.
+ * MR_EEXHAUSTED: there is no more of it, or of the worker's budget.
+ */
+int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err);
+void mr_windows_give_memory(mr_windows *w, uint64_t taken);
 int64_t mr_windows_retry_ms(const mr_windows *w);
 
 /* A production goes on in memory, because of @why; and: it is over, or on disk again. */

@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/env.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
@@ -82,12 +83,16 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     }
     w->heartbeat_ms = opts->heartbeat_ms;
     w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
-    w->memory_budget_bytes = opts->memory_budget_bytes;
     w->threads = opts->threads;
     struct mr_windows_options windows = {.dir = opts->cache_dir,
                                          .disk_bytes_max = opts->cache_bytes_max,
                                          .memory_bytes_max = opts->cache_memory_bytes_max};
-    int rc = mr_windows_new(&windows, &w->windows, err);
+    uint64_t budget = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 2;
+    int rc = mr_memory_new(budget, NULL, &w->memory, err);
+    if (rc == MR_OK) {
+        windows.memory = w->memory;
+        rc = mr_windows_new(&windows, &w->windows, err);
+    }
     return rc < 0 ? rc : copy_tags(w, opts, err);
 }
 
@@ -215,6 +220,7 @@ void mr_worker_free(mr_worker *w)
         mr_rpc_release(w->rt);
     }
     mr_windows_free(w->windows);
+    mr_memory_unref(w->memory);
     for (size_t i = 0; i < w->ntags; i++) {
         mr_free(w->tags[i]);
     }

@@ -26,12 +26,14 @@ struct mr_worker_options {
     size_t ntags;
     uint32_t heartbeat_ms;           /* default: what the dispatcher says, 1000 before it did */
     uint64_t dispatcher_timeout_ms;  /* how long a task waits for splits while no dispatcher answers; default 1 h */
-    uint64_t memory_budget_bytes;    /* of one task; default: a quarter of the memory this process may use */
+    uint64_t memory_budget_bytes;    /* of all tasks together, with their buffers and windows in memory; default: half
+                                        of the memory this process may use */
     uint32_t threads;                /* of the engine; default: cores this process may use */
     const char *cache_dir;           /* for the windows of shared productions, common to the workers of a machine: each
                                         has a directory of its own in it; default: one of this user's in TMPDIR */
     uint64_t cache_bytes_max;        /* on disk, of all windows and of each; default 10 GiB */
-    uint64_t cache_memory_bytes_max; /* what is not on disk yet; default 1/8 of the machine's, 128 MiB to 2 GiB */
+    uint64_t cache_memory_bytes_max; /* what is not on disk yet; default 1/8 of the machine's, 128 MiB to 2 GiB,
+                                        and at most a quarter of the budget, of which it is a part */
     const char *cluster;             /* refuse others; default: the first one that answers */
 };
 

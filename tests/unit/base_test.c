@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/rng.h"
 #include "base/sync.h"
 
@@ -125,6 +126,79 @@ static void aligned_memory_is_aligned(void **state)
         mr_free(p);
     }
     assert_null(mr_malloc_aligned(SIZE_MAX - 3));
+}
+
+#define BUDGET 16000u
+
+static void a_budget_is_never_exceeded(void **state)
+{
+    mr_memory *m = NULL;
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_memory_new(BUDGET, NULL, &m, &err), MR_OK);
+    uint64_t none = mr_memory_used(m);
+    /* What is made ahead gives way first, then what is held, then what is large. */
+    assert_true(mr_memory_charge(m, MR_MEMORY_AHEAD, 11000));
+    assert_false(mr_memory_charge(m, MR_MEMORY_AHEAD, 2000));
+    assert_true(mr_memory_is_short(m, MR_MEMORY_AHEAD, 2000));
+    assert_true(mr_memory_charge(m, MR_MEMORY_HELD, 2000));
+    assert_false(mr_memory_charge(m, MR_MEMORY_HELD, 2000));
+    assert_false(mr_memory_charge(m, MR_MEMORY_WORK, 2500));
+    assert_true(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
+    assert_true(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
+    assert_false(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
+    assert_false(mr_memory_charge(m, MR_MEMORY_WORK, SIZE_MAX));
+    assert_int_equal(mr_memory_refused(m, 1000, &err), MR_EEXHAUSTED);
+    assert_non_null(strstr(err.message, "1000 bytes more do not fit into the memory budget of 16000 bytes"));
+    mr_memory_release(m, 15000);
+    assert_int_equal(mr_memory_used(m), none);
+    mr_memory_unref(m);
+}
+
+static void part_of_a_budget_is_charged_to_both(void **state)
+{
+    mr_memory *all = NULL;
+    mr_memory *part = NULL;
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_memory_new(BUDGET, NULL, &all, &err), MR_OK);
+    assert_int_equal(mr_memory_new(4 * BUDGET, all, &part, &err), MR_OK);
+    uint64_t none = mr_memory_used(all);
+    assert_true(mr_memory_charge(part, MR_MEMORY_WORK, 14000));
+    assert_int_equal(mr_memory_used(all), none + 14000);
+    assert_false(mr_memory_charge(part, MR_MEMORY_WORK, 2000)); /* the whole has no more */
+    assert_true(mr_memory_is_short(part, MR_MEMORY_WORK, 2000));
+    (void)mr_memory_refused(part, 2000, &err);
+    assert_non_null(strstr(err.message, "the memory budget of 16000 bytes"));
+    /* What is charged keeps both, whoever has let go of them. */
+    mr_memory_unref(part);
+    mr_memory_unref(all);
+    mr_memory_release(part, 14000);
+}
+
+static void a_string_that_grows_is_charged_first(void **state)
+{
+    mr_memory *m = NULL;
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_memory_new(BUDGET, NULL, &m, &err), MR_OK);
+    uint64_t none = mr_memory_used(m);
+    struct mr_buf b = {.memory = m};
+    uint64_t before = mr_alloc_count();
+    assert_null(mr_buf_reserve(&b, 1u << 30));
+    assert_int_equal(mr_alloc_count(), before); /* nobody was even asked */
+    assert_int_equal(mr_buf_error(&b, &err), MR_EEXHAUSTED);
+    assert_non_null(strstr(err.message, "memory budget of 16000 bytes"));
+    mr_buf_clear(&b);
+    mr_buf_puts(&b, "something");
+    assert_false(b.failed);
+    assert_int_equal(mr_memory_used(m), none + b.cap);
+    mr_buf_free(&b);
+    assert_int_equal(mr_memory_used(m), none);
+    mr_memory_unref(m);
 }
 
 static void seeded_numbers_repeat_and_stay_below(void **state)
@@ -256,6 +330,9 @@ int main(void)
         cmocka_unit_test(buf_reports_failed_allocation_once_at_the_end),
         cmocka_unit_test(nth_allocation_fails_once),
         cmocka_unit_test(aligned_memory_is_aligned),
+        cmocka_unit_test(a_budget_is_never_exceeded),
+        cmocka_unit_test(part_of_a_budget_is_charged_to_both),
+        cmocka_unit_test(a_string_that_grows_is_charged_first),
         cmocka_unit_test(seeded_numbers_repeat_and_stay_below),
         cmocka_unit_test(ids_differ),
         cmocka_unit_test(backoff_grows_to_its_limit),

@@ -1,5 +1,6 @@
 #include "engine/ops/apply.h"
 
+#include "base/limits.h"
 #include "base/rng.h"
 
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn, mr_program *program,
@@ -26,48 +27,17 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
     return mr_program_run(a->program, in, a->captures, &random, ret, bad_row, err);
 }
 
-int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull, mr_block **ret,
-                  mr_error *err)
+/* The rows of @block from @first on come next, before those that are kept already. */
+static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_t first, mr_error *err)
 {
-    mr_block *rest = in->rest;
-
-    if (rest == NULL) {
-        return mr_op_pull(below, pull, ret, err);
-    }
-    uint32_t rows = mr_block_rows(rest);
-    if (rows <= pull->rows) {
-        *ret = rest;
-        in->rest = NULL;
-        return MR_OK;
-    }
-    mr_block *first = NULL;
-    mr_block *second = NULL;
-    int rc = mr_block_slice(rest, 0, pull->rows, &first, err);
-    if (rc == MR_OK) {
-        rc = mr_block_slice(rest, pull->rows, rows - pull->rows, &second, err);
-    }
-    if (rc != MR_OK) {
-        mr_block_unref(first);
-        return rc;
-    }
-    mr_block_unref(rest);
-    in->rest = second;
-    *ret = first;
-    return MR_OK;
-}
-
-int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err)
-{
-    uint32_t behind = mr_block_rows(block) - bad - 1;
+    uint32_t behind = mr_block_rows(block) - first;
     mr_block *rest = NULL;
     mr_block *all = NULL;
-    int rc = MR_OK;
 
-    in->index += bad + 1;
     if (behind == 0) {
         return MR_OK;
     }
-    rc = mr_block_slice(block, bad + 1, behind, &rest, err);
+    int rc = mr_block_slice(block, first, behind, &rest, err);
     if (rc == MR_OK && in->rest != NULL) {
         const mr_block *both[2] = {rest, in->rest};
 
@@ -81,6 +51,79 @@ int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad
     mr_block_unref(in->rest);
     in->rest = rest;
     return MR_OK;
+}
+
+/* *@block is its first @rows rows; the others are kept. */
+static int split(struct mr_apply_input *in, mr_block **block, uint32_t rows, mr_error *err)
+{
+    mr_block *first = NULL;
+    int rc = mr_block_slice(*block, 0, rows, &first, err);
+
+    if (rc == MR_OK) {
+        rc = keep_behind(in, *block, rows, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(first);
+        return rc;
+    }
+    mr_block_unref(*block);
+    *block = first;
+    return MR_OK;
+}
+
+int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull, mr_block **ret,
+                  mr_error *err)
+{
+    mr_block *rest = in->rest;
+
+    if (rest == NULL) {
+        return mr_op_pull(below, pull, ret, err);
+    }
+    uint32_t rows = mr_block_rows(rest);
+    uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;
+    if (rows <= most) {
+        *ret = rest;
+        in->rest = NULL;
+        return MR_OK;
+    }
+    in->rest = NULL;
+    int rc = split(in, &rest, most, err);
+    if (rc != MR_OK) {
+        in->rest = rest;
+        return rc;
+    }
+    *ret = rest;
+    return MR_OK;
+}
+
+int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block **block, mr_block **ret,
+                 uint32_t *bad_row, mr_error *err)
+{
+    for (;;) {
+        uint32_t rows = mr_block_rows(*block);
+        int rc = mr_apply_run(a, *block, in->index, ret, bad_row, err);
+
+        if (rc != MR_EEXHAUSTED || rows == 1) {
+            bool easy = rc == MR_OK && rows == in->most && !mr_memory_is_short(mr_memory_current(), MR_MEMORY_AHEAD, 0);
+
+            in->most = easy && rows < MR_BLOCK_ROWS_MAX ? 2 * rows : in->most;
+            return rc;
+        }
+        mr_block_unref(*ret);
+        *ret = NULL;
+        in->most = rows / 2;
+        rc = split(in, block, rows / 2, err);
+        if (rc != MR_OK) {
+            *bad_row = 0;
+            return rc;
+        }
+    }
+}
+
+int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err)
+{
+    in->index += bad + 1;
+    return keep_behind(in, block, bad + 1, err);
 }
 
 int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_error *err)

@@ -28,11 +28,18 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
 struct mr_apply_input {
     mr_block *rest; /* rows behind one that failed; NULL: none */
     uint64_t index; /* of the next row */
+    uint32_t most;  /* rows at a time, where more of them did not fit into memory; 0: any number */
 };
 
 /* The rows to run next, at most pull->rows of them. The caller's reference. */
 int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull, mr_block **ret,
                   mr_error *err);
+/*
+ * Run on *@block, which mr_apply_next() gave: on fewer rows of it, if the results of all do not fit into the memory
+ * budget. Then *@block is those, and what is behind them is kept. Else as mr_apply_run().
+ */
+int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block **block, mr_block **ret,
+                 uint32_t *bad_row, mr_error *err);
 /* Row @bad of @block failed: keep what is behind it. */
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
 int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_error *err);

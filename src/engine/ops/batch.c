@@ -97,8 +97,9 @@ static int padded_batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ct
 
 static int too_large(struct batch_iter *it, mr_error *err)
 {
-    int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a batch of %u hold %zu bytes, the memory budget is %zu",
-                          (unsigned long long)it->rows.rows, it->size, it->rows.bytes, it->base.head.env->budget_bytes);
+    int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a batch of %u hold %zu bytes, %s",
+                          (unsigned long long)it->rows.rows, it->size, it->rows.bytes,
+                          mr_env_budget_text(it->base.head.env).text);
 
     return mr_op_fail(&it->base.head, it->base.head.delivered, rc, err);
 }

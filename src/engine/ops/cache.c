@@ -120,8 +120,8 @@ static int recharge(struct cache_iter *it, mr_error *err)
     size_t bytes = it->rows.bytes;
 
     if (bytes > it->charged && !mr_env_recharge(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, the memory budget is %zu",
-                              (unsigned long long)it->rows.rows, bytes, head->env->budget_bytes);
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s", (unsigned long long)it->rows.rows,
+                              bytes, mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }

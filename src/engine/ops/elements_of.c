@@ -55,8 +55,8 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
         return rc;
     }
     if (!mr_env_charge(head->env, size)) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "a dataset of %zu bytes as an element, the memory budget is %zu", size,
-                          head->env->budget_bytes);
+        rc = mr_error_set(err, MR_EEXHAUSTED, "a dataset of %zu bytes as an element, %s", size,
+                          mr_env_budget_text(head->env).text);
         return mr_op_fail_at_open(head, rc, err);
     }
     it->charged = size;

@@ -68,14 +68,15 @@ static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret
     return rc;
 }
 
-/* One block through the predicate: *@ret may be NULL. */
-static int filter_block(struct filter_iter *it, const mr_block *in, mr_block **ret, mr_error *err)
+/* One block (or the part of it that memory allows) through the predicate: *@ret may be NULL. */
+static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret, mr_error *err)
 {
     struct mr_op_iter *head = &it->base.head;
     mr_block *verdict = NULL;
     mr_error failure;
     uint32_t bad = 0;
-    int rc = mr_apply_run(&it->apply, in, it->in.index, &verdict, &bad, &failure);
+    int rc = mr_apply_fit(&it->apply, &it->in, block, &verdict, &bad, &failure);
+    const mr_block *in = *block;
     int failed = rc;
 
     *ret = NULL;
@@ -120,7 +121,7 @@ static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_er
     int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
 
     if (rc == MR_OK) {
-        rc = filter_block(it, in, &out, err);
+        rc = filter_block(it, &in, &out, err);
     }
     if (rc == MR_OK && out != NULL) {
         rc = mr_gather_add(&it->gather, out, 0, mr_block_rows(out), err);

@@ -103,8 +103,8 @@ static int over_budget(const struct mr_groups *g, mr_error *err)
         rows += g->all[i]->rows.n;
         bytes += mr_rows_bytes(&g->all[i]->rows);
     }
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, the memory budget is %zu", rows,
-                        g->n, bytes, g->env->budget_bytes);
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, %s", rows, g->n, bytes,
+                        mr_env_budget_text(g->env).text);
 }
 
 int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row, mr_error *err)

@@ -75,7 +75,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     if (rc != MR_OK) {
         return rc;
     }
-    rc = mr_apply_run(&it->apply, in, it->in.index, &out, &bad, &failure);
+    rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
     if (rc == MR_OK) {
         it->in.index += mr_block_rows(in);
     } else {

@@ -22,7 +22,8 @@ struct slot {
     mr_block *out;     /* NULL: none, or all given */
     int rc;
     mr_error err;
-    uint32_t bad;   /* rows of `in` up to and including this one are done with, if rc < 0 */
+    uint32_t bad;   /* rows of `in` up to and including this one are done with, if rc < 0 or there are `more` */
+    bool more;      /* those behind are still to be run: the results of all did not fit into memory at once */
     size_t charged; /* bytes of the budget */
     bool done;
 };
@@ -62,15 +63,39 @@ static void push_done(struct mr_parallel_map *m, struct slot *s)
     m->done_tail = &s->next;
 }
 
+/* As many of the rows of @s as fit into memory: *@rows. */
+static int run_some(struct slot *s, uint32_t *rows, mr_block **out, uint32_t *bad)
+{
+    mr_block *part = mr_block_ref(s->in);
+
+    for (;;) {
+        *rows = mr_block_rows(part);
+        int rc = mr_apply_run(s->map->apply, part, s->index, out, bad, &s->err);
+        mr_block_unref(part);
+        if (rc != MR_EEXHAUSTED || *rows == 1) {
+            return rc;
+        }
+        mr_block_unref(*out);
+        *out = NULL;
+        rc = mr_block_slice(s->in, 0, *rows / 2, &part, &s->err);
+        if (rc != MR_OK) {
+            *bad = 0;
+            return rc;
+        }
+    }
+}
+
 static void run_task(struct mr_task *task)
 {
     struct slot *s = (struct slot *)task; /* first member */
     struct mr_parallel_map *m = s->map;
-    uint32_t rows = mr_block_rows(s->in);
     int64_t begin = mr_now_ns();
     uint32_t bad = 0;
     mr_block *out = NULL;
-    int rc = mr_apply_run(m->apply, s->in, s->index, &out, &bad, &s->err);
+    mr_memory *before = mr_memory_enter(m->driver.env->memory);
+    uint32_t rows = 0;
+    int rc = run_some(s, &rows, &out, &bad);
+    (void)mr_memory_enter(before);
     int64_t ns = mr_now_ns() - begin;
 
     if (rc != MR_OK) {
@@ -80,7 +105,11 @@ static void run_task(struct mr_task *task)
     s->rc = rc;
     s->bad = bad;
     s->out = out;
-    if (rc == MR_OK) {
+    s->more = rc == MR_OK && rows < mr_block_rows(s->in);
+    if (s->more) {
+        s->bad = rows - 1;
+        m->demand = rows;
+    } else if (rc == MR_OK) {
         mr_block_unref(s->in);
         s->in = NULL;
         uint32_t demand = mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(out, 0, rows), ns);
@@ -96,7 +125,10 @@ static void *take_work(void *ctx)
 {
     struct mr_parallel_map *m = ctx;
 
-    if (m->ended || m->pulling || m->in_flight >= m->limit) {
+    /* What we size ourselves gives way. */
+    uint32_t limit = m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
+
+    if (m->ended || m->pulling || m->in_flight >= limit) {
         return NULL;
     }
     m->pulling = true;
@@ -137,7 +169,7 @@ static void pull_block(void *ctx, void *work)
         s->in = block;
         s->index = m->index;
         m->index += mr_block_rows(block);
-        if (mr_env_charge(m->driver.env, bytes)) {
+        if (mr_env_charge_ahead(m->driver.env, bytes)) {
             s->charged = bytes;
         } else if (m->grows) {
             m->limit = 1; /* what we size ourselves gives way */
@@ -259,7 +291,7 @@ static void free_slot_locked(struct mr_parallel_map *m, struct slot *s)
     m->in_flight--;
 }
 
-/* The error of @s was given: on with the rows behind the one that failed. */
+/* The error of @s, or the rows up to s->bad, were given: on with those behind. */
 static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_error *err)
 {
     uint32_t behind = s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
@@ -277,6 +309,7 @@ static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_erro
     s->in = rest;
     s->index += s->bad + 1;
     s->rc = MR_OK;
+    s->more = false;
     unlink_done_locked(m, s);
     m->busy++;
     mr_pool_submit(&s->task);
@@ -307,12 +340,15 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
         }
         *ret = s->out;
         s->out = NULL;
-        if (s->rc == MR_OK) {
+        if (s->rc == MR_OK && !s->more) {
             free_slot_locked(m, s);
         }
         return MR_OK;
     }
     if (s->rc == MR_OK) {
+        if (s->more) {
+            return resume_slot_locked(m, s, err);
+        }
         free_slot_locked(m, s);
         return MR_OK;
     }
@@ -377,7 +413,7 @@ static int quiesce(struct mr_parallel_map *m, mr_error *err)
 
 static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *err)
 {
-    uint32_t behind = s->rc != MR_OK && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
+    uint32_t behind = (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
     mr_block *rest = NULL;
     int rc = mr_state_put_block(out, s->out, err);
 
@@ -427,9 +463,7 @@ static int restore_slot(struct mr_parallel_map *m, struct mr_state_in *in, mr_er
     if (rc == MR_OK) {
         rc = mr_state_get_block(in, m->input->ds->spec, &s->in, err);
     }
-    if (rc == MR_OK && s->in != NULL && s->rc == MR_OK) {
-        rc = mr_state_damaged(err);
-    }
+    s->more = s->rc == MR_OK && s->in != NULL;
     if (rc == MR_OK && s->in != NULL) {
         s->bad = UINT32_MAX; /* "the row before the first one failed": bad + 1 is 0 */
     }

@@ -91,7 +91,7 @@ static void pull_block(void *ctx, void *work)
         uint32_t rows = mr_block_rows(e->block);
         size_t bytes = mr_block_row_bytes(e->block, 0, rows);
 
-        if (mr_env_charge(it->head.env, bytes)) {
+        if (mr_env_charge_ahead(it->head.env, bytes)) {
             e->charged = bytes;
         } else {
             it->blocks_max = 1; /* what we size ourselves gives way */

@@ -165,8 +165,8 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         it->ended = true;
         return mr_op_fail(head, 0, rc, err);
     }
+    it->data.memory = head->env->memory;
     mr_buf_clear(&it->data);
-    it->data.failed = false;
     while (rc == MR_OK && rows < pull->rows && it->data.len < pull->bytes && !mr_env_cancelled(head->env)) {
         rc = it->next(it->file, most, &it->data, &failure);
         if (rc == MR_OK) {

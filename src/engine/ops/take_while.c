@@ -70,13 +70,14 @@ static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t 
     return rc;
 }
 
-static int look_at(struct take_while_iter *it, mr_block *in, mr_block **ret, mr_error *err)
+static int look_at(struct take_while_iter *it, mr_block **block, mr_block **ret, mr_error *err)
 {
     mr_block *verdict = NULL;
     mr_error failure;
     uint32_t bad = 0;
     uint32_t good = 0;
-    int failed = mr_apply_run(&it->apply, in, it->in.index, &verdict, &bad, &failure);
+    int failed = mr_apply_fit(&it->apply, &it->in, block, &verdict, &bad, &failure);
+    mr_block *in = *block;
     int rc = MR_OK;
 
     if (verdict != NULL) {
@@ -111,7 +112,7 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     }
     int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
     if (rc == MR_OK) {
-        rc = look_at(it, in, ret, err);
+        rc = look_at(it, &in, ret, err);
         mr_block_unref(in);
     }
     return rc;

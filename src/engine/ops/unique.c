@@ -132,9 +132,9 @@ static int recharge(struct unique_iter *it, mr_error *err)
     struct mr_op_iter *head = &it->base.head;
     size_t bytes = seen_bytes(&it->seen);
 
-    if (!mr_env_recharge(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, the memory budget is %zu",
-                              it->seen.n, bytes, head->env->budget_bytes);
+    if (!mr_env_recharge_array(head->env, &it->charged, bytes)) {
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, %s", it->seen.n, bytes,
+                              mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
@@ -252,8 +252,8 @@ static void unique_close(struct mr_op_iter *head)
 {
     struct unique_iter *it = (struct unique_iter *)head;
 
-    mr_env_release(head->env, it->charged);
     seen_free(&it->seen);
+    (void)mr_env_recharge_array(head->env, &it->charged, 0);
     mr_unary_close(head);
 }
 

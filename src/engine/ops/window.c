@@ -102,9 +102,9 @@ static int recharge(struct window_iter *it, mr_error *err)
     size_t bytes = it->rows.bytes;
 
     if (!mr_env_recharge(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(
-            err, MR_EEXHAUSTED, "%llu elements of a window that spans %llu hold %zu bytes, the memory budget is %zu",
-            (unsigned long long)it->rows.rows, (unsigned long long)it->span, bytes, head->env->budget_bytes);
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a window that spans %llu hold %zu bytes, %s",
+                              (unsigned long long)it->rows.rows, (unsigned long long)it->span, bytes,
+                              mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }

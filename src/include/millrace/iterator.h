@@ -20,7 +20,8 @@ typedef struct mr_iterator mr_iterator;
 struct mr_iterator_options {
     size_t struct_size;           /* sizeof: lets an old caller meet a new library */
     uint64_t seed;                /* for operators without a seed of their own; 0: drawn */
-    uint64_t memory_budget_bytes; /* default: a quarter of the memory this process may use */
+    uint64_t memory_budget_bytes; /* of this iterator; default: what there is for all iterators of the process, which
+                                     is a quarter of the memory it may use */
     uint32_t threads;             /* default: cores this process may use */
 };
 

@@ -1,0 +1,158 @@
+#include "base/memory.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <stdatomic.h>
+
+struct mr_memory {
+    uint64_t limit;
+    mr_memory *parent;
+    /* Bytes charged, and one for each reference: it is gone when nothing is left of either. */
+    atomic_uint_least64_t used;
+};
+
+static _Thread_local mr_memory *current;
+
+mr_memory *mr_memory_ref(mr_memory *m)
+{
+    if (m != NULL) {
+        (void)atomic_fetch_add_explicit(&m->used, 1, memory_order_relaxed);
+    }
+    return m;
+}
+
+int mr_memory_new(uint64_t limit_bytes, mr_memory *parent, mr_memory **ret, mr_error *err)
+{
+    mr_memory *m = mr_malloc(sizeof *m);
+
+    if (m == NULL) {
+        return mr_error_nomem(err);
+    }
+    m->limit = limit_bytes;
+    m->parent = mr_memory_ref(parent);
+    atomic_init(&m->used, 1);
+    *ret = m;
+    return MR_OK;
+}
+
+static void give_back(mr_memory *m, size_t n)
+{
+    if (atomic_fetch_sub_explicit(&m->used, n, memory_order_acq_rel) == n) {
+        mr_memory_unref(m->parent);
+        mr_free(m);
+    }
+}
+
+void mr_memory_unref(mr_memory *m)
+{
+    if (m != NULL) {
+        give_back(m, 1);
+    }
+}
+
+/* How much may be in use for a piece of so many bytes to be allowed. */
+static uint64_t bound(const mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    if (use == MR_MEMORY_AHEAD) {
+        return m->limit - m->limit / 4;
+    }
+    if (use == MR_MEMORY_HELD) {
+        return m->limit - m->limit / 8;
+    }
+    return bytes > m->limit / 16 ? m->limit - m->limit / 16 : m->limit;
+}
+
+static bool charge_one(mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    uint64_t most = bound(m, use, bytes);
+    uint64_t used = atomic_load_explicit(&m->used, memory_order_relaxed);
+
+    do { /* Never above it for a moment: that would refuse others. */
+        if (bytes > most || used > most - bytes) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&m->used, &used, used + bytes, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+bool mr_memory_charge(mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    for (mr_memory *at = m; at != NULL; at = at->parent) {
+        if (!charge_one(at, use, bytes)) {
+            for (mr_memory *back = m; back != at;) {
+                mr_memory *next = back->parent;
+
+                give_back(back, bytes);
+                back = next;
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
+void mr_memory_add(mr_memory *m, size_t bytes)
+{
+    for (; m != NULL; m = m->parent) {
+        (void)atomic_fetch_add_explicit(&m->used, bytes, memory_order_relaxed);
+    }
+}
+
+void mr_memory_release(mr_memory *m, size_t bytes)
+{
+    if (m != NULL && bytes > 0) {
+        mr_memory_release(m->parent, bytes); /* first: what is charged to us keeps it alive */
+        give_back(m, bytes);
+    }
+}
+
+bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    for (; m != NULL; m = m->parent) {
+        uint64_t most = bound(m, use, bytes);
+
+        if (bytes > most || mr_memory_used(m) > most - bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err)
+{
+    const mr_memory *which = m;
+
+    /* The one that is fullest says most. */
+    for (; m != NULL; m = m->parent) {
+        which = mr_memory_is_short(m, MR_MEMORY_WORK, bytes) ? m : which;
+    }
+    return mr_error_set_traits(err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
+                        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use",
+                        bytes, (unsigned long long)mr_memory_limit(which), (unsigned long long)mr_memory_used(which));
+}
+
+uint64_t mr_memory_limit(const mr_memory *m)
+{
+    return m == NULL ? UINT64_MAX : m->limit;
+}
+
+uint64_t mr_memory_used(const mr_memory *m)
+{
+    return m == NULL ? 0 : atomic_load_explicit(&m->used, memory_order_relaxed);
+}
+
+mr_memory *mr_memory_enter(mr_memory *m)
+{
+    mr_memory *before = current;
+
+    current = m;
+    return before;
+}
+
+mr_memory *mr_memory_current(void)
+{
+    return current;
+}

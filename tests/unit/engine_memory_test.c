@@ -1,0 +1,209 @@
+/*
+ * Memory budgets: what engines make is charged before it is made, engines share a budget, work is cut smaller when it
+ * is short, and all of it comes back.
+ */
+#include "engine_support.h"
+
+#include "base/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#define MIB (1u << 20)
+
+/* x -> a string of x's digits, doubled @times. */
+static uint32_t doubled(mr_builder *b, int times)
+{
+    uint32_t x = 0;
+    uint32_t text = add_op(b, "as_string", &x, 1, NULL, 0);
+
+    for (int i = 0; i < times; i++) {
+        uint32_t twice[2] = {text, text};
+
+        text = add_op(b, "string_join", twice, 2, NULL, 0);
+    }
+    return text;
+}
+
+static mr_function *fn_doubled(const mr_dataset *ds, int times)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t out = doubled(b, times);
+
+    return finish(b, &out, 1);
+}
+
+/* x -> true, by way of a string of 24 KiB and more. */
+static mr_function *fn_large_inside(const mr_dataset *ds)
+{
+    mr_builder *b = begin_for(ds, NULL);
+    uint32_t text = doubled(b, 13);
+    uint32_t out = add_op(b, "regex_full_match", &text, 1, ATTRS(TEXT_ATTR("pattern", "[0-9]*+")));
+
+    return finish(b, &out, 1);
+}
+
+static mr_dataset *large_inside(const char *op, int64_t calls)
+{
+    mr_dataset *ds = make_range(0, 1500, 1);
+    mr_function *fn = fn_large_inside(ds);
+
+    return strcmp(op, "map") == 0 ? make_with_function("map", ds, fn, ATTRS(INT_ATTR("num_parallel_calls", calls)))
+                                  : make_with_function(op, ds, fn, NULL, 0);
+}
+
+/* Small results of large ones: many rows are asked for, and what they need at once is more than there is. */
+static void what_does_not_fit_at_once_is_done_in_parts(void **state)
+{
+    const struct {
+        const char *op;
+        int64_t calls;
+    } cases[] = {{"map", 0}, {"map", 2}, {"filter", 0}, {"take_while", 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read_options options = {.budget_bytes = MIB, .threads = 2, .rows = 4096};
+        mr_dataset *ds = large_inside(cases[i].op, cases[i].calls);
+        struct lines l = read_all(ds, &options);
+
+        if (l.n != 1500) {
+            fail_msg("%s with %d calls: %zu elements, the last is %s", cases[i].op, (int)cases[i].calls, l.n,
+                     l.n > 0 ? l.text[l.n - 1] : "none");
+        }
+        lines_free(&l);
+        mr_dataset_unref(ds);
+    }
+}
+
+static mr_engine_iter *open_in(mr_dataset *ds, mr_memory *memory)
+{
+    struct mr_engine_options opts = {.seed = 42, .threads = 1, .memory = memory};
+    mr_engine_iter *it = NULL;
+
+    CHECK_OK(mr_engine_open(ds, &opts, &it, e));
+    return it;
+}
+
+static mr_memory *budget_of(uint64_t bytes)
+{
+    mr_memory *m = NULL;
+
+    CHECK_OK(mr_memory_new(bytes, NULL, &m, e));
+    return m;
+}
+
+/* A string that doubles: refused before it is made, by name, and nothing of it stays. */
+static void one_element_that_does_not_fit_is_refused(void **state)
+{
+    mr_memory *memory = budget_of(16 * MIB);
+    uint64_t none = mr_memory_used(memory);
+    mr_dataset *in = make_range(0, 3, 1);
+    mr_dataset *ds = make_with_function("map", in, fn_doubled(in, 29), NULL, 0);
+    mr_engine_iter *it = open_in(ds, memory);
+    struct mr_want want = {.rows_max = 1};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        mr_block *block = NULL;
+        mr_error err = {0};
+
+        assert_int_equal(mr_engine_pull(it, want, -1, &block, &err), MR_EEXHAUSTED);
+        assert_non_null(strstr(err.message, "map (step 2), element "));
+        assert_non_null(strstr(err.message, "string_join: "));
+        assert_non_null(strstr(err.message, "do not fit into the memory budget of 16777216 bytes"));
+        assert_int_equal(err.traits & MR_MEMORY_UNNAMED, 0);
+    }
+    mr_engine_close(it);
+    assert_int_equal(mr_memory_used(memory), none);
+    mr_memory_unref(memory);
+    mr_dataset_unref(ds);
+}
+
+static void engines_share_a_budget(void **state)
+{
+    mr_memory *memory = budget_of(4 * MIB);
+    uint64_t none = mr_memory_used(memory);
+    mr_dataset *ds = make_one("shuffle", make_range(0, 300000, 1), "buffer_size", 300000);
+    mr_engine_iter *first = open_in(ds, memory);
+    mr_engine_iter *second = open_in(ds, memory);
+    struct mr_want want = {.rows_max = 1};
+    mr_block *block = NULL;
+    mr_error err = {0};
+
+    (void)state;
+    CHECK_OK(mr_engine_pull(first, want, -1, &block, e));
+    mr_block_unref(block);
+    assert_true(mr_memory_used(memory) > 2 * MIB);
+    assert_int_equal(mr_engine_pull(second, want, -1, &block, &err), MR_EEXHAUSTED);
+    assert_non_null(strstr(err.message, "shuffle (step 2)"));
+    assert_non_null(strstr(err.message, "the memory budget is 4194304"));
+    /* The other is unharmed, and what it had is there for whoever comes when it is gone. */
+    CHECK_OK(mr_engine_pull(first, want, -1, &block, e));
+    mr_block_unref(block);
+    mr_engine_close(first);
+    mr_engine_close(second);
+    assert_int_equal(mr_memory_used(memory), none);
+    second = open_in(ds, memory);
+    CHECK_OK(mr_engine_pull(second, want, -1, &block, e));
+    /* Given away, it is counted no more; it outlives engine and budget. */
+    mr_engine_close(second);
+    assert_true(mr_memory_used(memory) > none);
+    mr_block_discharge(block);
+    assert_int_equal(mr_memory_used(memory), none);
+    mr_memory_unref(memory);
+    mr_block_unref(block);
+    mr_dataset_unref(ds);
+}
+
+/* A file of some KiB that is one line of 64 MiB. */
+static void a_line_is_bounded(void **state)
+{
+    char path[] = "/tmp/millrace-line-XXXXXX";
+    int fd = mkstemp(path);
+    static unsigned char zeros[MIB];
+    const char *const names[1] = {path};
+    struct read_options options = {.budget_bytes = 8 * MIB};
+
+    (void)state;
+    assert_true(fd >= 0);
+    gzFile z = gzdopen(fd, "wb");
+    assert_int_equal(gzputs(z, "first\n"), 6);
+    for (int i = 0; i < 64; i++) {
+        assert_int_equal(gzwrite(z, zeros, sizeof zeros), sizeof zeros);
+    }
+    assert_int_equal(gzclose(z), Z_OK);
+
+    mr_dataset *ds = make_strings(names, 1);
+    mr_builder *b = begin_for(ds, NULL);
+    mr_dataset *inner =
+        make("text_line", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", "GZIP")), b);
+    ds = make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
+    struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, 2);
+    assert_string_equal(l.text[0], "'first'");
+    assert_non_null(strstr(l.text[1], "!-8 "));
+    assert_non_null(strstr(l.text[1], path));
+    assert_non_null(strstr(l.text[1], "offset 6 (uncompressed)"));
+    assert_non_null(strstr(l.text[1], "memory budget of 8388608 bytes"));
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    (void)unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_at_once_is_done_in_parts),
+        cmocka_unit_test(one_element_that_does_not_fit_is_refused),
+        cmocka_unit_test(engines_share_a_budget),
+        cmocka_unit_test(a_line_is_bounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
