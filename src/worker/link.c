@@ -3,8 +3,8 @@
  * missed, or a task could not be started, all of it is asked for again, by registering.
  *
  * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or another cluster
- * answers at the old address): register again. "Superseded" (another process has this address now): said once, tried
- * again with back-off, since that process may go.
+ * answers at the old address): drop all tasks, which were given up, and register again. "Superseded" (another process
+ * has this address now): the same, said once, tried again with back-off, since that process may go.
  *
  * A cluster of another incarnation (its etcd was restored or made anew) has other tasks under the same names, and what
  * it believes to be ours may be older than what we know: all tasks are dropped, and the worker begins another life.
@@ -50,6 +50,7 @@ struct mr_link {
     bool beat;          /* now, not when it is due */
     bool registered;    /* at least once: what wait_registered waits for */
     bool must_register; /* anew */
+    bool forgotten;     /* by the dispatchers: what we have is nobody's */
     bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
     uint32_t heartbeat_ms;
     mr_control_watch *watch; /* the link thread's */
@@ -141,6 +142,11 @@ int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, co
 }
 /* ---- the task list ---- */
 
+static bool is_forgotten(int code)
+{
+    return code == MR_ENOTFOUND || code == MR_EPRECOND;
+}
+
 /* The dispatchers do not know us (any more), or we were replaced: registering tells. */
 static void on_refused(void *ctx, const mr_error *err, bool *again)
 {
@@ -151,6 +157,7 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
     }
     mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
     MR_LOCK(&link->lock);
+    link->forgotten = link->forgotten || is_forgotten(err->code);
     link->must_register = true;
     link->woken = true;
     (void)pthread_cond_broadcast(&link->changed);
@@ -275,6 +282,15 @@ static int register_once(struct mr_link *link, mr_error *err)
     return rc;
 }
 
+static bool take_forgotten(struct mr_link *link)
+{
+    MR_LOCK(&link->lock);
+    bool forgotten = link->forgotten;
+
+    link->forgotten = false;
+    return forgotten;
+}
+
 /* Register and open the watch, however long it takes; false: stopping. */
 static bool join(struct mr_link *link)
 {
@@ -284,6 +300,9 @@ static bool join(struct mr_link *link)
     /* Without a watch nobody else touches the tasks. */
     mr_control_watch_free(link->watch);
     link->watch = NULL;
+    if (take_forgotten(link)) {
+        mr_assignments_drop(link->worker);
+    }
     for (;;) {
         int rc = register_once(link, &err);
 
@@ -404,10 +423,12 @@ static void *link_main(void *arg)
             continue;
         }
         int rc = heartbeat(link, false, &err);
-        if (rc == MR_ENOTFOUND || rc == MR_EPRECOND) {
+        if (is_forgotten(rc)) {
             mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
                    err.message, NULL);
             ask_to_register(link);
+            MR_LOCK(&link->lock);
+            link->forgotten = true;
         } else if (rc < 0 && !silent && !link_stopping(link)) {
             mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s", err.message, NULL);
         } else if (rc == MR_OK && is_other_cluster(link)) {

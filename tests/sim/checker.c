@@ -196,7 +196,7 @@ static void commit_task(struct sim *sim, const char *key, const char *value)
 static void commit_worker(struct sim *sim, const char *key, const char *value)
 {
     Millrace__WorkerRecord *worker = sim_parse(sim, &millrace__worker_record__descriptor, key, value);
-    char name[96];
+    char name[128];
 
     if (worker == NULL) {
         return;
@@ -206,8 +206,12 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
     if (worker->lost[0] != '\0') {
         snprintf(name, sizeof name, "clean %s", worker->incarnation);
         sim->workers_lost = sim->workers_lost || mr_map_get(&sim->committed, name) == NULL;
-        snprintf(name, sizeof name, "lost %s.%" PRIu32, worker->incarnation, worker->life);
+    }
+    snprintf(name, sizeof name, "lost %s", key + strlen("workers/"));
+    if (worker->lost[0] != '\0') {
         note(sim, &sim->committed, name, "yes");
+    } else if (mr_map_get(&sim->committed, name) != NULL) {
+        sim_violation(sim, "a worker was given life %s, which had ended", key + strlen("workers/"));
     }
     millrace__worker_record__free_unpacked(worker, NULL);
 }
@@ -424,8 +428,6 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
             }
             continue;
         }
-        snprintf(key, sizeof key, "task of %s life %u in %s", worker->incarnation, task->attempt, task->iteration_id);
-        note_once(sim, &sim->told, key, task->task_id, "two tasks in one life");
         for (size_t j = 0; j < i; j++) {
             if (strcmp(update->tasks[j]->iteration_id, task->iteration_id) == 0 &&
                 !sim_is_recovery(update->tasks[j]->task_id)) {

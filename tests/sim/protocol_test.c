@@ -216,13 +216,13 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     sim->buffer_size = 10;
     begin(sim, 2, 1, FEW, true);
     story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w0.1: end of provider 0") == NULL ||
-           strstr(sim->transcript, "w1.1: end of provider 0") == NULL) {
+    while (strstr(sim->transcript, "w0.1.1: end of provider 0") == NULL ||
+           strstr(sim->transcript, "w1.1.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_stop(sim, &sim->workers[0]);
     story_ends_well(sim, 60000);
-    assert_non_null(strstr(sim->transcript, "w1.1/1: opened, a recovery task"));
+    assert_non_null(strstr(sim->transcript, "w1.1.2/1: opened, a recovery task"));
 }
 
 /* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
@@ -267,13 +267,40 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
 
     begin(sim, 2, 1, FEW, false);
     story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w1.1: end of provider 0") == NULL) {
+    while (strstr(sim->transcript, "w1.1.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_drain(sim, &sim->workers[0], 30000);
     story_ends_well(sim, 60000);
-    assert_non_null(strstr(sim->transcript, "w1.1/1: opened, a recovery task"));
+    assert_non_null(strstr(sim->transcript, "w1.1.2/1: opened, a recovery task"));
     assert_false(sim->workers_lost);
+}
+
+/* A worker sleeps until nobody knows it any more, in the middle of a read whose application has a pause, too. */
+static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
+{
+    begin(sim, 2, 1, NUMBERS, repeats);
+    story_until_stored(sim, "grants/");
+    sim->clients[0].plan.slow = true;
+    sim->workers[0].process.frozen_until = sim->now + 620000; /* worker timeout and retention, and a little more */
+    while (count_stored(sim, "workers/") > 1 || sim->now < 10000) {
+        assert_true(sim_step(sim));
+    }
+    assert_true(sim->workers[0].process.frozen_until > sim->now);
+    sim_run_until(sim, sim->workers[0].process.frozen_until + 10);
+    sim->clients[0].plan.slow = false;
+    story_ends_well(sim, sim->now + 60000);
+    assert_int_equal(count_stored(sim, "workers/"), 2);
+}
+
+static void who_comes_back_after_being_forgotten_is_somebody_else(void **state)
+{
+    it_is_away_until_it_is_forgotten(*state, false);
+}
+
+static void at_least_once_too(void **state)
+{
+    it_is_away_until_it_is_forgotten(*state, true);
 }
 
 /* Nobody is there to recover on; whoever comes next does. */
@@ -469,6 +496,8 @@ int main(void)
         T(a_worker_that_drains_loses_nothing),
         T(if_it_gave_back_what_it_has_opened_it_would_come_twice),
         T(what_is_given_back_after_the_end_gets_a_recovery_task),
+        T(who_comes_back_after_being_forgotten_is_somebody_else),
+        T(at_least_once_too),
         T(with_nobody_left_the_next_worker_recovers),
         T(a_split_that_kills_is_given_up),
         T(with_ignore_errors_the_rest_is_read),

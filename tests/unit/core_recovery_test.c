@@ -83,10 +83,10 @@ static const char *recovery_of(struct fixture *f, const char *worker, size_t n)
     update = watch_worker(&f->t, worker);
     for (size_t i = 0; i < update->n_tasks; i++) {
         const Millrace__TaskAssignment *a = update->tasks[i];
-        size_t plain = strlen(a->iteration_id) + 1 + 32 + 2;
+        bool recovers = strchr(a->task_id + strlen(a->iteration_id) + 1, '/') != NULL;
 
         assert_int_equal(a->guarantee, MILLRACE__GUARANTEE__AT_LEAST_ONCE);
-        if (strlen(a->task_id) > plain && n-- == 0) {
+        if (recovers && n-- == 0) {
             snprintf(id, sizeof id, "%s", a->task_id);
             return id;
         }
@@ -292,23 +292,52 @@ static void a_repeated_request_brings_newer_reports(void **state)
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "1"), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 10);
     expect_range(&f->t, "w1", f->tasks[1], 3, 10, 20, 10);
-    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 9, 10, "110"), MR_ERANGE); /* counts, too */
+    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 1, 10, "110"), MR_ERANGE); /* counts, too */
     lose(f, "w2");
     expect_range(&f->t, "w2", f->tasks[2], 1, 99, 20, 10);
     expect_range(&f->t, "w2", f->tasks[2], 2, 5, 30, 5);
 }
 
-static void a_report_that_cannot_be_is_refused(void **state)
+/* Worker w1 has splits 0 to 9, and said something of its task that cannot be: others take them. */
+static void expect_disowned(struct fixture *f)
+{
+    assert_int_equal(watch_worker(&f->t, "w1")->n_tasks, 0);
+    assert_int_equal(get_splits(&f->t, "w1", f->tasks[1], 0, 2, 10), MR_EPRECOND);
+    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10);
+    table_take_over(&f->t);
+    assert_int_equal(watch_worker(&f->t, "w1")->n_tasks, 0);
+    drain(f, "w2", f->tasks[2], 2);
+    assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
+    assert_int_equal(the_end(f)->repeated_splits, 10);
+}
+
+/* As if it had them from a life that the records do not know. */
+static void a_report_on_grants_that_were_not_given_closes_the_task(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 1, 10, "1"), MR_EINVAL);
     expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
-    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "01"), MR_EINVAL);
-    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "01"), MR_OK); /* a sign of life, and nothing else */
-    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[2], "1"), MR_OK);  /* somebody else's task */
-    lose(f, "w2");
-    expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10);
+    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[2], "1"), MR_OK); /* somebody else's task */
+    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "01"), MR_OK);
+    expect_disowned(f);
+}
+
+static void one_with_a_request_does_so_too(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "01"), MR_EPRECOND);
+    expect_disowned(f);
+}
+
+static void so_does_a_request_that_takes_answers_for_given_that_were_not(void **state)
+{
+    struct fixture *f = *state;
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    assert_int_equal(get_splits(&f->t, "w1", f->tasks[1], 0, 3, 10), MR_EPRECOND);
+    expect_disowned(f);
 }
 
 static void a_late_report_of_a_lost_worker_counts_for_nothing(void **state)
@@ -745,7 +774,7 @@ static void status_shows_what_came_back(void **state)
     assert_non_null(strstr(json, "\"guarantee\":\"AT_LEAST_ONCE\""));
     assert_non_null(strstr(json, "\"source\":\"range (step 0)\",\"returnedSplits\":\"10\",\"lossesMax\":1"));
     assert_non_null(strstr(json, "\"openSplits\":\"90\""));
-    assert_non_null(strstr(json, ".1/1\",\"workerAddress\":\"b:1\",\"state\":\"open\",\"recovery\":1"));
+    assert_non_null(strstr(json, "/1\",\"workerAddress\":\"b:1\",\"state\":\"open\",\"recovery\":1"));
 }
 
 static void stored_nonsense_is_refused(void **state)
@@ -754,13 +783,13 @@ static void stored_nonsense_is_refused(void **state)
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"5\",\"count\":\"6\"}]}"}, /* not handed out */
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"count\":\"2\"},{\"first\":\"1\",\"count\":\"2\"}]}"},
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"1\"}]}"},
-        {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"2\",\"ranges\":[{\"count\":\"1\"}]}]}"},
-        {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\"}]}"},
-        {"grants/%s/0/W.1", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"99\"}]}]}"},
-        {"tasks/%s/W.1/1", "{\"recovery\":2}"},
-        {"tasks/%s/W.1/7", "{\"recovery\":7}"},
-        {"tasks/%s/W.1/x", "{\"recovery\":1}"},
-        {"tasks/%s/W.1", "{\"ended\":true,\"isolated\":true}"},
+        {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"2\",\"ranges\":[{\"count\":\"1\"}]}]}"},
+        {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\"}]}"},
+        {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"99\"}]}]}"},
+        {"tasks/%s/W/1", "{\"recovery\":2}"},
+        {"tasks/%s/W/7", "{\"recovery\":7}"},
+        {"tasks/%s/W/x", "{\"recovery\":1}"},
+        {"tasks/%s/W", "{\"ended\":true,\"isolated\":true}"},
         {"schema", "{\"version\":1,\"features\":[\"at_least_once\",\"exactly_once\"]}"},
     };
     struct fixture *f = *state;
@@ -769,15 +798,14 @@ static void stored_nonsense_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct mr_core_config config = {.epoch = 99};
         mr_core *core = mr_core_new(&config);
-        char key[256], named[160];
+        const char *part = strstr(bad[i][0], "/W");
+        char key[256];
         mr_error err = {0};
         int rc = MR_OK;
 
         snprintf(key, sizeof key, bad[i][0], f->iteration);
-        if (strstr(key, "W.1") != NULL) {
-            snprintf(named, sizeof named, "%.*s%s%s", (int)(strstr(key, "W.1") - key), key, id_of("w1"),
-                     strstr(key, "W.1") + 1);
-            snprintf(key, sizeof key, "%s", named);
+        if (part != NULL) { /* the worker's */
+            snprintf(strstr(key, "/W"), 160, "%.90s%.9s", strrchr(f->tasks[1], '/'), part + 2);
         }
         for (size_t j = 0; rc == MR_OK && j < f->t.count; j++) {
             if (strcmp(f->t.keys[j], key) != 0 && strncmp(f->t.keys[j], "blobs/", 6) != 0) {
@@ -837,7 +865,9 @@ int main(void)
         T(the_end_of_a_recovery_task_is_remembered),
         T(with_nobody_left_it_waits_for_the_next_worker),
         T(a_repeated_request_brings_newer_reports),
-        T(a_report_that_cannot_be_is_refused),
+        T(a_report_on_grants_that_were_not_given_closes_the_task),
+        T(one_with_a_request_does_so_too),
+        T(so_does_a_request_that_takes_answers_for_given_that_were_not),
         T(a_late_report_of_a_lost_worker_counts_for_nothing),
         T(an_end_that_comes_after_the_loss_counts_for_nothing),
         T(the_next_request_finds_what_came_back),

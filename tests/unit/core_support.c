@@ -25,13 +25,34 @@ const char *id_of(const char *name)
     return out;
 }
 
+/* The one that was opened last. */
+static const struct table *table_in_use;
+
+/* The value of @field in @json, up to its quote. */
+static void copy_field(const char *json, const char *field, char *out, size_t size)
+{
+    const char *at = strstr(json, field);
+
+    at = at != NULL ? at + strlen(field) : "";
+    snprintf(out, size, "%.*s", (int)strcspn(at, "\""), at);
+}
+
 const char *task_of(const char *iteration, const char *worker, unsigned life)
 {
     static char ring[8][128];
     static unsigned next;
     char *out = ring[next++ % 8];
+    char prefix[64], number[32], registered[64] = "?"; /* such a life is in no table */
 
-    snprintf(out, 128, "%s/%s.%u", iteration, id_of(worker), life);
+    snprintf(prefix, sizeof prefix, "workers/%s.", id_of(worker));
+    snprintf(number, sizeof number, "\"life\":%u,", life);
+    for (size_t i = 0; i < table_in_use->count; i++) {
+        if (strncmp(table_in_use->keys[i], prefix, strlen(prefix)) == 0 &&
+            strstr(table_in_use->values[i], number) != NULL) {
+            copy_field(table_in_use->values[i], "\"registered\":\"", registered, sizeof registered);
+        }
+    }
+    snprintf(out, 128, "%s/%s.%s", iteration, id_of(worker), registered);
     return out;
 }
 
@@ -64,7 +85,7 @@ size_t table_count(const struct table *t, const char *prefix)
     return n;
 }
 
-static void table_delete(struct table *t, const char *key)
+void table_delete(struct table *t, const char *key)
 {
     size_t i = find(t, key);
 
@@ -109,6 +130,7 @@ static void load(struct table *t)
 void table_open(struct table *t, const struct mr_core_config *config)
 {
     memset(t, 0, sizeof *t);
+    table_in_use = t;
     t->now = 1000;
     t->wall = INT64_C(1700000000000);
     t->epoch = 5;

@@ -30,6 +30,7 @@ void table_take_over(struct table *t);
 const char *table_get(const struct table *t, const char *key); /* NULL: no such key */
 size_t table_count(const struct table *t, const char *prefix);
 void table_put(struct table *t, const char *key, const char *value); /* by hand */
+void table_delete(struct table *t, const char *key);                 /* by hand */
 
 /* Step; the changes are applied to the store and the invariants walked. */
 void table_step(struct table *t, struct mr_command *command);
@@ -93,7 +94,8 @@ int end_task(struct table *t, const char *worker, const char *task, int code, co
 /* What a stream of @client about @iteration would begin with; lent until the next step. */
 const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration);
 const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker);
-/* "<iteration>/<incarnation>.<life>" */
+/* The task of the @life-th life of @worker, from 1, which is in the table that was opened last; else one that nobody
+ * has. */
 const char *task_of(const char *iteration, const char *worker, unsigned life);
 
 #endif

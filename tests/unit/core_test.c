@@ -349,7 +349,6 @@ static void splits_are_answered_by_number(void **state)
     keep(iteration, opened(t)->iteration_id);
     snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
     snprintf(w2, sizeof w2, "%s", task_of(iteration, "w2", 1));
-    assert_int_equal(get_splits(t, "w1", w1, 0, 2, 10), MR_ERANGE);
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 10), MR_OK);
     assert_int_equal(splits(t)->ranges[0]->first, 0);
     assert_int_equal(splits(t)->ranges[0]->count, 10);
@@ -369,6 +368,9 @@ static void splits_are_answered_by_number(void **state)
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_ERANGE);
     assert_int_equal(get_splits(t, "w2", w1, 0, 3, 1), MR_EPRECOND); /* somebody else's task */
     assert_int_equal(get_splits(t, "w1", w1, UINT64_MAX, 3, 1), MR_EINVAL);
+    assert_int_equal(get_splits(t, "w1", w1, 0, 4, 1), MR_EPRECOND); /* whose answers are those? The task is closed */
+    assert_int_equal(get_splits(t, "w1", w1, 0, 3, 1), MR_EPRECOND);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
 }
 
 static void repetitions_of_a_source_are_shared(void **state)
@@ -436,6 +438,68 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
     assert_true(update->finished);
     assert_int_equal(update->end->lost_splits, 25);
     assert_int_equal(update->end->lost_workers, 1);
+}
+
+/* Worker w1 comes back and still has task @before; its record is gone. */
+static void expect_another_identity(struct table *t, const char *iteration, const char *before)
+{
+    char task[128];
+
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    snprintf(task, sizeof task, "%s", watch_worker(t, "w1")->tasks[0]->task_id);
+    assert_string_not_equal(task, before);
+    assert_int_equal(get_splits(t, "w1", before, 0, 2, 25), MR_ENOTFOUND);
+    assert_int_equal(get_splits(t, "w1", task, 0, 1, 0), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->first, 25);
+    table_take_over(t);
+    assert_int_equal(end_task(t, "w1", before, 0, NULL), MR_OK); /* nobody's */
+    assert_false(watch_client(t, "c1", iteration)->finished);
+    assert_int_equal(end_task(t, "w1", task, 0, NULL), MR_OK);
+    assert_int_equal(end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL), MR_OK);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+}
+
+/* Workers w1 and w2 read a DYNAMIC iteration, w1 its first 25 splits. */
+static void begin_reading(struct table *t, char iteration[64], char task[128])
+{
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    snprintf(task, 128, "%s", task_of(iteration, "w1", 1));
+    get_splits(t, "w1", task, 0, 1, 25);
+}
+
+static void who_comes_back_after_retention_is_somebody_else(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], before[128];
+
+    begin_reading(t, iteration, before);
+    while (table_count(t, "workers/") == 2) {
+        table_wait(t, 1000);
+        beat_worker(t, "w2");
+        beat_client(t, "c1", iteration, NULL);
+    }
+    expect_another_identity(t, iteration, before);
+}
+
+static void whose_record_somebody_deleted_is_somebody_else(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], before[128];
+
+    begin_reading(t, iteration, before);
+    for (size_t i = t->count; i-- > 0;) {
+        if (strncmp(t->keys[i], "workers/", 8) == 0) {
+            table_delete(t, t->keys[i]);
+        }
+    }
+    table_take_over(t);
+    assert_int_equal(add_worker(t, "w2", "b:1"), MR_OK);
+    expect_another_identity(t, iteration, before);
 }
 
 static void keep_note(void *ctx, const char *line)
@@ -869,6 +933,8 @@ int main(void)
         T(splits_are_answered_by_number),
         T(repetitions_of_a_source_are_shared),
         T(what_a_lost_worker_held_is_counted_and_not_given_again),
+        T(who_comes_back_after_retention_is_somebody_else),
+        T(whose_record_somebody_deleted_is_somebody_else),
         T(who_comes_and_goes_and_what_is_lost_is_noted),
         T(an_iteration_whose_workers_are_all_lost_waits),
         T(a_leader_that_heard_nobody_gives_one_more_grace),

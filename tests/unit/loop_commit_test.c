@@ -211,12 +211,19 @@ static void beat(struct fixture *f, int n, bool leaving, struct answer *ret)
     call(f, MR_COMMAND_WORKER_HEARTBEAT, &r.base, ret);
 }
 
+/* A life is named by the stamp of its registration: any leader's, of its first commands. */
 static bool is_stored(struct fixture *f, int n)
 {
+    bool stored = false;
     char key[128];
 
-    (void)snprintf(key, sizeof key, ROOT "workers/%s.1", worker(n));
-    return mr_fake_get(f->fake, key).value.data != NULL;
+    for (int64_t epoch = 1; epoch <= mr_fake_revision(f->fake); epoch++) {
+        for (int counter = 1; counter <= 32; counter++) {
+            (void)snprintf(key, sizeof key, ROOT "workers/%s.%lld.%d", worker(n), (long long)epoch, counter);
+            stored = stored || mr_fake_get(f->fake, key).value.data != NULL;
+        }
+    }
+    return stored;
 }
 
 static void let_the_store_wait(struct fixture *f)

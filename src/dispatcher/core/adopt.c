@@ -99,12 +99,17 @@ int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err
 
 int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
 {
-    struct mr_worker *worker = mr_worker_add(core, rec, err);
+    const char *ref = key + strlen("workers/");
+    const Millrace__WorkerRecord *worker = rec;
+    char by_stamp[MR_KEY_SIZE], by_number[MR_KEY_SIZE];
 
-    if (worker == NULL) {
-        return MR_EDATALOSS;
+    snprintf(by_stamp, sizeof by_stamp, "%s.%s", worker->incarnation, worker->registered);
+    snprintf(by_number, sizeof by_number, "%s.%u", worker->incarnation, worker->life); /* an older name */
+    if (strlen(ref) >= MR_WORKER_REF_SIZE || (strcmp(ref, by_stamp) != 0 && strcmp(ref, by_number) != 0)) {
+        mr_record_free(rec);
+        return contradiction(err);
     }
-    return strcmp(key + strlen("workers/"), worker->ref) == 0 ? MR_OK : contradiction(err);
+    return mr_worker_add(core, rec, ref, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 /* The production that goes with an iteration's record, if one does. */

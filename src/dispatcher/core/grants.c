@@ -182,19 +182,25 @@ bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const M
 
 /* ---------------------------------------------------------------- reports */
 
-static bool is_report_sound(const Millrace__GrantReport *report, uint64_t seq)
+static int check_report(const struct mr_task *task, const Millrace__GrantReport *report, uint64_t seq, mr_error *err)
 {
     uint64_t at = 0; /* numbers begin at 1 */
 
     for (size_t i = 0; i < report->n_finished; i++) {
         const Millrace__SplitRange *range = report->finished[i];
 
-        if (range->count == 0 || range->first <= at || range->first > seq || range->count > seq - range->first + 1) {
-            return false;
+        if (range->count == 0 || range->first <= at || range->count > UINT64_MAX - range->first) {
+            return mr_error_set(err, MR_EINVAL, "task %s reports grants of provider %u out of order", task->id,
+                                report->provider);
         }
         at = range->first + range->count - 1;
     }
-    return true;
+    if (at > seq) {
+        return mr_error_set(err, MR_ERANGE,
+                            "task %s reports grant %" PRIu64 " of provider %u; the last that it was given is %" PRIu64,
+                            task->id, at, report->provider, seq);
+    }
+    return MR_OK;
 }
 
 /* Are all numbers from @first to @last in it? @i: where to begin looking, for a caller that goes on upwards. */
@@ -222,10 +228,10 @@ int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantR
                             task->iteration->rec->n_providers);
     }
     grant = &task->grants[report->provider];
-    if (!is_report_sound(report, grant->rec != NULL ? grant->rec->seq : 0)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "task %s reports grants of provider %u that it was not given, or not in ascending order",
-                            task->id, report->provider);
+    int rc = check_report(task, report, grant->rec != NULL ? grant->rec->seq : 0, err);
+
+    if (rc < 0) {
+        return rc;
     }
     if (grant->rec == NULL || !mr_iteration_repeats(task->iteration)) {
         return MR_OK;

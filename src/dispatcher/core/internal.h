@@ -21,7 +21,7 @@
 
 #define MR_ID_HEX 32          /* digits of ids that callers draw: clients, worker incarnations, blobs */
 #define MR_STAMP_SIZE 42      /* "<epoch>.<counter>" and its NUL */
-#define MR_WORKER_REF_SIZE 48 /* "<incarnation>.<life>" */
+#define MR_WORKER_REF_SIZE (MR_ID_HEX + 1 + MR_STAMP_SIZE) /* "<incarnation>.<stamp of its registration>" */
 #define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE + 11) /* and the number of a recovery task */
 #define MR_KEY_SIZE 1024                                          /* longest key: a name with every byte escaped */
 #define MR_UNREACHABLE_MAX 64                                     /* workers that one client may report */
@@ -203,7 +203,7 @@ struct mr_worker {
     TAILQ_ENTRY(mr_worker) link;
     TAILQ_ENTRY(mr_worker) touched;
     Millrace__WorkerRecord *rec;
-    char ref[MR_WORKER_REF_SIZE]; /* "<incarnation>.<life>" */
+    char ref[MR_WORKER_REF_SIZE]; /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
     struct mr_stamp registered;
     struct mr_stamp lost;     /* {0, 0}: alive */
     struct mr_stamp draining; /* {0, 0}: not */
@@ -554,8 +554,11 @@ uint32_t mr_task_attempt(const struct mr_task *task);
 void mr_task_join_in(mr_core *core, struct mr_task *task);
 /* A recovery task that is not needed any more: out of memory and out of the store. One change. */
 void mr_task_retire(mr_core *core, struct mr_task *task);
-/* Close it as if its worker were lost, for good. */
+/* Close it as if its worker were lost, for good. @task may be gone afterwards. */
 void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
+/* Its worker and the records contradict each other, as @why says (somebody's hand was in the store): close it. False:
+ * there is no room now. @task may be gone afterwards. */
+bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
 /* Out of memory; its keys are left over. */
 void mr_task_remove(mr_core *core, struct mr_task *task);
 void mr_task_free(struct mr_task *task);
@@ -578,7 +581,7 @@ bool mr_position_fits(const struct mr_iteration *it, size_t provider, uint64_t r
 uint64_t mr_position_end(const struct mr_iteration *it, size_t provider);
 /* What the answer in the task's grant record hands out is open. */
 void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const struct mr_owed_splits *splits);
-/* MR_EINVAL: such a report cannot be. */
+/* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
 int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report, mr_error *err);
 /* Write what was reported if no grant will carry it. A change a provider, as far as there is room. */
 void mr_grants_write(mr_core *core, struct mr_task *task);
@@ -646,7 +649,8 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- workers.c */
 
-struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err);
+/* @ref: what its tasks are named by. */
+struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err);
 struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
 bool mr_worker_is_live(const struct mr_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */

@@ -5,7 +5,9 @@
  *
  *  seq = stored       the stored answer, again: it was lost on its way
  *  seq = stored + 1   the receipt for the stored one; decide, write, answer
- *  anything else      OUT_OF_RANGE: two parties believe that they are this task
+ *  seq < stored       OUT_OF_RANGE: an old copy
+ *  seq > stored + 1   the task is closed: its worker has answers that the records do not know (nor is there one without
+ *                     a record, so somebody's hand was in the store), and what else it has from there nobody can say
  *
  * What the request reports finished is taken in before its number is looked at: a repeated request may report more than
  * the first one did.
@@ -392,6 +394,14 @@ static int check_number(const struct mr_task *task, const Millrace__GetSplitsReq
     return MR_OK;
 }
 
+/* It takes answers for given that were not. */
+static bool is_ahead(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+
+    return in->seq > (grant != NULL ? grant->seq : 0);
+}
+
 /* It is not the last request again. */
 static bool is_new(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
@@ -416,6 +426,7 @@ static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
 void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
 {
     struct mr_task *task = NULL;
+    bool contradicts = false;
     mr_error err;
     int rc;
 
@@ -423,9 +434,19 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
     rc = judge(core, in, &task, &err);
     if (rc == MR_OK && in->report != NULL) {
         rc = mr_grants_report(core, task, in->report, &err);
+        contradicts = rc == MR_ERANGE;
     }
     if (rc == MR_OK) {
         rc = check_number(task, in, &err);
+        contradicts = rc == MR_ERANGE && is_ahead(task, in);
+    }
+    if (contradicts) {
+        mr_worker_seen(core, task->worker);
+        if (mr_task_disown(core, task, &err)) {
+            err.code = MR_EPRECOND; /* nothing is wrong with the pipeline */
+        } else {
+            mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the task is to be closed: try again");
+        }
     }
     if (rc == MR_OK && in->n_given_back > 0 && is_new(task, in)) {
         rc = mr_give_back_check(task, in, &err);

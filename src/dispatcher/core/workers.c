@@ -3,6 +3,10 @@
  * at its address. One record a life, written at both ends and never by a heartbeat. A process that was lost and comes
  * back begins another life under the same incarnation, with fresh tasks, since its old ones were given up.
  *
+ * A life is named by the stamp of its registration, which is never given again: the record of the life before may be
+ * gone by then (retention, somebody's hand), and the process may still have the tasks of that life. The number of a life
+ * is for people.
+ *
  * The end of a life is one put, whatever the number of its tasks: that they are lost is a comparison of stamps.
  */
 #include "dispatcher/core/internal.h"
@@ -46,7 +50,7 @@ void mr_worker_put(mr_core *core, const struct mr_worker *worker)
     mr_core_put(core, key, &worker->rec->base);
 }
 
-struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_error *err)
+struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err)
 {
     struct mr_worker *worker = mr_calloc(1, sizeof *worker);
 
@@ -70,14 +74,14 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, mr_e
         mr_core_worker_free(worker);
         return NULL;
     }
-    snprintf(worker->ref, sizeof worker->ref, "%s.%u", rec->incarnation, rec->life);
+    snprintf(worker->ref, sizeof worker->ref, "%s", ref);
     TAILQ_INSERT_TAIL(&core->worker_list, worker, link);
     core->lives++;
     mr_core_index(core, &core->workers_by_ref, worker->ref, worker);
 
     const struct mr_worker *newest = mr_map_get(&core->workers, rec->incarnation);
 
-    if (newest == NULL || newest->rec->life < rec->life) {
+    if (newest == NULL || mr_stamp_compare(newest->registered, worker->registered) < 0) {
         mr_core_index(core, &core->workers, rec->incarnation, worker);
     }
     if (mr_worker_is_live(worker)) {
@@ -234,8 +238,8 @@ static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace_
 static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in, uint32_t life)
 {
     Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
+    char stamp[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE];
     struct mr_iteration *it;
-    char stamp[MR_STAMP_SIZE];
     mr_error err;
 
     if (rec == NULL) {
@@ -253,7 +257,8 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
         mr_record_free(rec);
         return;
     }
-    struct mr_worker *worker = mr_worker_add(core, rec, &err);
+    snprintf(ref, sizeof ref, "%s.%s", rec->incarnation, rec->registered);
+    struct mr_worker *worker = mr_worker_add(core, rec, ref, &err);
 
     if (worker == NULL) {
         return;
@@ -341,20 +346,25 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
     }
 }
 
-/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. */
+/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. If it shows that the worker
+ * and we do not mean the same by this task, nothing could come of that any more. */
 static void take_reports(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
 {
     mr_error err;
 
-    if (task->state != MR_TASK_OPEN) {
-        return;
-    }
-    for (size_t i = 0; i < progress->n_reports; i++) {
-        if (mr_grants_report(core, task, progress->reports[i], &err) < 0) {
+    for (size_t i = 0; i < progress->n_reports && task->state == MR_TASK_OPEN; i++) {
+        int rc = mr_grants_report(core, task, progress->reports[i], &err);
+
+        if (rc == MR_ERANGE && mr_task_disown(core, task, &err)) {
+            return;
+        }
+        if (rc < 0) {
             mr_core_trace(core, "%s", err.message);
         }
     }
-    mr_grants_write(core, task);
+    if (task->state == MR_TASK_OPEN) {
+        mr_grants_write(core, task);
+    }
 }
 
 static void note_cache(mr_core *core, struct mr_worker *worker, const Millrace__CacheProgress *cache)
