@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -132,6 +133,8 @@ def judge_private_state(dispatcher):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's job in the background; what is started here inherits it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stderr_fd = os.dup(2)  # not captured yet
 
 
