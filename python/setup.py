@@ -1,6 +1,7 @@
 """
 `pip install ./python` from the source tree: builds the C library and the program with CMake and puts both beside the
-package (millrace/_lib), so that nothing else has to be installed.
+package (millrace/_lib), so that nothing else has to be installed. What it is built from has to be there: if not, it says
+what is missing and how to install it. It installs nothing behind pip's back.
 
 MILLRACE_PREBUILT=<prefix of a `make install`> takes them from there instead; MILLRACE_PREBUILT=none leaves them out (they
 are then found through MILLRACE_LIBRARY and MILLRACE_PROGRAM, or the loader and PATH).
@@ -30,7 +31,10 @@ def installed_prefix(scratch):
                          "MILLRACE_PREBUILT to the prefix of an installation, or to 'none'")
     dependencies = ROOT / "scripts" / "deps.sh"
     if dependencies.exists():
-        subprocess.run([str(dependencies)], check=True, env={**os.environ, "PYTHON": sys.executable})
+        done = subprocess.run([str(dependencies)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "PYTHON": sys.executable, "BUILD": "only"})
+        if done.returncode != 0:
+            raise SystemExit(f"millrace: it cannot be built here\n{done.stdout}")
     build, prefix = scratch / "cmake", scratch / "prefix"
     subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DMR_BUILD_TESTS=OFF",
                     f"-DCMAKE_INSTALL_PREFIX={prefix}"], check=True)

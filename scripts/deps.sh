@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that are missing, as root; says the command otherwise. Quick when nothing is missing.
 #
-# LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes the
+# BUILD=only is for who builds and installs nothing (pip): what the library and the program are built from, and only the
+# command is said, to root too. LINT=1 adds what `make lint` needs, MODELS=1 what `make models` does, PLOT=1 what draws plots, PEERS=1 what makes the
 # virtual environment of `make bench-peers`.
 set -eu
 
@@ -15,11 +16,14 @@ models="spin"
 plot="python3-pil"
 peers="python3-venv"
 
-wanted="$build $libraries $services"
-case ${PYTHON:-/usr/bin/python3} in
-/usr/bin/python3) wanted="$wanted $python" ;;
-*) ;; # Somebody else's interpreter brings its own NumPy and pytest.
-esac
+wanted="$build $libraries"
+if [ "${BUILD:-}" != only ]; then
+    wanted="$wanted $services"
+    case ${PYTHON:-/usr/bin/python3} in
+    /usr/bin/python3) wanted="$wanted $python" ;;
+    *) ;; # Somebody else's interpreter brings its own NumPy and pytest.
+    esac
+fi
 if [ -n "${LINT:-}" ]; then
     wanted="$wanted $lint"
 fi
@@ -48,14 +52,16 @@ done
 
 if [ -n "$missing" ]; then
     install="apt-get install -y --no-install-recommends$missing"
-    if [ "$(id -u)" -ne 0 ]; then
+    if [ "$(id -u)" -ne 0 ] || [ "${BUILD:-}" = only ]; then
         echo "deps: packages are missing; as root:" >&2
         echo "    apt-get update && $install" >&2
         exit 1
     fi
-    echo "deps: installing$missing"
+    echo "deps: installing Debian packages, which may take some minutes:$missing"
     export DEBIAN_FRONTEND=noninteractive
+    echo "deps: apt-get update"
     apt-get update -qq
+    echo "deps: apt-get install"
     # A server package must not start a service of its own: Millrace starts etcd itself, or is pointed at one.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
@@ -63,7 +69,8 @@ if [ -n "$missing" ]; then
         chmod +x $policy
         trap 'rm -f $policy' EXIT
     fi
-    $install -qq -o Dpkg::Use-Pty=0 >/dev/null
+    $install -qq -o Dpkg::Use-Pty=0
+    echo "deps: installed"
 fi
 
 # at_least NAME MINIMUM FOUND
@@ -76,5 +83,7 @@ at_least() {
 at_least cmake 3.25 "$(cmake --version | awk 'NR == 1 { print $3 }')"
 at_least protobuf-c 1.4 "$(pkg-config --modversion libprotobuf-c)"
 at_least jansson 2.11 "$(pkg-config --modversion jansson)"
-at_least etcd 3.4 "$(etcd --version | awk 'NR == 1 { print $3 }')"
+if [ "${BUILD:-}" != only ]; then
+    at_least etcd 3.4 "$(etcd --version | awk 'NR == 1 { print $3 }')"
+fi
 at_least python 3.11 "$("${PYTHON:-/usr/bin/python3}" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"

@@ -61,3 +61,26 @@ def test_the_package_brings_the_program_along(tmp_path):
     assert (found.returncode, found.stdout) == (0, f"millrace {mr.__version__}\n")
     without = run(str(command), "version", PATH=str(tmp_path), MILLRACE_PROGRAM="")
     assert without.returncode == 1 and "MILLRACE_PROGRAM" in without.stderr
+
+
+SCRIPTS = EXAMPLE.parents[1] / "scripts"
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A PATH of a Debian on which nothing is installed, and whose apt-get leaves a note when it is run."""
+    for name, text in {"dpkg-query": "exit 1", "apt-get": f"touch {tmp_path}/apt-ran"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    yield {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert not (tmp_path / "apt-ran").exists()
+
+
+def test_pip_says_what_is_missing_and_installs_nothing(bare, tmp_path):
+    pytest.importorskip("setuptools", reason="SKIPPED ALOUD: no setuptools")
+    pytest.importorskip("wheel", reason="SKIPPED ALOUD: no wheel")
+    done = subprocess.run([sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path / "build")], cwd=SCRIPTS.parent / "python",
+                          capture_output=True, text=True, timeout=200, env={**os.environ, **bare})
+    assert done.returncode != 0
+    assert "it cannot be built here" in done.stderr and "apt-get update && apt-get install" in done.stderr
+    assert "librocksdb-dev" in done.stderr and "pytest" not in done.stderr
