@@ -81,7 +81,9 @@ static const struct opt own_options[] = {
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
      "host:port,... of an etcd to use; without it a private one", 0},
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
-     "home of the private etcd: a restart with the same directory\nrecovers; without it a temporary directory", 0},
+     "home of the private etcd, made if it is missing: a restart with\nthe same directory recovers; without it a "
+     "temporary directory",
+     0},
     {"cluster", OPT_STRING, AT(cluster), "NAME", "dev", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
     {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
      "how long a silent leader stays leader", 0},
@@ -347,6 +349,7 @@ static int run_dev(struct dev_values *v, mr_error *err)
     dev->v = v;
     rc = run_prepare(&v->run, "dev", &dev->run, err);
     if (rc == MR_OK) {
+        dev->run.ends_with_terminal = true;
         rc = start_all(dev, err);
         if (rc == MR_OK) {
             print_service(dev);

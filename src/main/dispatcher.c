@@ -55,7 +55,9 @@ static const struct opt own_options[] = {
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
      "host:port,... of etcd, the home of the state; without it\na private etcd is started", 0},
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
-     "home of the private etcd: a restart with the same directory\nrecovers; without it a temporary directory", 0},
+     "home of the private etcd, made if it is missing: a restart with\nthe same directory recovers; without it a "
+     "temporary directory",
+     0},
     {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
     {"etcd-write-budget", OPT_SIZE, AT(etcd_write_budget), "SIZE", "1MB", 1000, INT64_C(1000000000), NULL,
      "bytes per second that may be written to etcd; beyond it workers\nget more splits at a time", 0},

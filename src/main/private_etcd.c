@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <netinet/in.h>
 #include <poll.h>
@@ -144,11 +145,30 @@ static int make_temporary(struct private_etcd *e, mr_error *err)
     }
 }
 
+/* With what is missing above it. Of those that are there nothing is changed. */
+static int make_directories(const char *path)
+{
+    char part[PATH_MAX];
+
+    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (char *s = part; *s != '\0'; s++) {
+        if (*s == '/' && s > part) {
+            *s = '\0';
+            (void)mkdir(part, 0700); /* What is wrong with it, the last one shows. */
+            *s = '/';
+        }
+    }
+    return mkdir(part, 0700) == 0 || errno == EEXIST ? 0 : -1;
+}
+
 static int make_work_dir(struct private_etcd *e, const char *work_dir, mr_error *err)
 {
     int64_t deadline = mr_now_ms() + LOCK_MS;
 
-    if (mkdir(work_dir, 0700) != 0 && errno != EEXIST) {
+    if (make_directories(work_dir) != 0) {
         return mr_error_errno(err, errno, "the work directory %s", work_dir);
     }
     char *absolute = realpath(work_dir, NULL);

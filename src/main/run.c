@@ -70,6 +70,7 @@ static int watch_owner(int64_t pid, int *ret, mr_error *err)
 int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err)
 {
     struct run run = {.signal_fd = -1, .owner_fd = -1};
+    struct sigaction hangup;
     sigset_t set;
     int rc;
 
@@ -82,6 +83,9 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* nohup(1) */
+        sigaddset(&set, SIGHUP);
+    }
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
     run.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (run.signal_fd < 0) {
@@ -128,6 +132,11 @@ int run_ready(struct run_options *opts, const char *address, const char *etcd, c
         err);
 }
 
+static const char *name_of(uint32_t sig)
+{
+    return sig == SIGINT ? "SIGINT" : sig == SIGHUP ? "SIGHUP" : "SIGTERM";
+}
+
 /* RUN_TIME: nothing that concerns us. */
 static enum run_event read_signals(struct run *run)
 {
@@ -137,8 +146,10 @@ static enum run_event read_signals(struct run *run)
     while (read(run->signal_fd, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGCHLD) {
             event = event == RUN_STOP ? RUN_STOP : RUN_CHILD;
+        } else if (info.ssi_signo == SIGHUP && !run->ends_with_terminal) {
+            mr_log(MR_LOG_INFO, "SIGHUP: there is nothing to read anew, going on", NULL);
         } else {
-            mr_log(MR_LOG_INFO, "stopping", "signal", "%s", info.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM", NULL);
+            mr_log(MR_LOG_INFO, "stopping", "signal", "%s", name_of(info.ssi_signo), NULL);
             event = RUN_STOP;
             run->told = true;
         }

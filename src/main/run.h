@@ -3,7 +3,8 @@
  *
  * The ends: SIGTERM or SIGINT (orderly; a second one ends the process at once), the death of the owner (--owner-pid:
  * seen through a pidfd, which is tied to the process, unlike a death signal, which is tied to one of its threads, and
- * unlike a pipe, whose other end the owner's own children may hold open).
+ * unlike a pipe, whose other end the owner's own children may hold open). SIGHUP ends none but who belongs to a
+ * terminal.
  *
  * Threads: all functions belong to the main thread. run_prepare() comes before any other thread exists.
  */
@@ -32,6 +33,7 @@ struct run {
     int signal_fd;
     int owner_fd; /* -1: no owner */
     bool told;    /* the first signal to end was read */
+    bool ends_with_terminal; /* SIGHUP is an end, too; set after run_prepare() */
 };
 
 /* Logging, signals, the owner. MR_EPRECOND if the owner is gone already. */

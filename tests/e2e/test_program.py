@@ -197,6 +197,29 @@ def test_state_outlives_a_restart_in_the_work_dir(tmp_path):
         check_state_of_dev(said)
 
 
+@pytest.fixture
+def hangups():
+    """What is started here does not ignore SIGHUP, as it would under nohup(1)."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_a_hangup_ends_dev_in_order_and_no_server(hangups):
+    with serving("dispatcher", "--listen=127.0.0.1:0") as (process, said):
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGHUP)
+        service = "grpc://" + said["address"]
+        assert json.loads(mr.service.status(service))["cluster"] == "default"
+        process.send_signal(signal.SIGTERM)  # seen after the others, which came first
+        assert process.wait(120) == 0
+    with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
+        children = descendants_of(process.pid)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(120) == 0
+        assert all(pid_gone(pid) for pid in children)
+
+
 def test_a_server_ends_with_its_owner(tmp_path):
     owner = subprocess.Popen(["sleep", "1000"])
     ready, child_end = os.pipe()

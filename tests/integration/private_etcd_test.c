@@ -83,7 +83,8 @@ static void state_survives_in_a_work_dir(void **state)
     char dir[300];
     char out[256];
 
-    (void)snprintf(dir, sizeof dir, "%s/home", base);
+    /* It is made, with what is above it. */
+    (void)snprintf(dir, sizeof dir, "%s/home/of/it", base);
     struct private_etcd *e = start(dir);
     etcdctl(e, "put k survives", out, sizeof out);
     private_etcd_free(e);
@@ -100,7 +101,7 @@ static void one_work_dir_one_program(void **state)
     struct private_etcd *second = NULL;
     mr_error err = {0};
 
-    (void)snprintf(dir, sizeof dir, "%s/home", base);
+    (void)snprintf(dir, sizeof dir, "%s/home/of/it", base);
     struct private_etcd *e = start(dir);
     assert_int_equal(private_etcd_start(dir, &second, &err), MR_EPRECOND);
     assert_non_null(strstr(err.message, "in use by another running program"));
@@ -113,7 +114,7 @@ static void kill_of_the_program_takes_etcd_along(void **state)
     char dir[300];
     char out[256];
 
-    (void)snprintf(dir, sizeof dir, "%s/home", base);
+    (void)snprintf(dir, sizeof dir, "%s/home/of/it", base);
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     pid_t pid = fork();
