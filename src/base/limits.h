@@ -16,8 +16,9 @@
 #define MR_FUNCTION_DEPTH_MAX 32
 #define MR_LEAVES_MAX 4096
 
-/* One RPC message: control plane (a definition plus slack) and data plane. */
-#define MR_RPC_MESSAGE_BYTES_MAX (64 * MR_MIB)
+/* One RPC message: what is asked for, with a definition in it, and data. */
+#define MR_RPC_REQUEST_BYTES_MAX (64 * MR_KIB)
+#define MR_RPC_DEFINITION_BYTES_MAX (MR_DEFINITION_BYTES_MAX + MR_RPC_REQUEST_BYTES_MAX)
 #define MR_DATA_MESSAGE_BYTES_TARGET (1 * MR_MIB)
 #define MR_ELEMENT_BYTES_MAX (1024 * MR_MIB)
 

@@ -8,6 +8,7 @@
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
+#include "element/unpack.h"
 #include "millrace/dataset.pb-c.h"
 
 #include <stdlib.h>
@@ -390,28 +391,6 @@ static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_b
 
 /* ---- the whole ---- */
 
-/* Many empty messages take far more memory than bytes: what unpacking may take is bounded by the size of the input. */
-struct budget {
-    size_t left;
-};
-
-static void *budget_alloc(void *ctx, size_t size)
-{
-    struct budget *b = ctx;
-
-    if (size > b->left) {
-        return NULL;
-    }
-    b->left -= size;
-    return mr_malloc(size);
-}
-
-static void budget_free(void *ctx, void *p)
-{
-    (void)ctx;
-    mr_free(p);
-}
-
 static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error *err)
 {
     struct parser p = {.def = def};
@@ -447,8 +426,7 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
 
 int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
 {
-    struct budget budget = {.left = size * 8 + (64u << 10)};
-    ProtobufCAllocator allocator = {.alloc = budget_alloc, .free = budget_free, .allocator_data = &budget};
+    size_t budget = size * 8 + (64u << 10); /* A graph is structure. */
     Millrace__DatasetDef *def;
     int rc;
 
@@ -456,12 +434,12 @@ int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error 
         return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes, the limit is %llu", size,
                             MR_DEFINITION_BYTES_MAX);
     }
-    def = millrace__dataset_def__unpack(&allocator, size, size > 0 ? bytes : (const uint8_t *)"");
+    def = (Millrace__DatasetDef *)mr_unpack(&millrace__dataset_def__descriptor, bytes, size, &budget);
     if (def == NULL) {
         return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes that are no millrace.DatasetDef", size);
     }
     rc = parse_def(def, ret, err);
-    millrace__dataset_def__free_unpacked(def, &allocator);
+    millrace__dataset_def__free_unpacked(def, NULL);
     if (rc != MR_OK) {
         mr_error_wrap(err, "dataset definition");
     }

@@ -26,6 +26,7 @@
 #define LEAVE_MS 3500
 #define SERVER_GRACE_MS 200
 #define PAGE_MS 2000
+#define RPC_BYTES_MAX (256 * MR_MIB) /* of requests that have not come in whole, and of calls */
 
 struct mr_dispatcher {
     mr_rpc_runtime *rpc;
@@ -42,31 +43,51 @@ struct mr_dispatcher {
 
 /* ---- RPCs: decode and post ---- */
 
-static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+/* @call NULL: @err says why. */
+static void post(const struct mr_stream_service *service, mr_rpc_request *req, struct mr_call *call, mr_error *err)
 {
-    const struct mr_stream_service *service = ctx;
-    mr_error err;
-    struct mr_call *call = NULL;
-
-    if (size > MR_RPC_MESSAGE_BYTES_MAX) {
-        (void)mr_error_set(&err, MR_EINVAL, "a request of %zu bytes, at most %llu are allowed", size,
-                           MR_RPC_MESSAGE_BYTES_MAX);
-    } else {
-        call = mr_call_new(service->method, bytes, size, &err);
-    }
     if (call == NULL) {
-        mr_rpc_reply(req, err.code, err.message, NULL, 0);
+        mr_rpc_reply(req, err->code, err->message, NULL, 0);
         return;
     }
     call->rpc = req;
     call->arrived_ns = mr_now_ns();
     call->numbers = service->numbers;
-    if (mr_mailbox_put_call(service->mailbox, call, &err) < 0) {
+    if (mr_mailbox_put_call(service->mailbox, call, err) < 0) {
         struct mr_header_info info = {.cluster = NULL};
 
-        mr_call_answer(call, NULL, &info, &err);
+        mr_call_answer(call, NULL, &info, err);
         mr_call_free(call);
     }
+}
+
+static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    mr_error err;
+
+    post(ctx, req, mr_call_new(((const struct mr_stream_service *)ctx)->method, bytes, size, &err), &err);
+}
+
+static void on_bulk(void *ctx, mr_rpc_request *req, mr_rpc_message *m)
+{
+    mr_error err;
+    struct mr_call *call = mr_call_new_packed(((const struct mr_stream_service *)ctx)->method, m, &err);
+
+    if (call == NULL) {
+        mr_rpc_message_free(m);
+    }
+    post(ctx, req, call, &err);
+}
+
+static int add_method(mr_rpc_server *server, struct mr_stream_service *s, mr_error *err)
+{
+    const char *path = s->method->path;
+
+    if (s->method->stream) {
+        return mr_rpc_server_stream(server, path, mr_dstream_accept, s, err);
+    }
+    return s->method->bulk ? mr_rpc_server_bulk(server, path, MR_RPC_DEFINITION_BYTES_MAX, on_bulk, s, err)
+                           : mr_rpc_server_unary(server, path, MR_RPC_REQUEST_BYTES_MAX, on_unary, s, err);
 }
 
 static int add_methods(mr_dispatcher *d, mr_error *err)
@@ -82,8 +103,7 @@ static int add_methods(mr_dispatcher *d, mr_error *err)
 
         *s = (struct mr_stream_service){
             .mailbox = d->mailbox, .method = &mr_methods[i], .numbers = mr_loop_method_numbers(d->loop, i)};
-        rc = s->method->stream ? mr_rpc_server_stream(d->server, s->method->path, mr_dstream_accept, s, err)
-                               : mr_rpc_server_unary(d->server, s->method->path, on_unary, s, err);
+        rc = add_method(d->server, s, err);
     }
     return rc;
 }
@@ -254,7 +274,10 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = mr_rpc_acquire(&d->rpc, err);
     }
     if (rc >= 0) {
-        rc = mr_rpc_server_new(d->rpc, &d->server, err);
+        const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
+                                             .memory_bytes = RPC_BYTES_MAX};
+
+        rc = mr_rpc_server_new(d->rpc, &limits, &d->server, err);
     }
     if (rc >= 0) {
         rc = mr_rpc_server_listen(d->server, listen, NULL, &port, err);

@@ -16,6 +16,7 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #define MR_RPC_TAG_MAGIC 0x4d525447u
@@ -34,13 +35,17 @@ static inline void mr_rpc_tag_init(struct mr_rpc_tag *tag, void (*fn)(struct mr_
     tag->fn = fn;
 }
 
+struct mr_rpc_server;
+
 struct mr_rpc_runtime {
     pid_t pid;
     grpc_completion_queue *cq;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    unsigned calls; /* lock: calls of any kind that still use the queue */
+    unsigned calls;                     /* lock: calls of any kind that still use the queue */
+    pthread_mutex_t servers_lock;       /* before a call's lock */
+    LIST_HEAD(, mr_rpc_server) servers; /* servers_lock: those that run */
 };
 
 struct mr_rpc_channel {
@@ -77,11 +82,36 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
 /* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL without memory. */
 const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
 
-struct mr_rpc_server;
+/* ---- calls that wait for their first message (first.c). The runtime's thread alone. ---- */
+
+struct mr_rpc_first {
+    TAILQ_ENTRY(mr_rpc_first) link;
+    int64_t until_ms;
+    bool waits;
+    void (*cut)(struct mr_rpc_first *f, const char *why); /* end the call; it is off the list by then */
+};
+
+struct mr_rpc_firsts {
+    TAILQ_HEAD(, mr_rpc_first) list; /* the oldest first */
+    unsigned n;
+    unsigned calls_max;
+    int64_t wait_ms;
+};
+
+void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms);
+void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f);
+void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
+void mr_rpc_firsts_tick(struct mr_rpc_firsts *all);
+
+/* Every so often, on the runtime's thread; rt->servers_lock is held. */
+#define MR_RPC_TICK_MS 1000
+void mr_rpc_servers_tick(mr_rpc_runtime *rt);
+
 /* A new call of a stream method; owns @call. Runs accept. */
 void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx);
 /* Called once by each call the server made, when gRPC is through with it. */
 void mr_rpc_server_call_over(struct mr_rpc_server *srv);
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv);
+struct mr_rpc_firsts *mr_rpc_server_firsts(struct mr_rpc_server *srv);
 
 #endif

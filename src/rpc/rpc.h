@@ -134,11 +134,27 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
 
 /* ---- server ---- */
 
-int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err);
+/*
+ * What a server takes from its peers, all together if nothing else is said. Zero is the default.
+ */
+struct mr_rpc_limits {
+    size_t message_bytes;          /* the largest message there is; 64 KiB */
+    size_t memory_bytes;           /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
+    unsigned calls_per_connection; /* open at a time */
+    unsigned silent_calls;         /* that wait for their first message: with more of them the oldest are ended */
+    int64_t silent_ms;             /* and that wait for longer */
+};
+/* @limits NULL: the defaults. */
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err);
 /* Before start. @handle runs on the runtime's thread; it or somebody later must call mr_rpc_reply() once. Bytes are
- * lent. */
+ * lent. A request of more than @bytes_max is refused. */
 typedef void mr_rpc_handler(void *ctx, mr_rpc_request *req, const void *bytes, size_t size);
-int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, mr_rpc_handler *handle, void *ctx, mr_error *err);
+int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_handler *handle, void *ctx,
+                        mr_error *err);
+/* The same for large ones, whose bytes become the handler's: it need not look at them on this thread. */
+typedef void mr_rpc_bulk_handler(void *ctx, mr_rpc_request *req, mr_rpc_message *m);
+int mr_rpc_server_bulk(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_bulk_handler *handle, void *ctx,
+                       mr_error *err);
 /* @accept is called for each new stream: it sets the ops and the context (mr_rpc_stream_accept) or refuses (finish). */
 typedef void mr_rpc_accept(void *ctx, mr_rpc_stream *s);
 int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err);

@@ -155,15 +155,36 @@ bool mr_rpc_is_forkable(void)
     return atomic_load(&forkable);
 }
 
+/* Returns when to do so again; -1: there is no server. */
+static int64_t tick_servers(mr_rpc_runtime *rt, int64_t due_ms)
+{
+    int64_t now = mr_now_ms();
+
+    MR_LOCK(&rt->servers_lock);
+    if (LIST_EMPTY(&rt->servers)) {
+        return -1;
+    }
+    if (now < due_ms) {
+        return due_ms;
+    }
+    mr_rpc_servers_tick(rt);
+    return now + MR_RPC_TICK_MS;
+}
+
 static void *poll_events(void *arg)
 {
     mr_rpc_runtime *rt = arg;
+    int64_t due_ms = 0;
 
     for (;;) {
-        grpc_event ev = grpc_completion_queue_next(rt->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        due_ms = tick_servers(rt, due_ms);
+        grpc_event ev = grpc_completion_queue_next(rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
 
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
+        }
+        if (ev.type == GRPC_QUEUE_TIMEOUT) {
+            continue;
         }
         MR_ASSERT(ev.type == GRPC_OP_COMPLETE);
         struct mr_rpc_tag *tag = ev.tag;
@@ -192,6 +213,8 @@ static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
     rt->pid = getpid();
     mr_mutex_init(&rt->lock);
     mr_cond_init(&rt->idle);
+    mr_mutex_init(&rt->servers_lock);
+    LIST_INIT(&rt->servers);
     grpc_init();
     rt->cq = grpc_completion_queue_create_for_next(NULL);
     int rc = mr_thread_start(&rt->thread, "mr-rpc", poll_events, rt, err);
@@ -249,6 +272,7 @@ void mr_rpc_release(mr_rpc_runtime *rt)
     shut_down_grpc_locked();
     (void)pthread_cond_destroy(&rt->idle);
     (void)pthread_mutex_destroy(&rt->lock);
+    (void)pthread_mutex_destroy(&rt->servers_lock);
     mr_free(rt);
     global.rt = NULL;
 }

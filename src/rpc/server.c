@@ -25,10 +25,18 @@
 #define SLOTS 32
 #define METHODS_MAX 32
 
+/* Defaults of struct mr_rpc_limits. */
+#define MEMORY_BYTES (128 * MR_MIB)
+#define CALLS_PER_CONNECTION 1024u
+#define SILENT_CALLS 1024u
+#define SILENT_MS 30000
+
 struct method {
-    char *path;
+    const char *path;       /* owned */
+    size_t bytes_max;       /* of a request */
     mr_rpc_handler *handle; /* unary */
-    mr_rpc_accept *accept;  /* stream */
+    mr_rpc_bulk_handler *handle_bulk;
+    mr_rpc_accept *accept; /* stream */
     void *ctx;
 };
 
@@ -41,7 +49,9 @@ struct slot {
 };
 
 struct mr_rpc_server {
+    LIST_ENTRY(mr_rpc_server) link; /* rt->servers_lock; once it was started */
     mr_rpc_runtime *rt;
+    struct mr_rpc_firsts firsts;
     grpc_server *server;
     struct method methods[METHODS_MAX];
     size_t nmethods;
@@ -60,6 +70,7 @@ struct mr_rpc_request {
     mr_rpc_runtime *rt;
     mr_rpc_server *srv; /* valid until gRPC is through with the call */
     const struct method *method;
+    struct mr_rpc_first first;
     struct mr_rpc_tag receive_tag;
     struct mr_rpc_tag close_tag;
     struct mr_rpc_tag reply_tag;
@@ -77,6 +88,21 @@ struct mr_rpc_request {
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv)
 {
     return srv->rt;
+}
+
+struct mr_rpc_firsts *mr_rpc_server_firsts(struct mr_rpc_server *srv)
+{
+    return &srv->firsts;
+}
+
+void mr_rpc_servers_tick(mr_rpc_runtime *rt)
+{
+    mr_rpc_server *srv;
+
+    LIST_FOREACH(srv, &rt->servers, link)
+    {
+        mr_rpc_firsts_tick(&srv->firsts);
+    }
 }
 
 static void busy_add(mr_rpc_server *srv, int n)
@@ -130,6 +156,7 @@ static void request_back(mr_rpc_request *req)
         mr_rpc_runtime *rt = req->rt;
         mr_rpc_server *srv = req->srv;
 
+        mr_rpc_first_came(&srv->firsts, &req->first);
         if (req->received != NULL) {
             grpc_byte_buffer_destroy(req->received);
             req->received = NULL;
@@ -138,6 +165,16 @@ static void request_back(mr_rpc_request *req)
         request_unref(req);
         mr_rpc_server_call_over(srv);
         mr_rpc_call_ended(rt);
+    }
+}
+
+static void cut_request(struct mr_rpc_first *f, const char *why)
+{
+    mr_rpc_request *req = MR_CONTAINER(f, mr_rpc_request, first);
+
+    MR_LOCK(&req->lock);
+    if (req->call != NULL && !req->close_seen) {
+        (void)grpc_call_cancel_with_status(req->call, GRPC_STATUS_DEADLINE_EXCEEDED, why, NULL);
     }
 }
 
@@ -161,18 +198,34 @@ static void on_reply_sent(struct mr_rpc_tag *tag, bool ok)
     request_back(MR_CONTAINER(tag, mr_rpc_request, reply_tag));
 }
 
-static void on_request_message(struct mr_rpc_tag *tag, bool ok)
+static void refuse_size(mr_rpc_request *req)
 {
-    mr_rpc_request *req = MR_CONTAINER(tag, mr_rpc_request, receive_tag);
-    void *copy = NULL;
-    size_t size = 0;
+    mr_error err;
 
-    if (!ok || req->received == NULL) {
-        mr_rpc_reply(req, MR_EINVAL, "a call without a message", NULL, 0);
-        request_back(req);
+    (void)mr_error_set(&err, MR_EINVAL, "%s: a request of %zu bytes, at most %zu are allowed", req->method->path,
+                       grpc_byte_buffer_length(req->received), req->method->bytes_max);
+    mr_rpc_reply(req, err.code, err.message, NULL, 0);
+}
+
+static void hand_over_bulk(mr_rpc_request *req)
+{
+    mr_rpc_message *m = mr_malloc(sizeof *m);
+
+    if (m == NULL) {
+        mr_rpc_reply(req, MR_EEXHAUSTED, "out of memory", NULL, 0);
         return;
     }
+    m->bytes = req->received;
+    req->received = NULL;
+    req->method->handle_bulk(req->method->ctx, req, m);
+}
+
+static void hand_over(mr_rpc_request *req)
+{
+    void *copy = NULL;
+    size_t size = 0;
     const void *bytes = mr_rpc_bytes_flat(req->received, &size, &copy);
+
     if (bytes == NULL) {
         mr_rpc_reply(req, MR_EEXHAUSTED, "out of memory", NULL, 0);
     } else {
@@ -180,6 +233,22 @@ static void on_request_message(struct mr_rpc_tag *tag, bool ok)
         req->method->handle(req->method->ctx, req, bytes, size);
     }
     mr_free(copy);
+}
+
+static void on_request_message(struct mr_rpc_tag *tag, bool ok)
+{
+    mr_rpc_request *req = MR_CONTAINER(tag, mr_rpc_request, receive_tag);
+
+    mr_rpc_first_came(&req->srv->firsts, &req->first);
+    if (!ok || req->received == NULL) {
+        mr_rpc_reply(req, MR_EINVAL, "a call without a message", NULL, 0);
+    } else if (grpc_byte_buffer_length(req->received) > req->method->bytes_max) {
+        refuse_size(req);
+    } else if (req->method->handle_bulk != NULL) {
+        hand_over_bulk(req);
+    } else {
+        hand_over(req);
+    }
     request_back(req);
 }
 
@@ -245,6 +314,7 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
     atomic_init(&req->refs, 2);
     mr_mutex_init(&req->lock);
     req->call = call;
+    req->first.cut = cut_request;
     mr_rpc_call_began(srv->rt);
 
     mr_mutex_lock(&req->lock);
@@ -259,7 +329,9 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
         request_start_locked(req, &op, 1, &req->receive_tag);
     }
     mr_mutex_unlock(&req->lock);
-    if (method == NULL) {
+    if (method != NULL) {
+        mr_rpc_first_wait(&srv->firsts, &req->first);
+    } else {
         (void)mr_error_set(&err, MR_EUNIMPL, "no method '%s' here", path);
         memcpy(text, err.message, sizeof text);
         mr_rpc_reply(req, MR_EUNIMPL, text, NULL, 0);
@@ -336,12 +408,27 @@ static void on_shutdown(struct mr_rpc_tag *tag, bool ok)
     (void)pthread_cond_broadcast(&srv->changed);
 }
 
-int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err)
+static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
 {
+    struct mr_rpc_limits l = given != NULL ? *given : (struct mr_rpc_limits){.message_bytes = 0};
+
+    l.message_bytes = l.message_bytes != 0 ? l.message_bytes : MR_RPC_REQUEST_BYTES_MAX;
+    l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : MEMORY_BYTES;
+    l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
+    l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
+    l.silent_ms = l.silent_ms != 0 ? l.silent_ms : SILENT_MS;
+    return l;
+}
+
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err)
+{
+    const struct mr_rpc_limits l = with_defaults(limits);
+    grpc_resource_quota *quota = NULL;
     grpc_arg args[] = {
         MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0), /* else two servers share one port without a word */
         MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 0),
-        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)MR_RPC_MESSAGE_BYTES_MAX),
+        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l.message_bytes),
+        MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l.calls_per_connection),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
@@ -349,6 +436,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err)
         MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
         MR_INT_ARG(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000),
         MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0), /* our own clients ping silent streams */
+        {.type = GRPC_ARG_POINTER, .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA},
     };
     grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
     int rc = mr_rpc_check(rt, err);
@@ -364,15 +452,22 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err)
     mr_mutex_init(&srv->lock);
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
+    mr_rpc_firsts_init(&srv->firsts, l.silent_calls, l.silent_ms);
+    quota = grpc_resource_quota_create("mr-server");
+    grpc_resource_quota_resize(quota, l.memory_bytes);
+    args[list.num_args - 1].value.pointer.p = quota;
+    args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
     srv->server = grpc_server_create(&list, NULL);
+    grpc_resource_quota_unref(quota); /* The server has its own. */
     grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
     *ret = srv;
     return MR_OK;
 }
 
-static int add_method(mr_rpc_server *srv, const char *path, mr_rpc_handler *handle, mr_rpc_accept *accept, void *ctx,
-                      mr_error *err)
+static int add_method(mr_rpc_server *srv, const struct method *method, mr_error *err)
 {
+    const char *path = method->path;
+
     MR_ASSERT(!srv->started);
     if (srv->nmethods == METHODS_MAX || strlen(path) > MR_NAME_BYTES_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "more than %d methods, or a name that is too long: '%s'", METHODS_MAX,
@@ -382,18 +477,32 @@ static int add_method(mr_rpc_server *srv, const char *path, mr_rpc_handler *hand
     if (copy == NULL) {
         return mr_error_nomem(err);
     }
-    srv->methods[srv->nmethods++] = (struct method){.path = copy, .handle = handle, .accept = accept, .ctx = ctx};
+    srv->methods[srv->nmethods] = *method;
+    srv->methods[srv->nmethods++].path = copy;
     return MR_OK;
 }
 
-int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, mr_rpc_handler *handle, void *ctx, mr_error *err)
+int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_handler *handle, void *ctx,
+                        mr_error *err)
 {
-    return add_method(srv, path, handle, NULL, ctx, err);
+    const struct method method = {.path = path, .bytes_max = bytes_max, .handle = handle, .ctx = ctx};
+
+    return add_method(srv, &method, err);
+}
+
+int mr_rpc_server_bulk(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_bulk_handler *handle, void *ctx,
+                       mr_error *err)
+{
+    const struct method method = {.path = path, .bytes_max = bytes_max, .handle_bulk = handle, .ctx = ctx};
+
+    return add_method(srv, &method, err);
 }
 
 int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err)
 {
-    return add_method(srv, path, NULL, accept, ctx, err);
+    const struct method method = {.path = path, .accept = accept, .ctx = ctx};
+
+    return add_method(srv, &method, err);
 }
 
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
@@ -429,6 +538,9 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
     }
     MR_ASSERT(!srv->started);
     srv->started = true;
+    mr_mutex_lock(&srv->rt->servers_lock);
+    LIST_INSERT_HEAD(&srv->rt->servers, srv, link);
+    mr_mutex_unlock(&srv->rt->servers_lock);
     grpc_server_start(srv->server);
     for (size_t i = 0; i < SLOTS; i++) {
         struct slot *slot = &srv->slots[i];
@@ -485,9 +597,14 @@ void mr_rpc_server_free(mr_rpc_server *srv)
         return;
     }
     mr_rpc_server_stop(srv, 0);
+    if (srv->started) {
+        mr_mutex_lock(&srv->rt->servers_lock);
+        LIST_REMOVE(srv, link);
+        mr_mutex_unlock(&srv->rt->servers_lock);
+    }
     grpc_server_destroy(srv->server);
     for (size_t i = 0; i < srv->nmethods; i++) {
-        mr_free(srv->methods[i].path);
+        mr_free((char *)(uintptr_t)srv->methods[i].path);
     }
     (void)pthread_cond_destroy(&srv->changed);
     (void)pthread_mutex_destroy(&srv->lock);

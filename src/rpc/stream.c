@@ -40,6 +40,7 @@ struct mr_rpc_stream {
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 
+    struct mr_rpc_first first; /* server */
     struct mr_rpc_tag start_tag;
     struct mr_rpc_tag status_tag;
     struct mr_rpc_tag receive_tag;
@@ -159,6 +160,9 @@ static void over(mr_rpc_stream *s)
     mr_error err;
     int rc = MR_OK;
 
+    if (server != NULL) {
+        mr_rpc_first_came(mr_rpc_server_firsts(server), &s->first);
+    }
     if (server == NULL) {
         rc = mr_rpc_status_error(s->status, s->details, &err);
     } else if (s->close_cancelled != 0) {
@@ -225,6 +229,9 @@ static void on_receive(struct mr_rpc_tag *tag, bool ok)
     mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, receive_tag);
     mr_rpc_message *m = NULL;
 
+    if (s->server != NULL) {
+        mr_rpc_first_came(mr_rpc_server_firsts(s->server), &s->first);
+    }
     mr_mutex_lock(&s->lock);
     s->receiving = false;
     grpc_byte_buffer *bytes = s->received;
@@ -485,6 +492,17 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
     return MR_OK;
 }
 
+static void cut(struct mr_rpc_first *f, const char *why)
+{
+    mr_rpc_stream *s = MR_CONTAINER(f, mr_rpc_stream, first);
+
+    MR_LOCK(&s->lock);
+    if (s->call != NULL && !s->status_seen) {
+        s->cancelled = true;
+        (void)grpc_call_cancel_with_status(s->call, GRPC_STATUS_DEADLINE_EXCEEDED, why, NULL);
+    }
+}
+
 void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx)
 {
     grpc_op op;
@@ -503,6 +521,8 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_acce
     mr_mutex_lock(&s->lock);
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
+    s->first.cut = cut;
+    mr_rpc_first_wait(mr_rpc_server_firsts(srv), &s->first);
     accept(ctx, s);
 }
 

@@ -20,14 +20,13 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "element/frame.h"
+#include "element/unpack.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
 /* How long a connection waits for its task to be assigned. */
 #define TASK_WAIT_MS 3000
-/* A request is ids and numbers. */
-#define REQUEST_BYTES_MAX (64u * 1024)
 /* A client's id is 32 hex digits; others may name theirs otherwise, but not at any length. */
 #define CLIENT_BYTES_MAX 64u
 /* Connections that wait for their tasks, at once. */
@@ -494,13 +493,15 @@ static Millrace__ReadRequest *unpack_request(mr_rpc_message *m)
     unsigned char few[512];
     unsigned char *bytes = few;
 
-    if (size <= REQUEST_BYTES_MAX) {
+    if (size <= MR_RPC_REQUEST_BYTES_MAX) {
         if (size > sizeof few) {
             bytes = mr_malloc(size);
         }
         if (bytes != NULL) {
             mr_rpc_message_copy(m, 0, size, bytes);
-            req = millrace__read_request__unpack(NULL, size, bytes);
+            size_t budget = mr_unpack_budget(size);
+
+            req = (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor, bytes, size, &budget);
         }
         if (bytes != few) {
             mr_free(bytes);

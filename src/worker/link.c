@@ -347,35 +347,47 @@ static void note_final(struct mr_worker *w, uint64_t version)
     }
 }
 
-/* With @leaving the last one: it does not wait for long, since silence says the same later. */
-static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
+/* One request. With @leaving the last one: it does not wait for long, since silence says the same later. */
+static int send_progress(struct mr_link *link, struct mr_progress *progress, size_t *from, bool leaving, mr_error *err)
 {
     const atomic_bool never = false;
     struct mr_worker *w = link->worker;
     Millrace__WorkerHeartbeatRequest req = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     ProtobufCMessage *reply = NULL;
-    struct mr_progress *progress;
-    int rc;
 
-    mr_mutex_lock(&link->lock);
-    link->beat = false; /* What is said is as new as whoever asked for it. */
-    mr_mutex_unlock(&link->lock);
-    rc = mr_progress_new(w, &progress, err);
-    if (rc < 0) {
-        return rc;
-    }
-    mr_progress_fill(progress, &req);
+    *from = mr_progress_fill(progress, *from, &req);
     req.incarnation = w->incarnation;
-    req.leaving = leaving;
+    req.leaving = leaving && *from == 0;
     req.draining = is_draining(w);
-    rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
-                         leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply, err);
+    int rc =
+        mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
+                        leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply, err);
     if (reply != NULL) {
         if (req.draining) {
             note_final(w, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
         }
         protobuf_c_message_free_unpacked(reply, NULL);
     }
+    return rc;
+}
+
+/* A worker of many tasks says it in several requests. */
+static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
+{
+    struct mr_progress *progress;
+    size_t from = 0;
+    int rc;
+
+    mr_mutex_lock(&link->lock);
+    link->beat = false; /* What is said is as new as whoever asked for it. */
+    mr_mutex_unlock(&link->lock);
+    rc = mr_progress_new(link->worker, &progress, err);
+    if (rc < 0) {
+        return rc;
+    }
+    do {
+        rc = send_progress(link, progress, &from, leaving, err);
+    } while (rc >= 0 && from != 0);
     mr_progress_free(progress);
     return rc;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "worker/internal.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -205,9 +206,24 @@ void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *r
     }
 }
 
-void mr_progress_fill(struct mr_progress *p, Millrace__WorkerHeartbeatRequest *req)
+/* What a request has besides tasks is small. */
+#define TASKS_BYTES_MAX (MR_RPC_REQUEST_BYTES_MAX / 2)
+#define FIELD_BYTES 8 /* tag and length of one */
+
+size_t mr_progress_fill(struct mr_progress *p, size_t from, Millrace__WorkerHeartbeatRequest *req)
 {
-    req->tasks = p->pointers;
-    req->n_tasks = p->n;
+    size_t bytes = 0;
+    size_t end = from;
+
+    while (end < p->n) {
+        bytes += protobuf_c_message_get_packed_size(&p->pointers[end]->base) + FIELD_BYTES;
+        if (end > from && bytes > TASKS_BYTES_MAX) {
+            break;
+        }
+        end++;
+    }
+    req->tasks = p->pointers + from;
+    req->n_tasks = end - from;
     req->cache = p->windows.used ? &p->cache : NULL;
+    return end < p->n ? end : 0;
 }

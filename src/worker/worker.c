@@ -103,7 +103,7 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
     int rc = mr_rpc_acquire(&w->rt, err);
 
     if (rc == MR_OK) {
-        rc = mr_rpc_server_new(w->rt, &w->server, err);
+        rc = mr_rpc_server_new(w->rt, NULL, &w->server, err);
     }
     if (rc == MR_OK) {
         rc = mr_rpc_server_stream(w->server, READ_PATH, mr_conn_accept, w, err);

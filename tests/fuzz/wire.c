@@ -582,10 +582,11 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *s)
 
 /* ---- rpc.h: the server ---- */
 
-int mr_rpc_server_new(mr_rpc_runtime *rt, mr_rpc_server **ret, mr_error *err)
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err)
 {
     mr_rpc_server *srv = calloc(1, sizeof *srv);
 
+    (void)limits;
     (void)err;
     if (srv == NULL) {
         abort();

@@ -3,3 +3,4 @@ mr_test(element_model_test LABEL unit SOURCES ${MR_TEST_DIR}/element_model_test.
 mr_test(element_test LABEL unit SOURCES ${MR_TEST_DIR}/element_test.c LIBRARIES mr_element)
 mr_test(element_wire_test LABEL unit SOURCES ${MR_TEST_DIR}/element_wire_test.c ${MR_TEST_DIR}/element_random.c
         LIBRARIES mr_element)
+mr_test(unpack_test LABEL unit SOURCES ${MR_TEST_DIR}/unpack_test.c LIBRARIES mr_element)

@@ -1,5 +1,6 @@
 #include "fake_service.h"
 
+#include "base/limits.h"
 #include "base/sync.h"
 
 #include <setjmp.h>
@@ -319,11 +320,18 @@ void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int po
     mr_mutex_init(&d->lock);
     mr_cond_init(&d->changed);
     (void)snprintf(where, sizeof where, "127.0.0.1:%d", port);
-    assert_int_equal(mr_rpc_server_new(rt, &d->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/RegisterDataset", on_register, d, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/Open", on_open, d, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ClientHeartbeat", on_heartbeat, d, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ReleaseClient", on_release, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_new(rt, NULL, &d->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/RegisterDataset", MR_RPC_REQUEST_BYTES_MAX,
+                                         on_register, d, NULL),
+                     MR_OK);
+    assert_int_equal(
+        mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/Open", MR_RPC_REQUEST_BYTES_MAX, on_open, d, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ClientHeartbeat", MR_RPC_REQUEST_BYTES_MAX,
+                                         on_heartbeat, d, NULL),
+                     MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ReleaseClient", MR_RPC_REQUEST_BYTES_MAX,
+                                         on_release, d, NULL),
+                     MR_OK);
     assert_int_equal(mr_rpc_server_stream(d->srv, "/millrace.Dispatcher/WatchClient", watch_accept, d, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(d->srv, where, NULL, &bound, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(d->srv, NULL), MR_OK);

@@ -15,7 +15,7 @@ mr_rpc_server *fake_read_serve(mr_rpc_runtime *rt, void (*accept)(void *ctx, mr_
     mr_rpc_server *server = NULL;
     int port = 0;
 
-    assert_int_equal(mr_rpc_server_new(rt, &server, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_new(rt, NULL, &server, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(server, "/millrace.Worker/Read", accept, ctx, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(server, "127.0.0.1:0", NULL, &port, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(server, NULL), MR_OK);

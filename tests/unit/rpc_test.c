@@ -1,6 +1,7 @@
 /* gRPC through src/rpc: a server and its clients in one process, over loopback. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/sync.h"
 #include "rpc/internal.h"
 #include "tests/support/port.h"
@@ -237,10 +238,12 @@ static void call_done(void *ctx, int rc, const void *reply, size_t size, const m
 
 static void start_server(struct fixture *f, const char *address)
 {
-    assert_int_equal(mr_rpc_server_new(f->rt, &f->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", echo, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Refuse", refuse, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Hold", hold, f, NULL), MR_OK);
+    const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX};
+
+    assert_int_equal(mr_rpc_server_new(f->rt, &limits, &f->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", MR_RPC_DEFINITION_BYTES_MAX, echo, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Refuse", MR_RPC_DEFINITION_BYTES_MAX, refuse, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Hold", MR_RPC_DEFINITION_BYTES_MAX, hold, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", echo_accept, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/RefuseStream", refuse_accept, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Flood", flood_accept, f, NULL), MR_OK);
@@ -449,7 +452,7 @@ static void port_is_taken(void **state)
     mr_rpc_server *srv = NULL;
     mr_error err;
 
-    assert_int_equal(mr_rpc_server_new(f->rt, &srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_new(f->rt, NULL, &srv, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(srv, f->address, NULL, NULL, &err), MR_EUNAVAIL);
     assert_non_null(strstr(err.message, f->address));
     mr_rpc_server_free(srv);

@@ -2,6 +2,7 @@
 #include "worker_fake_internal.h"
 
 #include "base/alloc.h"
+#include "base/limits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -427,9 +428,10 @@ struct fake_dispatcher *fake_dispatcher_new(mr_rpc_runtime *rt, int port)
 
     mr_mutex_init(&d->lock);
     mr_cond_init(&d->changed);
-    assert_int_equal(mr_rpc_server_new(rt, &d->server, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_new(rt, NULL, &d->server, NULL), MR_OK);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        assert_int_equal(mr_rpc_server_unary(d->server, calls[i].path, calls[i].handle, d, NULL), MR_OK);
+        assert_int_equal(
+            mr_rpc_server_unary(d->server, calls[i].path, MR_RPC_REQUEST_BYTES_MAX, calls[i].handle, d, NULL), MR_OK);
     }
     assert_int_equal(mr_rpc_server_stream(d->server, "/millrace.Dispatcher/WatchWorker", accept_watch, d, NULL), MR_OK);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);

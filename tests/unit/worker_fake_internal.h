@@ -11,7 +11,7 @@
 #define FAKE_MAX 16
 
 struct fake_task {
-    char id[64];
+    char id[8192]; /* long enough to fill a request with a few */
     char dataset[64];
     int64_t splits;
     uint64_t grant;

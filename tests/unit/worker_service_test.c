@@ -141,6 +141,24 @@ static void one_client_reads_it_all(void **state)
     fake_client_free(c);
 }
 
+/* A request has a size: what does not fit into one heartbeat goes with another. */
+static void many_tasks_take_several_heartbeats(void **state)
+{
+    enum { TASKS = 15, NAME_BYTES = 5000 };
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    static char names[TASKS][NAME_BYTES + 1];
+
+    for (size_t i = 0; i < TASKS; i++) {
+        memset(names[i], 'a' + (int)i, NAME_BYTES);
+        fake_assign(f->d, names[i], "range", -1, 0);
+    }
+    struct fake_client *c = open_client(f, names[TASKS - 1], "a", 0, 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    fake_wait_delivered(f->d, names[TASKS - 1], N);
+    fake_client_free(c);
+}
+
 static void a_client_may_come_before_its_task(void **state)
 {
     struct fixture *f = *state;
@@ -702,6 +720,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(one_client_reads_it_all),
+        TEST(many_tasks_take_several_heartbeats),
         TEST(a_client_may_come_before_its_task),
         TEST(the_end_is_not_reported_before_all_arrived),
         TEST(a_report_is_repeated_until_it_is_taken),

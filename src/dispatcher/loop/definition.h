@@ -37,10 +37,10 @@ typedef struct mr_side mr_side;
 /* @root is copied; @store and @mailbox are lent. */
 int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret, mr_error *err);
 /*
- * RegisterDataset without a definition: comes back as a call with `definition` or `error` set. GetDataset with `reply`
- * set: its definition is read from the store and the call answered and freed, with a header of @info (copied). Without
- * one, by a dispatcher that does not lead, its record is read from the store first: if that is of the expected
- * fingerprint it cannot be out of date; otherwise the caller is sent to the leader, as @info says.
+ * RegisterDataset without a definition: is unpacked, parsed, and comes back as a call with `definition` or `error` set.
+ * GetDataset with `reply` set: its definition is read from the store and the call answered and freed, with a header of
+ * @info (copied). Without one, by a dispatcher that does not lead, its record is read from the store first: if that is
+ * of the expected fingerprint it cannot be out of date; otherwise the caller is sent to the leader, as @info says.
  * MR_EEXHAUSTED: too many wait; the call is still the caller's.
  */
 int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info, mr_error *err);

@@ -3,6 +3,8 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
+#include "element/unpack.h"
 
 #include <millrace/dataset.h> /* mr_free */
 
@@ -15,7 +17,7 @@
 
 const struct mr_method mr_methods[] = {
     METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET, TYPES(register_dataset_request, register_dataset_reply),
-           .writes = true, .contact = true),
+           .writes = true, .contact = true, .bulk = true),
     METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
     METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true, .writes = true),
     METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
@@ -51,7 +53,23 @@ static void **header_slot(const ProtobufCMessage *msg)
 
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call)
 {
-    return *header_slot(call->request);
+    return call->request != NULL ? *header_slot(call->request) : NULL;
+}
+
+/* *@taken: memory. */
+static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken, mr_error *err)
+{
+    const struct mr_method *method = call->method;
+    size_t all = mr_unpack_budget(size);
+    size_t left = all;
+
+    call->request = mr_unpack(method->request, bytes, size, &left);
+    if (call->request == NULL) {
+        return mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes that is not a %s, or a far too large one",
+                            method->path, size, method->request->name);
+    }
+    *taken = all - left;
+    return MR_OK;
 }
 
 struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err)
@@ -63,15 +81,42 @@ struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, s
         return NULL;
     }
     call->method = method;
-    call->size = size;
-    call->request = protobuf_c_message_unpack(method->request, NULL, size, bytes);
-    if (call->request == NULL) {
-        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes that is not a %s", method->path, size,
-                           method->request->name);
+    if (unpack(call, bytes, size, &call->size, err) < 0) {
         mr_free(call);
         return NULL;
     }
     return call;
+}
+
+struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m, mr_error *err)
+{
+    struct mr_call *call = mr_calloc(1, sizeof *call);
+
+    if (call == NULL) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    call->method = method;
+    call->size = mr_rpc_message_size(m);
+    call->packed = m;
+    return call;
+}
+
+int mr_call_unpack(struct mr_call *call, mr_error *err)
+{
+    unsigned char *bytes = mr_malloc(call->size + 1);
+    size_t taken; /* Hardly more than what is counted already: it is nearly all one string. */
+    int rc;
+
+    if (bytes == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_rpc_message_copy(call->packed, 0, call->size, bytes);
+    mr_rpc_message_free(call->packed);
+    call->packed = NULL;
+    rc = unpack(call, bytes, call->size, &taken, err);
+    mr_free(bytes);
+    return rc;
 }
 
 void mr_call_free(struct mr_call *call)
@@ -84,7 +129,10 @@ void mr_call_free(struct mr_call *call)
     if (call->account != NULL) {
         (void)atomic_fetch_sub(call->account, call->size);
     }
-    protobuf_c_message_free_unpacked(call->request, NULL);
+    mr_rpc_message_free(call->packed);
+    if (call->request != NULL) {
+        protobuf_c_message_free_unpacked(call->request, NULL);
+    }
     if (call->reply != NULL) {
         protobuf_c_message_free_unpacked(call->reply, NULL);
     }

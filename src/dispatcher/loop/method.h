@@ -27,6 +27,7 @@ struct mr_method {
     bool stream;
     bool writes;  /* it puts something, as a rule: not while the store is full */
     bool contact; /* the answer lists the live dispatchers */
+    bool bulk;    /* its requests are large: unpacked by the side thread */
     bool follow;  /* not a command: a standby that wants to know when this process dies */
 };
 
@@ -42,13 +43,14 @@ struct mr_method_numbers {
 struct mr_call {
     struct mr_call *next;
     const struct mr_method *method;
-    ProtobufCMessage *request;
+    ProtobufCMessage *request;        /* NULL: it is in `packed` */
+    mr_rpc_message *packed;           /* of a bulk method, until the side thread has unpacked it */
     mr_rpc_request *rpc;              /* unary: to be answered once; NULL afterwards */
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
     int64_t arrived_ns;
     struct mr_method_numbers *numbers; /* where the answer is noted; NULL: nowhere */
-    size_t size;                       /* of the request */
+    size_t size;                       /* of the request, in memory */
     atomic_size_t *account;            /* where `size` is counted while the call lives; NULL: nowhere yet */
     mr_error error;                    /* on its way to the side thread and back */
     ProtobufCMessage *reply;           /* GetDataset: waiting for its definition */
@@ -74,8 +76,11 @@ static inline int64_t mr_call_arrived_ms(const struct mr_call *call)
     return call->arrived_ns / MR_NS_PER_MS;
 }
 
-/* Decode a request. NULL, with @err, if it is not one. Takes @rpc or @stream on success. */
+/* Decode a request. NULL, with @err, if it is not one. */
 struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err);
+/* One of a bulk method, not decoded yet. Takes @m on success. */
+struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m, mr_error *err);
+int mr_call_unpack(struct mr_call *call, mr_error *err);
 /* Without an answer: it must have been given, or be a stream's. The stream's reference is the caller's business. */
 void mr_call_free(struct mr_call *call);
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call); /* NULL: the request has none */

@@ -285,12 +285,15 @@ static struct job *job_new(struct mr_call *call, const struct mr_header_info *in
 static void run_register(mr_side *s, struct job *job)
 {
     struct mr_call *call = job->call;
-    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
+    const Millrace__RegisterDatasetRequest *r;
     struct mr_item item = {.kind = MR_ITEM_CALL, .call = call};
 
     mr_error_clear(&call->error);
-    if (mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
-        call->definition = NULL;
+    if (call->packed == NULL || mr_call_unpack(call, &call->error) >= 0) {
+        r = (const Millrace__RegisterDatasetRequest *)call->request;
+        if (mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
+            call->definition = NULL;
+        }
     }
     mr_mailbox_put(s->mailbox, &item); /* It was admitted before. */
 }

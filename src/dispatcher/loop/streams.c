@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REQUEST_BYTES_MAX (64 * MR_KIB)
-
 /* ---- the RPC thread ---- */
 
 static void post(struct mr_dstream *d, enum mr_item_kind kind)
@@ -27,9 +25,9 @@ static struct mr_call *decode(struct mr_dstream *d, mr_rpc_message *m, mr_error 
     void *bytes;
     struct mr_call *call;
 
-    if (size > REQUEST_BYTES_MAX) {
+    if (size > MR_RPC_REQUEST_BYTES_MAX) {
         (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed", d->method->path,
-                           size, REQUEST_BYTES_MAX);
+                           size, MR_RPC_REQUEST_BYTES_MAX);
         return NULL;
     }
     bytes = mr_malloc(size + 1);

@@ -1,0 +1,35 @@
+/*
+ * A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without an end, resets. One thread.
+ */
+#ifndef MR_TESTS_SUPPORT_H2_H
+#define MR_TESTS_SUPPORT_H2_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct h2 {
+    int fd;
+    bool closed;      /* by the server */
+    uint32_t next;    /* number of the next call's stream */
+    unsigned resets;  /* of calls, by the server */
+    int64_t window;   /* bytes that the server takes at the moment: of all calls, */
+    int64_t initial;  /* and of each at its beginning */
+    int64_t *windows; /* of each call, by number / 2 */
+    size_t ncalls;
+    unsigned char in[65536];
+    size_t have;
+};
+
+/* @address "127.0.0.1:port". */
+void h2_open(struct h2 *h, const char *address);
+void h2_close(struct h2 *h);
+/* Begin a call of @path. Returns its number. */
+uint32_t h2_call(struct h2 *h, const char *path);
+/* Up to @n bytes of the call's body, as many as the server takes. Returns how many went. */
+size_t h2_data(struct h2 *h, uint32_t call, const void *bytes, size_t n);
+void h2_reset(struct h2 *h, uint32_t call);
+/* Hear what the server says; waits up to @ms for something. false: nothing came. */
+bool h2_hear(struct h2 *h, int ms);
+
+#endif

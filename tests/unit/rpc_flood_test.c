@@ -1,0 +1,234 @@
+/* Peers that take from a server what they can: it keeps to its limits, and others go on. */
+#include "base/limits.h"
+#include "base/sync.h"
+#include "rpc/rpc.h"
+#include "tests/support/h2.h"
+#include "tests/support/port.h"
+
+#include <millrace/dataset.h> /* mr_free */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LONG_MS 60000
+#define ECHO_BYTES 100
+#define SILENT_CALLS 4
+#define MEMORY_BYTES (16 * MR_MIB)
+#define BODIES 40
+#define BODY_BYTES (4 * MR_MIB)
+
+struct fixture {
+    mr_rpc_runtime *rt;
+    mr_rpc_server *srv;
+    mr_rpc_channel *ch;
+    char address[64];
+    pthread_mutex_t lock;
+    pthread_cond_t cond;
+    unsigned ended;
+    mr_error last;
+};
+
+static void echo(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    mr_rpc_reply(req, MR_OK, NULL, bytes, size);
+}
+
+static void bulk(void *ctx, mr_rpc_request *req, mr_rpc_message *m)
+{
+    char size[32];
+
+    (void)snprintf(size, sizeof size, "%zu", mr_rpc_message_size(m));
+    mr_rpc_message_free(m);
+    mr_rpc_reply(req, MR_OK, NULL, size, strlen(size));
+}
+
+static void drop_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    mr_rpc_message_free(m);
+    mr_rpc_stream_receive(s);
+}
+
+static void server_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    mr_rpc_stream_unref(s);
+}
+
+static const struct mr_rpc_stream_ops server_ops = {.message = drop_message, .ended = server_ended};
+
+static void accept_stream(void *ctx, mr_rpc_stream *s)
+{
+    mr_rpc_stream_accept(s, &server_ops, ctx);
+    mr_rpc_stream_receive(s);
+}
+
+static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct fixture *f = ctx;
+
+    MR_LOCK(&f->lock);
+    f->ended++;
+    if (err != NULL) {
+        f->last = *err;
+    }
+    (void)pthread_cond_broadcast(&f->cond);
+}
+
+static const struct mr_rpc_stream_ops client_ops = {.message = drop_message, .ended = client_ended};
+
+static int start(void **state, unsigned silent_calls)
+{
+    const struct mr_rpc_limits limits = {.message_bytes = 2 * BODY_BYTES,
+                                         .memory_bytes = MEMORY_BYTES,
+                                         .silent_calls = silent_calls,
+                                         .silent_ms = LONG_MS};
+    struct fixture *f = calloc(1, sizeof *f);
+
+    mr_mutex_init(&f->lock);
+    mr_cond_init(&f->cond);
+    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
+    snprintf(f->address, sizeof f->address, "127.0.0.1:%d", mr_test_port());
+    assert_int_equal(mr_rpc_server_new(f->rt, &limits, &f->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", ECHO_BYTES, echo, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_bulk(f->srv, "/t/Bulk", BODY_BYTES, bulk, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", accept_stream, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_listen(f->srv, f->address, NULL, NULL, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &f->ch, NULL), MR_OK);
+    *state = f;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    return start(state, 2 * BODIES);
+}
+
+static int setup_few(void **state)
+{
+    return start(state, SILENT_CALLS);
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    mr_rpc_channel_free(f->ch);
+    mr_rpc_server_free(f->srv);
+    mr_rpc_release(f->rt);
+    free(f);
+    return 0;
+}
+
+static void others_go_on(struct fixture *f)
+{
+    void *reply = NULL;
+    size_t n = 0;
+
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(n, 5);
+    mr_free(reply);
+}
+
+static void each_method_has_its_size(void **state)
+{
+    struct fixture *f = *state;
+    char *big = calloc(1, BODY_BYTES + 1);
+    void *reply = NULL;
+    size_t n = 0;
+    mr_error err;
+
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
+                     MR_OK);
+    mr_free(reply);
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES + 1, NULL, LONG_MS, true, &reply, &n, &err),
+                     MR_EINVAL);
+    assert_string_equal(err.message, "/t/Echo: a request of 101 bytes, at most 100 are allowed");
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
+                     MR_OK);
+    assert_memory_equal(reply, "4194304", 7);
+    mr_free(reply);
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES + 1, NULL, LONG_MS, true, &reply, &n, &err),
+                     MR_EINVAL);
+    free(big);
+}
+
+/* Streams that say nothing: when there are too many of them the oldest go, and only those. */
+static void calls_without_a_message_make_room(void **state)
+{
+    struct fixture *f = *state;
+    mr_rpc_stream *silent[SILENT_CALLS + 2];
+
+    for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
+        assert_int_equal(
+            mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent[i], NULL), MR_OK);
+        mr_rpc_stream_receive(silent[i]);
+    }
+    mr_mutex_lock(&f->lock);
+    while (f->ended < 2) {
+        assert_true(mr_cond_wait_ms(&f->cond, &f->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->lock);
+    assert_string_equal(f->last.message, "too many calls wait for their first message");
+    others_go_on(f); /* which wait for their message, too, but are the youngest */
+    for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
+        mr_rpc_stream_unref(silent[i]);
+    }
+}
+
+/* Bodies that never end: what is kept of them is bounded by the server's memory, not by what they promise. */
+static void unfinished_bodies_are_cut(void **state)
+{
+    struct fixture *f = *state;
+    unsigned char *body = calloc(1, BODY_BYTES);
+    size_t sent[BODIES] = {0};
+    uint32_t calls[BODIES];
+    struct h2 h;
+    bool full = false;
+
+    body[1] = BODY_BYTES >> 24; /* gRPC's prefix of a message: its size, of which the last byte does not come */
+    body[2] = (BODY_BYTES >> 16) & 0xff;
+    h2_open(&h, f->address);
+    assert_true(h2_hear(&h, LONG_MS)); /* its settings */
+    for (size_t i = 0; i < BODIES; i++) {
+        calls[i] = h2_call(&h, "/t/Bulk");
+    }
+    while (h.resets == 0 && !h.closed && !full) {
+        size_t moved = 0;
+
+        full = true;
+        for (size_t i = 0; i < BODIES; i++) {
+            size_t n = h2_data(&h, calls[i], body + sent[i], BODY_BYTES - sent[i]);
+
+            moved += n;
+            sent[i] += n;
+            full = full && sent[i] == BODY_BYTES;
+        }
+        while (h2_hear(&h, 0)) {
+        }
+        if (moved == 0) {
+            (void)h2_hear(&h, LONG_MS);
+        }
+    }
+    assert_false(full);
+    others_go_on(f);
+    h2_close(&h);
+    free(body);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(each_method_has_its_size),
+        cmocka_unit_test_setup_teardown(calls_without_a_message_make_room, setup_few, teardown),
+        TEST(unfinished_bodies_are_cut),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
