@@ -231,6 +231,11 @@ int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err)
     return MR_OK;
 }
 
+size_t mr_commit_backlog(const mr_commit *c)
+{
+    return c->backlog_bytes;
+}
+
 uint64_t mr_commit_newest(const mr_commit *c)
 {
     return c->newest;

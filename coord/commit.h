@@ -23,7 +23,7 @@
 typedef struct mr_commit mr_commit;
 
 /* How much may wait, over all batches. */
-#define MR_COMMIT_BACKLOG_BYTES_MAX (96 * MR_MIB)
+#define MR_COMMIT_BACKLOG_BYTES_MAX (16 * MR_MIB)
 
 struct mr_write {
     const char *key;   /* below the root */
@@ -56,6 +56,8 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
 /* The number of the youngest batch that was not sent; an empty one is made if there is none. */
 int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err);
 
+/* Bytes that wait for the batch in flight, or to be sent. What is more than the most is refused by mr_commit_add(). */
+size_t mr_commit_backlog(const mr_commit *c);
 uint64_t mr_commit_newest(const mr_commit *c);        /* number of the youngest batch ever made; 0: none */
 uint64_t mr_commit_committed(const mr_commit *c);     /* number of the last one that was committed; 0: none */
 int64_t mr_commit_batch_revision(const mr_commit *c); /* mod revision of meta/batch, for the term's next mr_commit */

@@ -379,6 +379,11 @@ int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err)
     return m->leading ? mr_commit_fence(m->commit, batch, err) : not_leading(err);
 }
 
+size_t mr_member_backlog(const mr_member *m)
+{
+    return m->commit != NULL ? mr_commit_backlog(m->commit) : 0;
+}
+
 uint64_t mr_member_newest(const mr_member *m)
 {
     return m->commit != NULL ? mr_commit_newest(m->commit) : 0;

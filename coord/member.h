@@ -110,6 +110,7 @@ void mr_member_later_epoch(mr_member *m, int64_t now_ms);
 /* While leading: mr_commit_add() and so on; sent by the next tick. */
 int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);
 int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err);
+size_t mr_member_backlog(const mr_member *m); /* mr_commit_backlog(): whoever would add to a full one waits */
 uint64_t mr_member_newest(const mr_member *m);
 uint64_t mr_member_committed(const mr_member *m);
 

@@ -141,8 +141,8 @@ enum mr_command_kind {
 
 /*
  * A definition goes to the store in parts, before the command that makes the dataset exist: one STORE_PART for each
- * MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET naming @blob and @parts, all in one turn
- * of the loop. Nothing needs to be stored (parts = 0) if mr_core_has_definition() says so just before.
+ * MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET naming @blob and @parts. What others ask
+ * may be decided between them. Nothing needs to be stored (parts = 0) if mr_core_has_definition() says so just before.
  */
 struct mr_part_store {
     const char *blob; /* 32 hex digits, drawn by the caller */

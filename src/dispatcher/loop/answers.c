@@ -287,6 +287,7 @@ void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit)
         }
         held_free(h);
     }
+    mr_loop_fail_uploads(l, why);
 }
 
 void mr_loop_end_streams(struct mr_loop *l, const char *why)

@@ -53,6 +53,12 @@ static bool is_stalled(const struct mr_loop *l)
     return mr_member_stalled_ms(l->member, l->now_ms) > MR_STALLED_MS;
 }
 
+/* So much waits for etcd that there may be no room for another command. It is asked again; that ends no term. */
+static bool is_behind(const struct mr_loop *l)
+{
+    return mr_member_backlog(l->member) > MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX;
+}
+
 /* While etcd is silent, heartbeats are refused: that time is nobody's silence. */
 static void watch_stall(struct mr_loop *l)
 {
@@ -103,7 +109,7 @@ static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, 
     return rc;
 }
 
-static void run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
+void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
 {
     mr_error err;
     mr_error told;
@@ -123,75 +129,6 @@ static void run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
     give_up(l, &err);
 }
 
-/* ---- registering a dataset: its parts first ---- */
-
-static bool store_parts(struct mr_loop *l, const Millrace__RegisterDatasetRequest *r, const char *blob, uint32_t *parts)
-{
-    size_t size = r->definition.len;
-    uint32_t n = 0;
-
-    for (size_t at = 0; at < size; at += MR_CORE_PART_BYTES) {
-        size_t left = size - at;
-        struct mr_part_store part = {.blob = blob,
-                                     .index = n++,
-                                     .data = r->definition.data + at,
-                                     .size = left < MR_CORE_PART_BYTES ? left : MR_CORE_PART_BYTES};
-        struct mr_command in = {.kind = MR_COMMAND_STORE_PART, .part = &part};
-
-        run(l, &in, NULL);
-        if (!l->serving) {
-            return false;
-        }
-    }
-    *parts = n;
-    return true;
-}
-
-static void register_dataset(struct mr_loop *l, struct mr_call *call)
-{
-    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
-    struct mr_definition *d = call->definition;
-    struct mr_header_info info = mr_loop_header(l);
-    char blob[33] = "";
-    mr_error err;
-
-    if (d == NULL && call->error.code < 0) {
-        err = call->error;
-        mr_loop_answer(l, call, NULL, &err); /* Wrong in itself, whoever leads. */
-        return;
-    }
-    if (d == NULL) {
-        if (mr_side_submit(l->side, call, &info, &err) < 0) {
-            mr_loop_answer(l, call, NULL, &err);
-        }
-        return;
-    }
-    struct mr_dataset_register reg = {.dataset_id = r->dataset_id,
-                                      .fingerprint = d->fingerprint,
-                                      .compression = r->compression,
-                                      .spec = d->spec,
-                                      .spec_size = d->spec_size,
-                                      .cardinality = d->cardinality,
-                                      .providers = d->providers,
-                                      .sources = d->sources,
-                                      .nproviders = d->nproviders,
-                                      .ignores_errors = d->ignores_errors,
-                                      .unsplittable = d->unsplittable,
-                                      .summary = d->summary,
-                                      .definition_size = r->definition.len,
-                                      .blob = blob};
-    struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &reg};
-
-    if (!mr_core_has_definition(l->core, d->fingerprint)) {
-        mr_random_id(blob);
-        if (!store_parts(l, r, blob, &reg.parts)) {
-            mr_loop_refuse(l, call);
-            return;
-        }
-    }
-    run(l, &in, call);
-}
-
 /* ---- all calls ---- */
 
 static void status(struct mr_loop *l, struct mr_call *call)
@@ -205,7 +142,7 @@ static void status(struct mr_loop *l, struct mr_call *call)
                                     .store_bytes_per_s = mr_budget_rate(&l->budget)};
     struct mr_command in = {.kind = MR_COMMAND_STATUS, .status = &about};
 
-    run(l, &in, call);
+    mr_loop_run(l, &in, call);
 }
 
 /* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held behind its first
@@ -246,14 +183,14 @@ static void plain(struct mr_loop *l, struct mr_call *call)
     if (call->stream != NULL && !subscribe(l, call)) {
         return;
     }
-    run(l, &in, call);
+    mr_loop_run(l, &in, call);
 }
 
 static void decide(struct mr_loop *l, struct mr_call *call)
 {
     switch (call->method->command) {
     case MR_COMMAND_REGISTER_DATASET:
-        register_dataset(l, call);
+        mr_loop_register(l, call);
         break;
     case MR_COMMAND_STATUS:
         status(l, call);
@@ -339,6 +276,9 @@ static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
     } else if (stalled > MR_STALLED_MS) {
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
                                   (long long)stalled);
+    } else if (is_behind(l)) {
+        (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE, "etcd is behind: %zu bytes wait for it",
+                                  mr_member_backlog(l->member));
     } else {
         return false;
     }
@@ -435,7 +375,7 @@ void mr_loop_timer(struct mr_loop *l)
     watch_stall(l);
     if (mr_loop_timer_due(l) <= l->now_ms) {
         l->timer_ran = true;
-        run(l, &in, NULL);
+        mr_loop_run(l, &in, NULL);
     }
 }
 
@@ -443,7 +383,7 @@ int64_t mr_loop_timer_due(const struct mr_loop *l)
 {
     int64_t due;
 
-    if (!l->serving || is_stalled(l)) {
+    if (!l->serving || is_stalled(l) || is_behind(l)) {
         return INT64_MAX; /* Nothing new is decided; etcd's answer will be a turn. */
     }
     due = mr_core_next_timer(l->core);

@@ -33,6 +33,8 @@ struct mr_held {
 
 #define MR_LOOP_PREFIXES_MAX 32
 
+struct mr_upload;
+
 struct mr_loop {
     struct mr_loop_options opts;
     char *cluster;
@@ -64,6 +66,8 @@ struct mr_loop {
     struct mr_streams streams;
     struct mr_streams followers; /* standbys of this term */
     int64_t beat_ms;             /* when they hear of us next */
+
+    STAILQ_HEAD(, mr_upload) uploads; /* the first one is being stored */
 
     struct mr_call *waiting; /* for a leader; oldest first */
     struct mr_call **waiting_tail;
@@ -108,7 +112,15 @@ void mr_loop_release(struct mr_loop *l);
 void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit);
 void mr_loop_end_streams(struct mr_loop *l, const char *why);
 
+/* uploads.c: definitions, on their way into the store */
+void mr_loop_register(struct mr_loop *l, struct mr_call *call);
+/* Go on, as far as the store takes it. Every turn. */
+void mr_loop_upload(struct mr_loop *l);
+void mr_loop_fail_uploads(struct mr_loop *l, const mr_error *why);
+
 /* commands.c */
+/* Decide @in; @call (may be NULL) is answered. May end the term. */
+void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call);
 void mr_loop_call(struct mr_loop *l, struct mr_call *call);
 void mr_loop_timer(struct mr_loop *l);
 int64_t mr_loop_timer_due(const struct mr_loop *l);

@@ -75,7 +75,7 @@ static void take_items(struct mr_loop *l, struct mr_item *items)
 /* After STOP: what was accepted is committed first, within reason; then leadership is handed over. */
 static void drain(struct mr_loop *l)
 {
-    bool quiet = l->held == NULL && mr_member_newest(l->member) == mr_member_committed(l->member);
+    bool quiet = l->held == NULL && STAILQ_EMPTY(&l->uploads) && mr_member_newest(l->member) == mr_member_committed(l->member);
 
     if (l->stopping && !l->leaving && (quiet || l->now_ms >= l->drain_until_ms)) {
         l->leaving = true;
@@ -175,6 +175,7 @@ static void turn(struct mr_loop *l, struct mr_item *items)
     take_items(l, items);
     mr_loop_waiting(l);
     mr_loop_timer(l);
+    mr_loop_upload(l);
     drain(l);
     if (mr_peer_tick(l->peer, l->now_ms, &epoch)) {
         mr_member_peer(l->member, epoch, MR_PEER_AWAY, l->now_ms, (uint64_t)mr_wall_ms());
@@ -280,6 +281,7 @@ int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *e
     mr_cond_init(&l->left_cond);
     l->held_tail = &l->held;
     l->waiting_tail = &l->waiting;
+    STAILQ_INIT(&l->uploads);
     mr_random_id(l->instance);
     l->cluster = mr_strdup(opts->cluster);
     l->address = mr_strdup(opts->address);

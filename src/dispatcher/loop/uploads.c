@@ -1,0 +1,124 @@
+/*
+ * Registering datasets: the parts of a definition go to the store before the record that names them.
+ *
+ * One definition at a time, and of that only so much as the store takes: what others want committed does not wait
+ * behind all of it. A part is in an earlier batch than the record, or the same one; parts whose record does not come
+ * (the term ended) are swept by the next term.
+ */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/rng.h"
+#include "dispatcher/loop/internal.h"
+
+#include <millrace/dataset.h> /* mr_free */
+
+/* Parts that wait for the batch in flight, about two batches. */
+#define WAITING_BYTES_MAX (1 * MR_MIB)
+
+struct mr_upload {
+    STAILQ_ENTRY(mr_upload) link;
+    struct mr_call *call;
+    char blob[33]; /* "": not begun */
+    uint32_t parts;
+    size_t at; /* of the definition */
+};
+
+static const Millrace__RegisterDatasetRequest *request_of(const struct mr_upload *u)
+{
+    return (const Millrace__RegisterDatasetRequest *)u->call->request;
+}
+
+static void store_part(struct mr_loop *l, struct mr_upload *u)
+{
+    const Millrace__RegisterDatasetRequest *r = request_of(u);
+    size_t left = r->definition.len - u->at;
+    struct mr_part_store part = {.blob = u->blob,
+                                 .index = u->parts++,
+                                 .data = r->definition.data + u->at,
+                                 .size = left < MR_CORE_PART_BYTES ? left : MR_CORE_PART_BYTES};
+    struct mr_command in = {.kind = MR_COMMAND_STORE_PART, .part = &part};
+
+    u->at += part.size;
+    mr_loop_run(l, &in, NULL); /* May end the term, and with it the upload. */
+}
+
+/* All parts are on their way, or were there. */
+static void register_dataset(struct mr_loop *l, struct mr_upload *u)
+{
+    const Millrace__RegisterDatasetRequest *r = request_of(u);
+    const struct mr_definition *d = u->call->definition;
+    struct mr_dataset_register reg = {.dataset_id = r->dataset_id,
+                                      .fingerprint = d->fingerprint,
+                                      .compression = r->compression,
+                                      .spec = d->spec,
+                                      .spec_size = d->spec_size,
+                                      .cardinality = d->cardinality,
+                                      .providers = d->providers,
+                                      .sources = d->sources,
+                                      .nproviders = d->nproviders,
+                                      .ignores_errors = d->ignores_errors,
+                                      .unsplittable = d->unsplittable,
+                                      .summary = d->summary,
+                                      .definition_size = r->definition.len,
+                                      .blob = u->blob,
+                                      .parts = u->parts};
+    struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &reg};
+
+    STAILQ_REMOVE_HEAD(&l->uploads, link);
+    mr_loop_run(l, &in, u->call);
+    mr_free(u);
+}
+
+void mr_loop_upload(struct mr_loop *l)
+{
+    while (l->serving && !STAILQ_EMPTY(&l->uploads) && mr_member_backlog(l->member) < WAITING_BYTES_MAX) {
+        struct mr_upload *u = STAILQ_FIRST(&l->uploads);
+
+        if (u->blob[0] == '\0' && mr_core_has_definition(l->core, u->call->definition->fingerprint)) {
+            u->at = request_of(u)->definition.len;
+        } else if (u->blob[0] == '\0') {
+            mr_random_id(u->blob);
+        }
+        if (u->at < request_of(u)->definition.len) {
+            store_part(l, u);
+        } else {
+            register_dataset(l, u);
+        }
+    }
+}
+
+void mr_loop_register(struct mr_loop *l, struct mr_call *call)
+{
+    struct mr_header_info info = mr_loop_header(l);
+    struct mr_upload *u = NULL;
+    mr_error err;
+    int rc = MR_OK;
+
+    if (call->definition == NULL && call->error.code < 0) {
+        err = call->error;
+        rc = err.code; /* Wrong in itself, whoever leads. */
+    } else if (call->definition == NULL) {
+        rc = mr_side_submit(l->side, call, &info, &err);
+    } else {
+        u = mr_calloc(1, sizeof *u);
+        rc = u == NULL ? mr_error_nomem(&err) : MR_OK;
+    }
+    if (rc < 0) {
+        mr_loop_answer(l, call, NULL, &err);
+    } else if (u != NULL) {
+        u->call = call;
+        STAILQ_INSERT_TAIL(&l->uploads, u, link);
+        mr_loop_upload(l);
+    }
+}
+
+void mr_loop_fail_uploads(struct mr_loop *l, const mr_error *why)
+{
+    while (!STAILQ_EMPTY(&l->uploads)) {
+        struct mr_upload *u = STAILQ_FIRST(&l->uploads);
+
+        STAILQ_REMOVE_HEAD(&l->uploads, link);
+        mr_loop_answer(l, u->call, NULL, why);
+        mr_free(u);
+    }
+}
