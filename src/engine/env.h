@@ -87,8 +87,8 @@ void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one
 int mr_env_use_pool(struct mr_env *env, mr_error *err);
 
 /*
- * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are open. With 0 it does all its
- * work when it is pulled. So what a function makes for each of thousands of elements does not start a thread each.
+ * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are open. With 0 it does all
+ * its work when it is pulled. So what a function makes for each of thousands of elements does not start a thread each.
  */
 uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted);
 void mr_env_give_threads(struct mr_env *env, uint32_t n);

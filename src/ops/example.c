@@ -539,7 +539,7 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, con
                          mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
-    size_t rank = (size_t)(p->input->rank + f->rank);
+    size_t rank = (size_t)p->input->rank + (size_t)f->rank;
     int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
     uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
     int rc = dims == NULL || counts == NULL ? mr_error_nomem(err) : measure_sequence(p, i, counts, dims, err);

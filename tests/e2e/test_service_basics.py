@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as mr
-from conftest import judge_private_state
+from conftest import judge_private_state, wait_until
 
 Dataset = mr.Dataset
 
@@ -143,6 +143,11 @@ def test_one_job_name_is_one_job_whatever_the_dataset(cluster):
         assert next(it) == 0
         with pytest.raises(mr.errors.InvalidArgumentError, match=f"'one' differs in dataset.*{one}.*{two}"):
             list(read(two))
+
+
+def test_workers_begin_when_an_iterator_is_made(cluster):
+    with iter(Dataset.range(5).apply(cluster.distribute(job_name="early"))):
+        wait_until(cluster.tasks, what="a task")
 
 
 def test_tags_of_workers_do_not_say_who_reads(make_cluster):

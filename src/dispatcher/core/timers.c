@@ -30,9 +30,9 @@ static int64_t wall_age(const mr_core *core, uint64_t stored_ms)
 }
 
 /*
- * Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for @keep_ms
- * and may go; <= 0: it may. What had ended when this leader came has a grace: who uses it may not have found this leader
- * yet. Whose last user left while this leader led has none left to come.
+ * Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
+ * @keep_ms and may go; <= 0: it may. What had ended when this leader came has a grace: who uses it may not have found
+ * this leader yet. Whose last user left while this leader led has none left to come.
  */
 static int64_t retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
 {
