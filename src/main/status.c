@@ -5,10 +5,12 @@
 #include "main/run.h"
 #include "main/table.h"
 
+#include <jansson.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <millrace/service.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct status_values {
     const char *service;
@@ -39,12 +41,29 @@ const struct opt_program *status_program(void)
     return &program;
 }
 
+/* The document says so, too, but among other things. */
+static void warn_of_silence(const char *text)
+{
+    json_t *doc = json_loads(text, 0, NULL);
+    const char *silent_ms = json_string_value(json_object_get(doc, "storeSilentMs"));
+
+    if (silent_ms != NULL) {
+        (void)fprintf(
+            stderr,
+            "millrace status: etcd has not answered for %lld s. This is what the leader remembers; the newest of "
+            "it may not be stored\n",
+            strtoll(silent_ms, NULL, 10) / 1000);
+    }
+    json_decref(doc);
+}
+
 static int show(const struct status_values *v, mr_error *err)
 {
     char *json = NULL;
     int rc = mr_service_status(v->service, (int)v->timeout, &json, err);
 
     if (rc == MR_OK) {
+        warn_of_silence(json);
         rc = table_print(json, v->json, err);
     }
     mr_free(json);

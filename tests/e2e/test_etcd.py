@@ -177,11 +177,16 @@ def test_without_a_quorum_nothing_is_promised_and_reading_goes_on(make, lost):
     with pytest.raises((mr.errors.UnavailableError, mr.errors.DeadlineExceededError)):
         mr.service.register_dataset(there.service, Dataset.range(8), dataset_id="new", timeout_ms=4000)
     there.dispatchers[0].wait_for("etcd endpoint does not answer")
+    status = json.loads(mr.service.status(there.service))
+    assert int(status["storeSilentMs"]) > 2000 and len(status["workers"]) == 1
+    said = subprocess.run([PROGRAM, "status", f"--service={there.addresses}"], capture_output=True, text=True, timeout=120)
+    assert said.returncode == 0 and "etcd has not answered for" in said.stderr
     for i in lost:
         etcd.start_member(i)
     etcd.wait()
     there.dispatchers[0].wait_for("etcd answers again")
     reader.finish()
+    assert "storeSilentMs" not in json.loads(mr.service.status(there.service))
     ds = mr.service.from_dataset_id("parallel_epochs", there.service, "kept")
     assert [int(x) for x in ds] == list(range(7))
     assert read(there) == list(range(100))

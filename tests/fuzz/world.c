@@ -225,7 +225,7 @@ void world_wait(struct world *w, int64_t ms)
 
 void world_status(struct world *w)
 {
-    struct mr_status_about about = {"c", "i", "l", "v", NULL, 0, 0};
+    struct mr_status_about about = {"c", "i", "l", "v", NULL, 0, 0, 0};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const struct mr_effect *reply = world_step(w, &command);
 

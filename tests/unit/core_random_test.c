@@ -222,7 +222,7 @@ static void cut(char *json, const char *name, char last)
 /* What status shows, whatever the order of its lists, without what is soft: one line a part, sorted. */
 static char *shown(struct table *t)
 {
-    struct mr_status_about about = {"c", "i", "l", "v", NULL, 0, 0};
+    struct mr_status_about about = {"c", "i", "l", "v", NULL, 0, 0, 0};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     static char *parts[16384];
     size_t n = 0, at = 0;

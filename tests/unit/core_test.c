@@ -830,7 +830,7 @@ static void status_shows_what_there_is_and_no_capability(void **state)
 {
     struct table *t = *state;
     const char *const dispatchers[] = {"d0:5050", "d1:5050"};
-    struct mr_status_about about = {"prod", "abc", "d0:5050", "0.1.0", dispatchers, 2, 5000};
+    struct mr_status_about about = {"prod", "abc", "d0:5050", "0.1.0", dispatchers, 2, 5000, 0};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const char *json;
 
@@ -844,6 +844,12 @@ static void status_shows_what_there_is_and_no_capability(void **state)
     assert_non_null(strstr(json, "\"next\":\"4\""));
     assert_null(strstr(json, id_of("c1")));
     assert_null(strstr(json, id_of("w1")));
+    assert_null(strstr(json, "storeSilentMs"));
+    assert_false(the_reply(t)->from_memory);
+    about.store_silent_ms = 3000; /* Then it proves nothing, and says so. */
+    table_step(t, &command);
+    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json, "\"storeSilentMs\":\"3000\""));
+    assert_true(the_reply(t)->from_memory);
 }
 
 /* Whichever allocation fails, the step says so, and the store still makes a core that works. */

@@ -179,6 +179,7 @@ struct mr_status_about {
     const char *const *dispatchers; /* host:port */
     size_t ndispatchers;
     int64_t store_bytes_per_s;
+    int64_t store_silent_ms; /* > 0: nothing can be proven, so tell from memory, and say so */
 };
 
 struct mr_command {
@@ -231,6 +232,7 @@ enum mr_effect_kind {
 struct mr_effect {
     enum mr_effect_kind kind;
     bool fenced;               /* see "effects" above */
+    bool from_memory;          /* an answer that says that it proves nothing: it goes at once */
     uint64_t token;            /* REPLY */
     char topic[80];            /* PUSH_*: iteration id or incarnation; END_*: client or incarnation */
     mr_error error;            /* REPLY, END_*: code 0 is success */

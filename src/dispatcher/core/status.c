@@ -306,6 +306,7 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     status->store_bytes_per_s = (uint64_t)about->store_bytes_per_s;
     status->grant_ms = (uint64_t)core->grant_ms;
     status->store_full = core->full;
+    status->store_silent_ms = (uint64_t)about->store_silent_ms;
     set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers, about->ndispatchers);
     list_objects(core, status);
     mr_status_productions(core, status);
@@ -326,4 +327,5 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
         return;
     }
     reply->json = json;
+    core->out->effects[core->out->neffects - 1].from_memory = about->store_silent_ms > 0;
 }

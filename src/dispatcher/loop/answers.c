@@ -129,6 +129,7 @@ static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own,
 
 int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alone, mr_error *err)
 {
+    const struct mr_effect *now = NULL;
     int rc = MR_OK;
 
     for (size_t i = 0; i < l->outcome.neffects && rc >= 0; i++) {
@@ -136,6 +137,10 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
         uint64_t batch = 0;
         struct mr_held *h = NULL;
 
+        if (e->from_memory) {
+            now = e;
+            continue;
+        }
         rc = batch_for(l, e, own, &batch, err);
         if (rc >= 0) {
             h = held_new(e, batch);
@@ -155,6 +160,10 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
         }
         *l->held_tail = h;
         l->held_tail = &h->next;
+    }
+    if (rc >= 0 && now != NULL) {
+        mr_loop_answer(l, call, now->message, NULL);
+        call = NULL;
     }
     MR_ASSERT(rc < 0 || call == NULL);
     return rc;

@@ -131,6 +131,7 @@ void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
 
 /* ---- all calls ---- */
 
+/* While etcd is silent it is from memory, and says so: just then somebody wants to know how things stand. */
 static void status(struct mr_loop *l, struct mr_call *call)
 {
     struct mr_status_about about = {.cluster = l->cluster,
@@ -139,7 +140,8 @@ static void status(struct mr_loop *l, struct mr_call *call)
                                     .version = MR_VERSION,
                                     .dispatchers = (const char *const *)l->dispatchers,
                                     .ndispatchers = l->ndispatchers,
-                                    .store_bytes_per_s = mr_budget_rate(&l->budget)};
+                                    .store_bytes_per_s = mr_budget_rate(&l->budget),
+                                    .store_silent_ms = is_stalled(l) ? mr_member_stalled_ms(l->member, l->now_ms) : 0};
     struct mr_command in = {.kind = MR_COMMAND_STATUS, .status = &about};
 
     mr_loop_run(l, &in, call);
@@ -273,7 +275,7 @@ static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
         (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE,
                                   "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
                                   "'etcdctl alarm disarm'");
-    } else if (stalled > MR_STALLED_MS) {
+    } else if (stalled > MR_STALLED_MS && call->method->command != MR_COMMAND_STATUS) {
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
                                   (long long)stalled);
     } else if (is_behind(l)) {
