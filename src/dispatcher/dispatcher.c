@@ -202,18 +202,11 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
 /* What others are told: as asked for, or where it listens. */
 static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, int port, mr_error *err)
 {
-    const char *colon = strrchr(listen, ':');
-    int host = colon != NULL ? (int)(colon - listen) : 0;
-    bool wildcard = host == 0 || strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
-    int n;
-
-    if (wanted != NULL && wanted[0] != '\0') {
-        n = snprintf(d->address, sizeof d->address, "%s", wanted);
-    } else if (wildcard) {
-        n = snprintf(d->address, sizeof d->address, "localhost:%d", port);
-    } else {
-        n = snprintf(d->address, sizeof d->address, "%.*s:%d", host, listen, port);
+    if (wanted == NULL || wanted[0] == '\0') {
+        return mr_rpc_advertise(listen, port, NULL, d->address, sizeof d->address, err);
     }
+    int n = snprintf(d->address, sizeof d->address, "%s", wanted);
+
     if (n < 0 || (size_t)n >= sizeof d->address) {
         return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
     }

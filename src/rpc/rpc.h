@@ -39,6 +39,13 @@ void mr_rpc_keep_forkable(void);
 /* "host:port" or "[v6]:port" with a port from 1 to 65535? @to_listen: also ":port" and port 0. */
 bool mr_rpc_is_address(const char *address, bool to_listen);
 
+/*
+ * What to tell others of a server that listens at @listen, with the bound @port: its host, or if that is all of them,
+ * the address of this one from which @peers ("host:port", commas; NULL: nobody in particular) or the rest of the world
+ * are reached. MR_EINVAL: it has none but the loopback's.
+ */
+int mr_rpc_advertise(const char *listen, int port, const char *peers, char *out, size_t size, mr_error *err);
+
 /* ---- received messages ---- */
 
 size_t mr_rpc_message_size(const mr_rpc_message *m);

@@ -27,19 +27,19 @@ static char *with_port(const char *text, int port)
                         : mr_asprintf("%.*s%d%s", (int)(mark - text), text, port, mark + strlen("%port%"));
 }
 
-/* What clients are told: by option, or the listen address with the bound port and a host that can be reached. */
+/* What clients are told: by option, or the listen address with the bound port; of a host that can be reached. */
 static int choose_address(mr_worker *w, const char *listen, const char *advertise, mr_error *err)
 {
-    const char *colon = strrchr(listen, ':');
-    size_t host = colon == NULL ? strlen(listen) : (size_t)(colon - listen);
+    char own[MR_ADDRESS_BYTES_MAX + 1];
 
-    if (advertise != NULL) {
-        w->address = with_port(advertise, w->port);
-    } else if (host == 0 || strncmp(listen, "0.0.0.0", host) == 0 || strncmp(listen, "[::]", host) == 0) {
-        w->address = mr_asprintf("localhost:%d", w->port);
-    } else {
-        w->address = mr_asprintf("%.*s:%d", (int)host, listen, w->port);
+    if (advertise == NULL) {
+        int rc = mr_rpc_advertise(listen, w->port, w->dispatchers, own, sizeof own, err);
+
+        if (rc < 0) {
+            return rc;
+        }
     }
+    w->address = advertise != NULL ? with_port(advertise, w->port) : mr_strdup(own);
     if (w->address == NULL) {
         return mr_error_nomem(err);
     }

@@ -21,7 +21,7 @@ struct mr_worker_options {
     const char *dispatchers; /* "host:port[,host:port...]", with or without "grpc://"; required */
     const char *listen;      /* host:port, port 0: any; default "127.0.0.1:0" */
     const char *advertise;   /* what clients are told; "%port%" is the bound port; default: the listen address,
-                                a wildcard host replaced by "localhost" */
+                                or this host's (mr_rpc_advertise()) */
     const char *const *tags; /* for status and target_workers */
     size_t ntags;
     uint32_t heartbeat_ms;           /* default: what the dispatcher says, 1000 before it did */

@@ -446,6 +446,32 @@ static void big_unary(void **state)
     free(big);
 }
 
+/* Two servers that tell others "localhost" are the same one for them. */
+static void all_addresses_are_told_as_one_that_others_can_use(void **state)
+{
+    char out[64];
+    mr_error err;
+    const char *const listens[] = {"0.0.0.0:0", "[::]:0", ":0"};
+
+    assert_int_equal(mr_rpc_advertise("127.0.0.1:0", 7, NULL, out, sizeof out, &err), MR_OK);
+    assert_string_equal(out, "127.0.0.1:7"); /* as asked for */
+    assert_int_equal(mr_rpc_advertise("[fd00::1]:0", 7, NULL, out, sizeof out, &err), MR_OK);
+    assert_string_equal(out, "[fd00::1]:7");
+    for (size_t i = 0; i < sizeof listens / sizeof listens[0]; i++) {
+        int rc = mr_rpc_advertise(listens[i], 7, "127.0.0.1:1, [::1]:2,,nonsense", out, sizeof out, &err);
+
+        if (rc < 0) { /* a machine without a network */
+            assert_non_null(strstr(err.message, "--advertise-address"));
+            continue;
+        }
+        assert_true(mr_rpc_is_address(out, false));
+        assert_non_null(strstr(out, ":7"));
+        assert_null(strstr(out, "localhost"));
+        assert_int_not_equal(strncmp(out, "127.", 4), 0);
+        assert_null(strstr(out, "[::1]"));
+    }
+}
+
 static void port_is_taken(void **state)
 {
     struct fixture *f = *state;
@@ -940,6 +966,7 @@ int main(int argc, char **argv)
         TEST(nobody_listens),
         TEST(what_grpc_says_is_cut_to_its_point),
         TEST(big_unary),
+        TEST(all_addresses_are_told_as_one_that_others_can_use),
         TEST(port_is_taken),
         TEST(http_proxy_is_ignored),
         TEST(stream_echoes),
