@@ -9,11 +9,11 @@ DEV     := build/dev
 RELEASE := build/release
 export PYTHON
 
-.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
+.PHONY: help deps build check demo demo-sharing demo-rounds install asan tsan sim mutants torture soak lint models bench bench-dispatcher bench-sharing bench-peers bench-rounds clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED and BUG of sim, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED and BUG of sim, RULE of mutants, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -55,6 +55,11 @@ sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS) --target sim_main
 	@$(DEV)/tests/sim_main $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(BUG),--bug $(BUG))
+
+mutants: deps ## mistakes put into copies of the code, each must fall to a test (minutes); RULE=3.4 or RULE=3, those of a rule
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	@$(PYTHON) tests/sim/mutants.py --build $(DEV) --jobs $(JOBS) $(if $(RULE),--rule $(RULE))
 
 torture: build ## a cluster under faults, every element counted, MINUTES=2
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/torture.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -151,6 +151,44 @@ static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
     coord_free(s);
 }
 
+/* Connections to it break again and again, but it accepts others, and renews its lease. */
+static void a_living_leader_whose_streams_break_is_left_alone(void **state)
+{
+    struct coord_sim *s = coord_new(24);
+    int leader = coord_await_leader(s);
+
+    (void)state;
+    coord_run_ms(s, 2000);
+    for (int t = 0; t < 60; t++) {
+        for (int i = 0; i < NODES; i++) {
+            if (i != leader) {
+                mr_member_peer(s->nodes[i].member, mr_member_epoch(s->nodes[leader].member), MR_PEER_LOST,
+                               mr_fake_now_ms(s->fake), 1);
+            }
+        }
+        coord_run_ms(s, 500);
+    }
+    assert_int_equal(s->terms, 1);
+    coord_free(s);
+}
+
+/* Two take the key of a dead leader away; the request of one of them stays in a queue for some seconds. */
+static void a_late_force_deposes_nobody_else(void **state)
+{
+    struct coord_sim *s = coord_new(25);
+    int leader = coord_await_leader(s);
+
+    (void)state;
+    coord_run_ms(s, 2000);
+    mr_fake_script(s->nodes[(leader + 1) % NODES].store, MR_FAKE_TXN, MR_FAKE_APPLIED_LATER, 3000);
+    coord_kill_node(s, leader);
+    assert_in_range(coord_outage_ms(s), 1, 499);
+    coord_run_ms(s, 2 * TTL_MS);
+    assert_int_equal(s->terms, 2);
+    coord_check_store(s);
+    coord_free(s);
+}
+
 static void a_young_term_is_left_alone(void **state)
 {
     struct coord_sim *s = coord_new(4);
@@ -488,6 +526,8 @@ int main(void)
         cmocka_unit_test(a_leader_that_was_restarted_does_not_wait_for_its_own_lease),
         cmocka_unit_test(a_dead_leader_that_nobody_knew_is_replaced_after_three_seconds),
         cmocka_unit_test(a_living_leader_that_cannot_be_reached_is_left_alone),
+        cmocka_unit_test(a_living_leader_whose_streams_break_is_left_alone),
+        cmocka_unit_test(a_late_force_deposes_nobody_else),
         cmocka_unit_test(a_young_term_is_left_alone),
         cmocka_unit_test(a_silent_leader_is_replaced_after_three_seconds),
         cmocka_unit_test(wrong_force_is_damped),

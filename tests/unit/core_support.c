@@ -200,6 +200,8 @@ void table_step(struct table *t, struct mr_command *command)
     command->wall_ms = t->wall;
     command->token = 77;
     command->seed = 4711;
+    command->full = command->full || t->full;
+    command->grant_ms = t->grant_ms;
     if (mr_core_step(t->core, command, &t->out, &err) < 0 || mr_core_check(t->core, &err) < 0) {
         fail_msg("%s", err.message);
     }

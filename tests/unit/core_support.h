@@ -12,6 +12,8 @@ struct table {
     struct mr_core_config config;
     int64_t now;
     int64_t wall;
+    bool full;        /* the store takes nothing but deletes */
+    int64_t grant_ms; /* ... or must be spared; 0: not */
     char *keys[KEYS_MAX];
     char *values[KEYS_MAX];
     size_t count;

@@ -338,6 +338,49 @@ static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
 
 /* ---------------------------------------------------------------- splits */
 
+/* After a takeover all of them come at once. And it is first contact: a leader that was deposed must not capture it. */
+static void a_worker_that_finds_the_next_leader_writes_nothing(void **state)
+{
+    struct table *t = *state;
+
+    add_worker(t, "w1", "a:1");
+    assert_true(the_reply(t)->fenced);
+    table_take_over(t);
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK);
+    assert_true(the_reply(t)->fenced);
+    assert_int_equal(t->out.nchanges, 0);
+}
+
+static void grants_are_larger_when_the_store_must_be_spared(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], w1[128];
+
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
+    assert_int_equal(get_splits(t, "w1", w1, 0, 1, 4), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->count, 4);
+    t->grant_ms = 3 * MR_GRANT_MS;
+    assert_int_equal(get_splits(t, "w1", w1, 0, 2, 4), MR_OK);
+    assert_int_equal(splits(t)->ranges[0]->count, 12);
+}
+
+/* That somebody is gone could not be written down. */
+static void nobody_is_given_up_while_the_store_is_full(void **state)
+{
+    struct table *t = *state;
+
+    add_worker(t, "w1", "a:1");
+    t->full = true;
+    table_wait(t, 200 * 1000);
+    assert_int_equal(beat_worker(t, "w1"), MR_OK);
+    t->full = false;
+    table_wait(t, 200 * 1000);
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+}
+
 static void splits_are_answered_by_number(void **state)
 {
     struct table *t = *state;
@@ -741,6 +784,31 @@ static void a_worker_nobody_reaches_does_not_hold_up_the_end(void **state)
 
 /* ---------------------------------------------------------------- takeover */
 
+/* All of them have to miss it, each for long enough. */
+static void one_that_came_later_may_reach_it_yet(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "unreachable:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"});
+    end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL);
+    for (int i = 0; i < 113; i++) {
+        beat_worker(t, "w1");
+        beat_worker(t, "w2");
+        beat_client(t, "c1", iteration, "w2");
+        beat_client(t, "c2", iteration, i >= 50 ? "w2" : NULL);
+        table_wait(t, 1000);
+        if (i == 100) {
+            assert_false(watch_client(t, "c1", iteration)->finished);
+        }
+    }
+    assert_true(watch_client(t, "c1", iteration)->finished);
+}
+
 static void what_was_on_its_way_out_is_swept(void **state)
 {
     struct table *t = *state;
@@ -937,6 +1005,10 @@ int main(void)
         T(a_failed_task_ends_the_iteration_with_its_error),
         T(a_new_process_supersedes_the_old_one_at_its_address),
         T(splits_are_answered_by_number),
+        T(a_worker_that_finds_the_next_leader_writes_nothing),
+        T(grants_are_larger_when_the_store_must_be_spared),
+        T(nobody_is_given_up_while_the_store_is_full),
+        T(one_that_came_later_may_reach_it_yet),
         T(repetitions_of_a_source_are_shared),
         T(what_a_lost_worker_held_is_counted_and_not_given_again),
         T(who_comes_back_after_retention_is_somebody_else),

@@ -191,15 +191,23 @@ static char *worker(int n)
     return id;
 }
 
-static void add_worker(struct fixture *f, int n, struct answer *ret)
+static void add_worker_to(struct fixture *f, const char *cluster, int n, struct answer *ret)
 {
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
     char address[16];
 
+    header.cluster = (char *)(uintptr_t)cluster;
+    r.header = &header;
     (void)snprintf(address, sizeof address, "w:%d", n);
     r.incarnation = worker(n);
     r.address = address;
     call(f, MR_COMMAND_REGISTER_WORKER, &r.base, ret);
+}
+
+static void add_worker(struct fixture *f, int n, struct answer *ret)
+{
+    add_worker_to(f, CLUSTER, n, ret);
 }
 
 static void beat(struct fixture *f, int n, bool leaving, struct answer *ret)
@@ -352,6 +360,18 @@ static void all_of_a_command_is_committed(void **state)
     }
 }
 
+static void a_call_to_another_cluster_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    add_worker_to(f, "another", 1, &a);
+    assert_true(a.given);
+    assert_int_equal(a.code, MR_EPRECOND);
+    run_ms(f, LATE_MS);
+    assert_false(is_stored(f, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +382,7 @@ int main(void)
         CASE(what_is_sent_already_proves_nothing_of_a_denial),
         CASE(a_deposed_leader_confirms_nothing),
         CASE(all_of_a_command_is_committed),
+        CASE(a_call_to_another_cluster_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,6 +173,20 @@ static void a_broken_connection_is_resumed(void **state)
     mr_book_free(book);
 }
 
+/* A copy of an earlier call, or the process before: what it would get nobody would have. */
+static void a_session_that_was_replaced_is_not_served(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *s;
+    mr_error err;
+
+    (void)open_session(book, "a", 1, 0, 10);
+    (void)open_session(book, "a", 2, 0, 10);
+    assert_int_equal(mr_book_open(book, "a", 1, 0, &someone, &s, &err), MR_EABORTED);
+    assert_string_equal(err.message, "session 1 was replaced by 2");
+    mr_book_free(book);
+}
+
 static void a_resumed_session_keeps_to_its_limits(void **state)
 {
     mr_book *book = book_new();
@@ -553,6 +567,7 @@ int main(void)
         cmocka_unit_test(a_message_is_bounded),
         cmocka_unit_test(small_blocks_travel_together),
         cmocka_unit_test(a_broken_connection_is_resumed),
+        cmocka_unit_test(a_session_that_was_replaced_is_not_served),
         cmocka_unit_test(a_resumed_session_keeps_to_its_limits),
         cmocka_unit_test(what_a_leaving_client_lacks_goes_to_others),
         cmocka_unit_test(what_a_silent_client_was_sent_is_lost),
