@@ -8,6 +8,7 @@ import builtins
 import numpy as np
 
 from . import dtypes, errors
+from ._spec import integer
 from ._tensor import (AttrTable, Tensor, _holds_tensors, apply, apply1, convert_to_tensor, current_graph, dtype_of, is_literal,
                       to_array)
 from .dtypes import as_dtype
@@ -164,7 +165,10 @@ def _static_shape(shape):
         return None
     if hasattr(shape, "as_list"):
         shape = shape.as_list()
-    return [int(d) for d in np.atleast_1d(np.asarray(shape, np.int64))]
+    array = np.asarray(shape)
+    if array.ndim > 1 or (array.size > 0 and array.dtype.kind not in "iu"):
+        raise TypeError(f"shapes and sizes are vectors of integers, not {shape!r}")
+    return array.astype(np.int64).reshape(-1).tolist()
 
 
 def reshape(tensor, shape, name=None):
@@ -232,7 +236,7 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
             raise ValueError(f"split: an axis of size {size} cannot be cut into {num_or_size_splits} equal parts")
         sizes = [size // num_or_size_splits] * num_or_size_splits
     else:
-        sizes = [int(s) for s in num_or_size_splits]
+        sizes = [integer("num_or_size_splits", s) for s in num_or_size_splits]
         if -1 in sizes and size is not None:
             sizes[sizes.index(-1)] = size - sum(sizes) - 1
         if size is None or sum(sizes) != size:
@@ -270,7 +274,7 @@ def pad(tensor, paddings, mode="CONSTANT", constant_values=0, name=None):
     """@tensor with @paddings[axis] = (before, after) values added."""
     if mode.upper() != "CONSTANT":
         raise errors.UnimplementedError(f"mr.pad with mode {mode!r} is not built: only CONSTANT is")
-    flat = np.asarray(paddings, np.int64).reshape(-1)
+    flat = np.asarray(paddings).reshape(-1)
     dtype = dtype_of(tensor)
     inputs = [tensor]
     if not (is_literal(constant_values) and constant_values == 0):

@@ -10,6 +10,21 @@ from ._wire import field, varint
 from .dtypes import as_dtype, from_code
 
 
+def integer(what, value):
+    """@value as a Python integer; a TypeError names @what."""
+    try:
+        return value.__index__()
+    except (AttributeError, TypeError):
+        if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
+            raise  # a tensor says more
+        raise TypeError(f"{what} is an integer, not {type(value).__name__} ({value!r})") from None
+
+
+def _dimension(value):
+    number = None if value is None else integer("a dimension", value)
+    return None if number == -1 else number
+
+
 class TensorShape:
     """The shape of a tensor as far as it is known: a sequence of dimensions (None: unknown), or unknown altogether."""
 
@@ -21,7 +36,7 @@ class TensorShape:
         elif dims is not None:
             if isinstance(dims, (int, np.integer)):
                 dims = (dims,)
-            dims = tuple(None if d is None or d == -1 else int(d) for d in dims)
+            dims = tuple(_dimension(d) for d in dims)
             if any(d is not None and d < 0 for d in dims):
                 raise ValueError(f"a dimension cannot be negative: {dims}")
         self._dims = dims

@@ -15,7 +15,7 @@ import numpy as np
 from . import _ffi, _structure
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
-from ._spec import TensorSpec, from_leaf
+from ._spec import TensorSpec, from_leaf, integer
 from .dtypes import as_dtype
 
 _OUTPUTS_MAX = 4096  # MR_LEAVES_MAX: parse_example has one result a feature
@@ -50,7 +50,7 @@ class AttrTable:
         return self
 
     def int(self, name, value):
-        return self._add(name, _ffi.ATTR_INT, i=int(value))
+        return self._add(name, _ffi.ATTR_INT, i=integer(name, value))
 
     def bool(self, name, value):
         return self._add(name, _ffi.ATTR_BOOL, i=int(value))
@@ -69,10 +69,10 @@ class AttrTable:
         return self._add(name, kind, ints=array, count=len(values))
 
     def ints(self, name, values):
-        return self._ints(name, _ffi.ATTR_INTS, [int(v) for v in values])
+        return self._ints(name, _ffi.ATTR_INTS, [integer(name, v) for v in values])
 
     def shape(self, name, dims):
-        return self._ints(name, _ffi.ATTR_SHAPE, [-1 if d is None else int(d) for d in dims])
+        return self._ints(name, _ffi.ATTR_SHAPE, [-1 if d is None else integer(name, d) for d in dims])
 
     def block(self, name, block):
         self._keep.append(block)

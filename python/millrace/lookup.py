@@ -6,6 +6,7 @@ constants of the functions that look something up, so workers need no file.
 import numpy as np
 
 from ._ops import cast, convert_to_array, gather, where
+from ._spec import integer
 from ._tensor import AttrTable, apply1, convert_to_tensor, dtype_of, is_literal
 from .dtypes import as_dtype
 
@@ -146,7 +147,7 @@ class StaticVocabularyTable(_Table):
     """
 
     def __init__(self, initializer, num_oov_buckets, lookup_key_dtype=None, name=None, experimental_is_anonymous=False):
-        if num_oov_buckets < 1:
+        if integer("num_oov_buckets", num_oov_buckets) < 1:
             raise ValueError(f"num_oov_buckets is at least 1, not {num_oov_buckets}: use StaticHashTable")
         if initializer is None and lookup_key_dtype is None:
             raise ValueError("without an initializer lookup_key_dtype is needed")
@@ -160,7 +161,7 @@ class StaticVocabularyTable(_Table):
         if lookup_key_dtype is not None and as_dtype(lookup_key_dtype) is not key_dtype:
             raise TypeError(f"lookup_key_dtype is {as_dtype(lookup_key_dtype).name}, the keys are {key_dtype.name}")
         self.value_dtype = as_dtype("int64")
-        self._buckets = int(num_oov_buckets)
+        self._buckets = num_oov_buckets
 
     def size(self, name=None):
         """The number of ids: keys and buckets."""

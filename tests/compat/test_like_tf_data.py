@@ -257,3 +257,21 @@ def test_sequences_of_a_batch_are_padded_with_their_default():
     assert [e["n"].tolist() for e in ds.batch(1).map(lambda r: mr.io.parse_example(r, features))] == [[[1, 2, 3]], [[]], [[4]]]
     with pytest.raises(mr.errors.InvalidArgumentError, match="'n'.*one value, not 2"):
         mr.io.parse_example(np.array(records, object), {"n": sequence([], mr.int64, True, [1, 2])})
+
+
+@pytest.mark.parametrize("wrong,name", [
+    (lambda: mr.TensorSpec([[1]]), "a dimension"), (lambda: mr.TensorShape([1.5]), "a dimension"),
+    (lambda: mr.TensorShape("ab"), "a dimension"), (lambda: mr.reshape(np.zeros(4), [[2, 2]]), "vectors of integers"),
+    (lambda: mr.reshape(np.zeros(4), [2.5, 2]), "vectors of integers"), (lambda: mr.reshape(np.zeros(4), [2, None]), "vectors"),
+    (lambda: mr.zeros([[2]]), "vectors of integers"), (lambda: mr.tile([1], ["a"]), "vectors of integers"),
+    (lambda: mr.expand_dims([1], [0]), "axis"), (lambda: mr.concat([[1]], 0.0), "axis"), (lambda: mr.reduce_sum([1], "a"), "axes"),
+    (lambda: mr.reduce_sum([[1]], [[0]]), "axes"), (lambda: mr.one_hot([1], [2]), "depth"), (lambda: mr.one_hot([1], 2.0), "depth"),
+    (lambda: mr.split([1, 2], [[1], [1]]), "num_or_size_splits"), (lambda: mr.pad([1], [["a", "b"]]), "paddings"),
+    (lambda: mr.as_string([1], precision="a"), "precision"), (lambda: mr.strings.to_hash_bucket_fast(["a"], "x"), "num_buckets"),
+    (lambda: mr.io.parse_single_example(b"", {"a": mr.io.FixedLenFeature([[1]], mr.int64)}), "a dimension"),
+    (lambda: Dataset.range(2).batch(1).padded_batch(1, padded_shapes=[1.5]), "a dimension"),
+])
+def test_what_is_no_integer_is_named(wrong, name):
+    """No number is cut off, and no message is int()'s."""
+    with pytest.raises((TypeError, ValueError), match=name):
+        wrong()

@@ -190,7 +190,10 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     bool waited = false;
 
     if (it->threads == 0 && it->first == NULL && !it->ended) {
-        return mr_op_pull(it->input, pull, ret, err);
+        int rc = mr_op_pull(it->input, pull, ret, err);
+
+        it->ended = rc == MR_END;
+        return rc;
     }
     int rc = it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK;
     if (rc != MR_OK) {
