@@ -56,7 +56,7 @@ class Losses(Structure):
     """struct mr_losses"""
     _fields_ = [("struct_size", c_size_t), ("lost_splits", c_uint64), ("quarantined_splits", c_uint64),
                 ("repeated_splits", c_uint64), ("lost_workers", c_uint64), ("incomplete_reads", c_uint64),
-                ("skipped_elements", c_uint64)]
+                ("skipped_elements", c_uint64), ("abandoned_elements", c_uint64)]
 
 
 # What the headers call these structures: the test compares size and offsets.
@@ -120,6 +120,7 @@ FUNCTIONS = {
     "mr_iterator_losses": (c_int, [_P, POINTER(Losses), _ERR]),
     "mr_iterator_skipped": (c_int, [_P, POINTER(c_uint64), _ERR]),
     "mr_iterator_round": (c_int, [_P, POINTER(c_uint64), _ERR]),
+    "mr_iterator_give_back": (None, [_P, c_uint64]),
     "mr_iterator_cancel": (None, [_P]),
     "mr_iterator_save": (c_int, [_P, _PP, POINTER(c_size_t), _ERR]),
     "mr_iterator_restore": (c_int, [_P, c_char_p, c_size_t, _ERR]),

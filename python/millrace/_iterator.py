@@ -67,13 +67,16 @@ class Losses:
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
     incomplete_reads: int = 0  # reads with elements missing
     skipped_elements: int = 0  # of a shared production: that its windows had dropped before the job had them
+    abandoned_elements: int = 0  # at_most_once: that went with readers of the job that fell silent, perhaps unused
 
     def __str__(self):
         parts = [(self.lost_splits, "split lost", "splits lost"),
                  (self.quarantined_splits, "of them quarantined", "of them quarantined"),
                  (self.lost_workers, "worker lost", "workers lost"),
                  (self.repeated_splits, "split handed out again", "splits handed out again"),
-                 (self.skipped_elements, "element skipped", "elements skipped")]
+                 (self.skipped_elements, "element skipped", "elements skipped"),
+                 (self.abandoned_elements, "element gone with a reader that fell silent",
+                  "elements gone with readers that fell silent")]
         return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n) or "nothing lost"
 
     def __sub__(self, other):
@@ -201,10 +204,11 @@ class NumpyIterator:
         """What was lost since the last time."""
         c = self._c_losses
         check(lib.mr_iterator_losses(handle, byref(c), byref(self._error)), self._error)
-        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements):  # the common path
+        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
+                or c.abandoned_elements):  # the common path
             return _NO_LOSSES
         now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
-                     c.skipped_elements)
+                     c.skipped_elements, c.abandoned_elements)
         new, self._losses = now - self._losses, now
         return new
 
@@ -221,9 +225,21 @@ class NumpyIterator:
     def _close(self, state):
         """Whoever is in a call still holds the handle: what it stands for goes with the last of them."""
         if self._handle is not None:
+            self._give_back()
             _ = self.skipped  # the last word on it
             self._ask_round()
             self.__dict__.update(_handle=None, _state=state, _rows=iter(()), _next=_block.Block())
+
+    def _give_back(self):
+        """What is here and was not returned goes to other readers of its job."""
+        handle, block = self._handle, self._next
+        if handle is not None:
+            lib.mr_iterator_give_back(handle, operator.length_hint(self._rows)
+                                      + (lib.mr_block_rows(block.ptr) if block.ptr else 0))
+
+    def __del__(self):
+        if hasattr(self, "_handle"):  # no exception met its making
+            self._give_back()
 
     def close(self):
         """

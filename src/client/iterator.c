@@ -79,6 +79,7 @@ static void reports_init(struct mr_read_reports *reports, const mr_dataset *ds)
 {
     mr_loss_tally_init(&reports->losses);
     mr_round_log_init(&reports->rounds, ds);
+    mr_hand_log_init(&reports->hand, ds);
 }
 
 static void reports_destroy(struct mr_read_reports *reports)
@@ -134,6 +135,15 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     return MR_OK;
 }
 
+void mr_iterator_give_back(mr_iterator *it, uint64_t rows)
+{
+    if (it->generation == generation) {
+        uint64_t handed = atomic_load(&it->reports.hand.handed);
+
+        atomic_fetch_sub(&it->reports.hand.handed, rows < handed ? rows : handed);
+    }
+}
+
 void mr_iterator_free(mr_iterator *it)
 {
     if (it == NULL) {
@@ -141,6 +151,9 @@ void mr_iterator_free(mr_iterator *it)
     }
     /* In a forked child the threads and connections behind this are the parent's: leave them alone. */
     if (it->generation == generation) {
+        if (it->block != NULL) {
+            mr_iterator_give_back(it, mr_block_rows(it->block) - it->row);
+        }
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
         reports_destroy(&it->reports);
@@ -202,7 +215,9 @@ static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **r
 
     if (rc == MR_OK) {
         mr_round_log_hand_out(rounds, mr_block_rows(*ret));
+        atomic_fetch_add(&it->reports.hand.handed, mr_block_rows(*ret));
     } else if (rc < 0) {
+        atomic_store(&it->reports.hand.failed, true);
         mr_round_log_fail(rounds);
     }
     return rc;

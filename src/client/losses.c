@@ -26,6 +26,7 @@ void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, b
     t->sum.repeated_splits += end->repeated_splits;
     t->sum.lost_workers += end->lost_workers;
     t->sum.skipped_elements += end->skipped_elements;
+    t->sum.abandoned_elements += end->abandoned_elements;
     t->sum.incomplete_reads += incomplete ? 1 : 0;
 }
 
@@ -53,11 +54,12 @@ void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg
     end->quarantined_splits = msg->quarantined_splits;
     end->repeated_splits = msg->repeated_splits;
     end->lost_workers = msg->lost_workers;
+    end->abandoned_elements = msg->abandoned;
 }
 
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode)
 {
-    if (end->skipped_elements > 0) {
+    if (end->skipped_elements > 0 || end->abandoned_elements > 0) {
         return true;
     }
     if (mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
@@ -86,5 +88,7 @@ void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size
     used = append(text, size, used, end->quarantined_splits, "of them quarantined", "of them quarantined");
     used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");
     used = append(text, size, used, end->repeated_splits, "split handed out again", "splits handed out again");
-    (void)append(text, size, used, end->skipped_elements, "element skipped", "elements skipped");
+    used = append(text, size, used, end->skipped_elements, "element skipped", "elements skipped");
+    (void)append(text, size, used, end->abandoned_elements, "element gone with a reader that fell silent",
+                 "elements gone with readers that fell silent");
 }

@@ -25,6 +25,7 @@ struct mr_read_end {
     uint64_t repeated_splits;
     uint64_t lost_workers;
     uint64_t skipped_elements;
+    uint64_t abandoned_elements;
 };
 
 void mr_loss_tally_init(struct mr_loss_tally *t);
@@ -39,11 +40,11 @@ uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t);
 void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg);
 /*
  * Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others took over, or that
- * had none, is no loss. Without it nobody can produce the rest of a lost worker's copy. What was skipped is missing
- * either way.
+ * had none, is no loss. Without it nobody can produce the rest of a lost worker's copy. What was skipped, or went with
+ * a reader, is missing either way.
  */
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode);
-/* "3 splits lost, 1 of them quarantined, 2 workers lost, 5 splits handed out again, 7 elements skipped", into @text. */
+/* "3 splits lost, 1 of them quarantined, 2 workers lost, 5 splits handed out again, ...", into @text. */
 void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size);
 
 #endif

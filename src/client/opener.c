@@ -13,6 +13,7 @@ static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, s
     int rc = mr_read_options_parse(attrs, nattrs, input, ordinal, &opts, err);
     opts.losses = &reports->losses;
     opts.round_log = &reports->rounds;
+    opts.hand_log = &reports->hand;
     if (rc == MR_OK) {
         rc = mr_reader_open(&opts, &r, err);
     }

@@ -6,6 +6,7 @@
 #ifndef MR_CLIENT_OPENER_H
 #define MR_CLIENT_OPENER_H
 
+#include "client/hand_log.h"
 #include "client/losses.h"
 #include "client/round_log.h"
 #include "engine/engine.h"
@@ -14,6 +15,7 @@
 struct mr_read_reports {
     struct mr_loss_tally losses; /* what they ended without */
     struct mr_round_log rounds;  /* of what they gave */
+    struct mr_hand_log hand;     /* ... and how much of that was used */
 };
 
 /* What is opened through it reports to @reports, which must outlive it. */

@@ -10,6 +10,7 @@
 
 #include <millrace/dataset.h>
 
+struct mr_hand_log;
 struct mr_loss_tally;
 struct mr_round_log;
 
@@ -45,6 +46,7 @@ struct mr_read_options {
     mr_spec *spec;                  /* a reference: what elements must be like */
     struct mr_loss_tally *losses;   /* lent; NULL: nobody asks */
     struct mr_round_log *round_log; /* the same */
+    struct mr_hand_log *hand_log;   /* the same */
 };
 
 /* The job may get its elements from a production that other jobs use, too. */

@@ -124,7 +124,8 @@ static void send_locked(struct mr_read_task *t, bool first)
     Millrace__RoundOpen rounds;
     mr_error err;
 
-    req.done = t->goodbye;
+    req.done = t->goodbye && !first; /* a first message opens */
+    req.gives_back = req.done;
     if (first) {
         fill_open(t, &open, cluster, incarnation);
         req.open = &open;
@@ -194,10 +195,10 @@ static void acknowledge_soon_locked(struct mr_read_task *t)
     }
 }
 
-/* What the application does not have yet is still ours to lose, so the worker keeps it where that matters. */
+/* What the application does not have yet is still ours to give back, or to lose, so the worker keeps it. */
 static bool owes_returns_locked(const struct mr_read_task *t)
 {
-    return mr_reader_returns_count(t->reader) && t->session.used < t->session.received;
+    return t->session.used < t->session.received;
 }
 
 void mr_read_task_taken_locked(struct mr_read_task *t)
@@ -452,7 +453,7 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
                "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(stream);
     } else if (more) {
-        mr_read_task_tell_locked(t, t->goodbye);
+        mr_read_task_tell_locked(t, t->goodbye || t->end);
         acknowledge_soon_locked(t);
         mr_read_grant_locked(r);
     }

@@ -1,3 +1,4 @@
+#include "client/hand_log.h"
 #include "client/reader_internal.h"
 
 #include "base/alloc.h"
@@ -20,14 +21,9 @@
 
 /* ---- pulling ---- */
 
-bool mr_reader_returns_count(const mr_reader *r)
-{
-    return r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE || mr_read_options_share(&r->opts);
-}
-
 /*
- * The application wants more, so it is through with what it was given last. Where that matters, it does not count as
- * returned before: a client that is killed has lost what of it the application has not come to.
+ * The application wants more, so it is through with what it was given last. That does not count as returned before: a
+ * client that is killed has lost what of it the application has not come to, and one that is closed gives that back.
  */
 static void use_given_locked(mr_reader *r)
 {
@@ -63,10 +59,11 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
         }
         TAILQ_REMOVE(&r->tasks, t, link);
         TAILQ_INSERT_TAIL(&r->tasks, t, link);
-        if (r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
-            r->given = t;
-        } else {
-            t->session.used = t->session.returned;
+        r->given = t;
+        r->given_elements = mr_block_rows(*ret);
+        r->taken += r->given_elements;
+        if (mr_read_options_share(&r->opts)) {
+            t->session.used = t->session.returned; /* No other reader of the job is to get it, too. */
         }
         mr_read_task_taken_locked(t);
         return MR_OK;
@@ -104,7 +101,7 @@ static bool owes_word_locked(const struct mr_read_task *t)
 {
     const struct mr_session *s = &t->session;
 
-    return mr_reader_returns_count(t->reader) && s->told_returned != s->used &&
+    return s->told_returned != s->used &&
            (mr_now_ms() - t->told_ms >= ACK_MS ||
             mr_session_taken_bytes(s) - s->told_taken_bytes >= MR_DATA_MESSAGE_BYTES_TARGET);
 }
@@ -413,6 +410,27 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
 }
 
 /*
+ * What of the last elements that were given was used. At least once, where that is not known it is said not to be; else
+ * nobody else may get it.
+ */
+static void count_used_locked(mr_reader *r)
+{
+    struct mr_read_task *t = r->given;
+    const struct mr_hand_log *log = r->opts.hand_log;
+
+    if (t == NULL) {
+        return;
+    }
+    r->given = NULL;
+    uint64_t unused = log == NULL ? 0 : mr_hand_log_unused(log, r->taken, r->given_elements);
+    if (unused == 0 && r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && (log == NULL || !log->follows)) {
+        return;
+    }
+    uint64_t used = t->session.returned > unused ? t->session.returned - unused : 0;
+    t->session.used = used > t->session.used ? used : t->session.used;
+}
+
+/*
  * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told when they know, since
  * its word alone ("this client is gone") does not say what of the elements on their way was used.
  */
@@ -423,8 +441,12 @@ static void say_goodbye(mr_reader *r)
     struct mr_read_task *t;
 
     mr_mutex_lock(&r->lock);
+    count_used_locked(r);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
+        if (t->stream == NULL && !t->settled && !t->closed && t->session.received > t->session.used) {
+            mr_read_task_connect_locked(t); /* It was about to try again. */
+        }
         /* Also one on which nothing came yet: the worker may have sent. One that does not connect ends by itself. */
         if (t->stream != NULL && !t->goodbye) {
             t->goodbye = true;

@@ -85,7 +85,9 @@ struct mr_reader {
     pthread_cond_t timer_due; /* for the timer, which has much more to do: for each message that comes */
     struct mr_rng rng;
     TAILQ_HEAD(, mr_read_task) tasks;
-    struct mr_read_task *given; /* at least once: whose elements the application has at the moment, or NULL */
+    struct mr_read_task *given; /* whose elements the application has at the moment, or NULL */
+    uint64_t given_elements;    /* ... so many */
+    uint64_t taken;             /* elements, in all */
     unsigned ntasks;
     unsigned streams; /* connected or connecting */
     char *dataset_id;
@@ -115,8 +117,6 @@ struct mr_reader {
 
 /* Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then one element. */
 size_t mr_reader_share(const mr_reader *r, unsigned tasks);
-/* The workers go by what was returned to the application: what a reader leaves without that goes to others. */
-bool mr_reader_returns_count(const mr_reader *r);
 /*
  * @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now: a read of an
  * endless dataset has no end to tell it at.

@@ -258,11 +258,44 @@ mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s)
     return s == NULL ? TAILQ_FIRST(&book->sessions) : TAILQ_NEXT(s, link);
 }
 
-void mr_book_note_keeping(mr_book *book, bool before, const mr_book_session *s)
+static bool may_be_kept_for_ever(const mr_book_session *s)
 {
-    bool now = !TAILQ_EMPTY(&s->sent);
+    return !s->book->limits.repeats && s->owner != NULL && s->received == s->next;
+}
 
-    book->keeping = book->keeping - (before ? 1u : 0u) + (now ? 1u : 0u);
+void mr_book_note_awaited(mr_book_session *s)
+{
+    bool now = !TAILQ_EMPTY(&s->sent) && !(s->book->rests && may_be_kept_for_ever(s));
+
+    s->book->awaited = s->book->awaited - (s->awaited ? 1u : 0u) + (now ? 1u : 0u);
+    s->awaited = now;
+}
+
+bool mr_book_waits_for_clients(const mr_book *book)
+{
+    const mr_book_session *s;
+
+    if (!book->finished || book->ready_rows > 0 || book->awaited == 0) {
+        return false;
+    }
+    TAILQ_FOREACH(s, &book->sessions, link)
+    {
+        if (s->awaited && !may_be_kept_for_ever(s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mr_book_stop_waiting(mr_book *book)
+{
+    mr_book_session *s;
+
+    book->rests = true;
+    TAILQ_FOREACH(s, &book->sessions, link)
+    {
+        mr_book_note_awaited(s);
+    }
 }
 
 static void forget_piece(mr_book *book, mr_book_session *s, struct mr_book_piece *p)
@@ -290,7 +323,6 @@ int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p,
 /* Nobody will ask for elements below @end again: let them go. A piece of which that is true in part only is cut. */
 static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err)
 {
-    bool before = !TAILQ_EMPTY(&s->sent);
     struct mr_book_piece *p;
     int rc = MR_OK;
 
@@ -303,22 +335,24 @@ static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err
             piece_free(book, p);
         }
     }
-    mr_book_note_keeping(book, before, s);
+    mr_book_note_awaited(s);
     return rc;
 }
 
 /* Elements below @received arrived, those below @returned were given to the application. */
 static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uint64_t returned, mr_error *err)
 {
-    if (received > s->received) {
-        book->received += received - s->received;
-        s->received = received;
+    if (received > s->received || returned > s->received) {
+        uint64_t arrived = received > returned ? received : returned;
+
+        book->received += arrived - s->received;
+        s->received = arrived;
     }
     if (returned > s->returned) {
         book->returned += returned - s->returned;
         s->returned = returned;
     }
-    return let_go(book, s, book->limits.until_returned ? s->returned : s->received, err);
+    return let_go(book, s, s->returned, err);
 }
 
 /* Go on sending at @index, which is kept or the next. */
@@ -341,43 +375,61 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
     return MR_OK;
 }
 
-/* What is kept for @s goes to the front of what is ready, in its order. */
+/* The first index that can still be sent. */
+static uint64_t oldest(const mr_book_session *s)
+{
+    const struct mr_book_piece *p = TAILQ_FIRST(&s->sent);
+
+    return p == NULL ? s->next : p->first;
+}
+
+/* What is kept for @s goes to the front of what is ready, in its order. It will be received anew. */
 static void give_back(mr_book *book, mr_book_session *s)
 {
-    bool before = !TAILQ_EMPTY(&s->sent);
+    uint64_t first = oldest(s);
     struct mr_book_piece *p;
 
+    book->received -= s->received > first ? s->received - first : 0;
     while ((p = TAILQ_LAST(&s->sent, mr_book_pieces)) != NULL) {
         forget_piece(book, s, p);
         TAILQ_INSERT_HEAD(&book->ready, p, link);
         book->ready_rows += p->rows;
         book->ready_bytes += p->bytes;
     }
-    mr_book_note_keeping(book, before, s);
+    mr_book_note_awaited(s);
 }
 
-void mr_book_close(mr_book *book, mr_book_session *s)
+/* Nobody else gets what is kept for @s below @end; a piece that lies across it goes as well. */
+static void drop_kept(mr_book *book, mr_book_session *s, uint64_t end)
 {
+    struct mr_book_piece *p;
+
+    while ((p = TAILQ_FIRST(&s->sent)) != NULL && p->first < end) {
+        forget_piece(book, s, p);
+        piece_free(book, p);
+    }
+    mr_book_note_awaited(s);
+}
+
+void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back)
+{
+    if (!gives_back && !book->limits.repeats && let_go(book, s, s->received, NULL) < 0) {
+        drop_kept(book, s, s->received);
+        book->lost += oldest(s) - s->received;
+    }
     give_back(book, s);
     remove_session(book, s);
 }
 
 void mr_book_abandon(mr_book *book, mr_book_session *s)
 {
-    bool before = !TAILQ_EMPTY(&s->sent);
-    struct mr_book_piece *p;
-
-    if (book->limits.until_returned) {
-        mr_book_close(book, s);
+    if (book->limits.repeats) {
+        mr_book_close(book, s, true);
         return;
     }
-    while ((p = TAILQ_FIRST(&s->sent)) != NULL) {
-        book->lost += p->rows;
-        forget_piece(book, s, p);
-        piece_free(book, p);
-    }
+    book->lost += s->next - s->received;
     book->untaken += s->received > s->returned ? s->received - s->returned : 0;
-    mr_book_note_keeping(book, before, s);
+    drop_kept(book, s, s->next);
     remove_session(book, s);
 }
 
@@ -393,6 +445,7 @@ static int new_session(mr_book *book, const char *client, uint64_t number, mr_bo
         mr_free(name);
         return mr_error_nomem(err);
     }
+    s->book = book;
     s->client = name;
     s->number = number;
     TAILQ_INIT(&s->sent);
@@ -400,14 +453,6 @@ static int new_session(mr_book *book, const char *client, uint64_t number, mr_bo
     book->nsessions++;
     *ret = s;
     return MR_OK;
-}
-
-/* The first index that can still be sent. */
-static uint64_t oldest(const mr_book_session *s)
-{
-    const struct mr_book_piece *p = TAILQ_FIRST(&s->sent);
-
-    return p == NULL ? s->next : p->first;
 }
 
 int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,
@@ -453,6 +498,7 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
     s->told_skipped = 0;
     s->limit_elements = 0;
     s->limit_bytes = 0;
+    mr_book_note_awaited(s);
     *ret = s;
     return MR_OK;
 }
@@ -461,6 +507,7 @@ void mr_book_disconnect(mr_book_session *s)
 {
     s->owner = NULL;
     s->busy = false;
+    mr_book_note_awaited(s);
 }
 
 void *mr_book_owner(const mr_book_session *s)
@@ -486,7 +533,7 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
 
 bool mr_book_settled(const mr_book *book)
 {
-    return book->finished && book->ready_rows == 0 && book->keeping == 0;
+    return book->finished && book->ready_rows == 0 && book->awaited == 0;
 }
 
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)

@@ -4,14 +4,15 @@
  *
  * Elements are given first come, first served to the sessions that wait. When k sessions wait, each gets a k-th of what
  * is ready, so that the first to ask does not get a whole small epoch. A session is (client, number); its elements are
- * numbered from 0. What was sent is kept until the client says that it arrived, so that a broken connection loses and
- * doubles nothing: the client comes back with the index of the first element it lacks.
- *
- * Where each element must be returned to some application (AT_LEAST_ONCE), it is kept until the client says that it
- * was: what a client had received and not returned when it went is given to others.
+ * numbered from 0. What was sent is kept until the client says that it was returned to its application: a broken
+ * connection loses and doubles nothing, since the client comes back with the index of the first element it lacks; and
+ * what a client has received and not returned when it says goodbye is given to others. So it is when it goes without a
+ * word, where each element must be returned to some application (AT_LEAST_ONCE); else nobody knows what it used, and it
+ * is counted as lost.
  *
  * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that are
- * kept: until then those may come back and be given to this one.
+ * kept: until then those may come back and be given to this one. Where elements are not given twice there is a limit to
+ * that: a client that has received everything and rests is not waited for for ever (mr_book_stop_waiting()).
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
@@ -27,7 +28,7 @@ struct mr_book_limits {
     size_t message_bytes; /* a message is full at this size */
     size_t kept_bytes;    /* a session for which so much is kept is sent nothing */
     uint32_t sessions;    /* at once */
-    bool until_returned;  /* keep what was sent until it was returned to the application, not only received */
+    bool repeats;         /* AT_LEAST_ONCE: what a client may have used is given to others when nobody knows */
 };
 
 int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err);
@@ -42,7 +43,7 @@ int mr_book_add(mr_book *book, mr_block *block, mr_error *err);
  * are sent as they are, and cut only where a session's credits end in them. Takes @rows in any case.
  */
 int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err);
-/* All rows below were returned (arrived, without `until_returned`), as far as they were fed. */
+/* All rows below were returned, as far as they were fed. */
 uint64_t mr_book_needed(const mr_book *book);
 /*
  * Nobody is here, so nothing need be held: drop what is ready, as far back as it can be fed again from *@at on without
@@ -57,6 +58,12 @@ bool mr_book_deserted(const mr_book *book);
 void mr_book_set_skipped(mr_book *book, uint64_t skipped);
 /* The pipeline is over: MR_OK at its end, or negative with a message. Only the first call counts. */
 void mr_book_finish(mr_book *book, int code, const char *message);
+/*
+ * All that the end waits for was received by clients that are connected, do not return it, and may never: from now on
+ * it is theirs, and waited for no longer. They can still give it back.
+ */
+bool mr_book_waits_for_clients(const mr_book *book);
+void mr_book_stop_waiting(mr_book *book);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is ready. */
 uint32_t mr_book_demand(const mr_book *book);
 /* There is demand, and so little is ready that a producer that rests should go on. */
@@ -78,8 +85,11 @@ void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */
 /* MR_EINVAL: acknowledges what was never sent. */
 int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
                    uint64_t returned, mr_error *err);
-/* The client says good-bye: what is kept for it is ready for others again. @s is gone afterwards. */
-void mr_book_close(mr_book *book, mr_book_session *s);
+/*
+ * The client says good-bye: what is kept for it is ready for others again, without @gives_back only what did not arrive
+ * (a client that does not know better uses the rest). @s is gone afterwards.
+ */
+void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back);
 /*
  * Nobody knows what the client has: it fell silent, or begins anew. What is not known to have arrived may have, so it
  * counts as lost, or, if each element has to be returned, is ready for others again. @s is gone afterwards.
@@ -113,7 +123,7 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err);
 void mr_book_message_free(struct mr_book_message *m);
 void mr_book_sent(mr_book_session *s);
 
-/* The pipeline is over and no element is kept: each arrived somewhere, or was returned somewhere. */
+/* The pipeline is over and no element is waited for: each was returned somewhere, or is with a client that rests. */
 bool mr_book_settled(const mr_book *book);
 
 struct mr_book_counts {

@@ -22,6 +22,7 @@ struct mr_book_piece {
 TAILQ_HEAD(mr_book_pieces, mr_book_piece);
 
 struct mr_book_session {
+    mr_book *book;
     TAILQ_ENTRY(mr_book_session) link; /* who waits longest comes first */
     char *client;
     uint64_t number;
@@ -37,8 +38,9 @@ struct mr_book_session {
     uint64_t limit_elements;
     uint64_t limit_bytes;
     uint64_t bytes;             /* of all elements below `next` */
-    struct mr_book_pieces sent; /* what is kept: [received, next), or [returned, next) if it has to be returned */
+    struct mr_book_pieces sent; /* what is kept: [returned, next) */
     size_t sent_bytes;
+    bool awaited; /* the end waits for what is kept */
 };
 
 struct mr_book {
@@ -54,7 +56,8 @@ struct mr_book {
     char *message;
     TAILQ_HEAD(, mr_book_session) sessions;
     uint32_t nsessions;
-    uint32_t keeping; /* sessions that elements are kept for */
+    uint32_t awaited; /* sessions */
+    bool rests;       /* mr_book_stop_waiting() */
     uint64_t produced;
     uint64_t received;
     uint64_t returned;
@@ -70,7 +73,7 @@ struct mr_book {
 int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest, mr_error *err);
 /* Cut @p, of what is kept for @s, so that a piece begins at index @at. */
 int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at, mr_error *err);
-/* What is kept for @s has changed; @before: there was something. */
-void mr_book_note_keeping(mr_book *book, bool before, const mr_book_session *s);
+/* What is kept for @s, or where it stands, has changed. */
+void mr_book_note_awaited(mr_book_session *s);
 
 #endif

@@ -26,7 +26,7 @@ static bool may_send_rows(const mr_book *book, const mr_book_session *s)
 /* Nothing can come back any more that @s would have to be given. */
 static bool may_end(const mr_book *book, const mr_book_session *s)
 {
-    uint32_t others = book->keeping - (TAILQ_EMPTY(&s->sent) ? 0u : 1u);
+    uint32_t others = book->awaited - (s->awaited ? 1u : 0u);
 
     return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next && !s->end_told;
 }
@@ -192,15 +192,13 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
 /* @p, the first of what is ready, is put into the session. */
 static void move_to_session(mr_book *book, mr_book_session *s, struct mr_book_piece *p)
 {
-    bool before = !TAILQ_EMPTY(&s->sent);
-
     TAILQ_REMOVE(&book->ready, p, link);
     book->ready_rows -= p->rows;
     book->ready_bytes -= p->bytes;
     p->first = s->next;
     TAILQ_INSERT_TAIL(&s->sent, p, link);
-    mr_book_note_keeping(book, before, s);
     s->next += p->rows;
+    mr_book_note_awaited(s);
     s->cursor = s->next;
     s->bytes += p->bytes;
     s->sent_bytes += p->bytes;

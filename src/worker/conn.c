@@ -263,6 +263,20 @@ static struct mr_task *find_task_locked(struct mr_worker *w, const char *id)
     return NULL;
 }
 
+/* Its session must not send on a stream that is about to say why it is refused. Nobody waits for a session that is new.
+ */
+static void detach_refused_locked(struct mr_conn *c, bool is_new)
+{
+    mr_book_session *s = c->session;
+
+    c->session = NULL;
+    if (is_new) {
+        mr_book_close(c->task->book, s, true);
+    } else {
+        mr_book_disconnect(s);
+    }
+}
+
 /* Attach @c to its session in @t; worker->lock is held. *@replaced: the stream that had it before, to be ended. */
 static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err)
 {
@@ -300,6 +314,9 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     /* The first message may bring credit along. What it says was received was said by resume_from. */
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
                         err);
+    if (rc < 0) {
+        detach_refused_locked(c, before == NULL);
+    }
     mr_task_changed_locked(t);
     return rc;
 }
@@ -466,7 +483,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
 
         c->session = NULL;
         if (req->done) {
-            mr_book_close(t->book, s);
+            mr_book_close(t->book, s, req->gives_back);
         } else {
             mr_book_disconnect(s);
         }

@@ -38,6 +38,11 @@ bool mr_task_has_nothing(struct mr_task *t)
     return is_cut_off(t) && mr_split_feed_is_untouched(t->feed);
 }
 
+bool mr_task_drains(struct mr_task *t)
+{
+    return is_cut_off(t) && mr_split_feed_is_draining(t->feed);
+}
+
 bool mr_task_was_cut(struct mr_task *t)
 {
     const struct mr_task *other;

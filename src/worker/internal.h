@@ -187,6 +187,8 @@ void mr_assignments_drop(struct mr_worker *w);
 
 /* Its worker drains from now on. worker->lock may be held, no other. */
 void mr_task_drain(struct mr_task *t);
+/* Its sources are cut off, or about to be. Any lock may be held. */
+bool mr_task_drains(struct mr_task *t);
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may be held. */
 bool mr_task_has_nothing(struct mr_task *t);
 /* It ended because it drained, or what it read did. No lock is held. */

@@ -463,6 +463,12 @@ bool mr_split_feed_has_given_back(mr_split_feed *feed)
     return feed->draining;
 }
 
+bool mr_split_feed_is_draining(mr_split_feed *feed)
+{
+    MR_LOCK(&feed->lock);
+    return feed->draining;
+}
+
 bool mr_split_feed_is_untouched(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);

@@ -63,6 +63,7 @@ int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req
 
 /* From here on it drains. */
 void mr_split_feed_drain(mr_split_feed *feed);
+bool mr_split_feed_is_draining(mr_split_feed *feed);
 /* It drains, and everything that can be given back has been. */
 bool mr_split_feed_has_given_back(mr_split_feed *feed);
 /* It drains, and the engine has never asked it for anything: there is nothing in the pipeline. */

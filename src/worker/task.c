@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -29,6 +30,11 @@
 #define SESSIONS_MAX 4096u
 #define KEPT_BYTES_MAX (256 * MR_MIB)
 #define READING_KEPT_BYTES_MAX (64 * MR_MIB)
+/*
+ * At most once: whoever has received everything and has neither returned any of it for so long nor closed is not waited
+ * for: others end, and what it closes with after that is nobody's.
+ */
+#define CLIENT_RESTS_MS 5000
 
 struct mr_task *mr_task_ref(struct mr_task *t)
 {
@@ -69,7 +75,8 @@ void mr_task_unref(struct mr_task *t)
 void mr_task_changed_locked(struct mr_task *t)
 {
     mr_reading_note_returned_locked(t);
-    if (t->cancelled || mr_book_low(t->book) || mr_book_deserted(t->book) || mr_book_settled(t->book)) {
+    if (t->cancelled || mr_book_low(t->book) || mr_book_deserted(t->book) || mr_book_settled(t->book) ||
+        mr_book_waits_for_clients(t->book)) {
         (void)pthread_cond_broadcast(&t->changed);
     }
 }
@@ -210,19 +217,59 @@ static const struct mr_sink book_sink = {.wait = wait_demand, .put = put_into_bo
 
 /* ---- the thread ---- */
 
-/* Wait until every element arrived; false: cancelled. A pipeline that did not finish never settles. */
+/*
+ * All that is left is with clients that are here: how long to wait for them to return it, or close. -1: that is not so.
+ * @returned and @since_ms: when one of them returned something last. t->lock is held.
+ */
+static int64_t patience_locked(struct mr_task *t, uint64_t *returned, int64_t *since_ms)
+{
+    struct mr_book_counts counts;
+
+    if (!mr_book_waits_for_clients(t->book)) {
+        *since_ms = 0;
+        return -1;
+    }
+    mr_book_counts(t->book, &counts);
+    if (*since_ms == 0 || *returned != counts.returned) {
+        *returned = counts.returned;
+        *since_ms = mr_now_ms();
+    }
+    int64_t left_ms = *since_ms + CLIENT_RESTS_MS - mr_now_ms();
+    return left_ms > 0 && !mr_task_drains(t) ? left_ms : 0;
+}
+
+/*
+ * Wait until every element was returned, or is with clients that rest: one thread may read two iterators in turn, so
+ * that the one waits for the end and the other for its turn. False: cancelled. A pipeline that did not finish never
+ * settles.
+ */
 static bool wait_settled(struct mr_task *t)
 {
-    MR_LOCK(&t->lock);
+    uint64_t returned = 0;
+    int64_t since_ms = 0;
+
+    mr_mutex_lock(&t->lock);
     while (!t->cancelled && !mr_book_settled(t->book)) {
-        mr_cond_wait(&t->changed, &t->lock);
+        int64_t left_ms = patience_locked(t, &returned, &since_ms);
+
+        if (left_ms != 0) {
+            (void)mr_cond_wait_ms(&t->changed, &t->lock, left_ms);
+            continue;
+        }
+        mr_book_stop_waiting(t->book);
+        mr_mutex_unlock(&t->lock);
+        mr_task_pump(t); /* Others may have to be told the end. */
+        mr_mutex_lock(&t->lock);
     }
-    return !t->cancelled;
+    bool settled = !t->cancelled;
+    mr_mutex_unlock(&t->lock);
+    return settled;
 }
 
 static void report_end(struct mr_task *t, int code, const char *message, uint64_t end_round)
 {
     Millrace__TaskEndedRequest req = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_book_counts counts;
     mr_error err;
 
     req.incarnation = t->worker->incarnation;
@@ -233,7 +280,9 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     req.end_round = end_round;
     mr_mutex_lock(&t->lock);
     req.skipped = t->skipped;
+    mr_book_counts(t->book, &counts);
     mr_mutex_unlock(&t->lock);
+    req.abandoned = counts.lost + counts.untaken;
     if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);
@@ -361,7 +410,7 @@ static struct mr_book_limits limits_of(const struct mr_task *t)
     struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
                                     .kept_bytes = KEPT_BYTES_MAX,
                                     .sessions = SESSIONS_MAX,
-                                    .until_returned = t->at_least_once};
+                                    .repeats = t->at_least_once};
     uint64_t budget = mr_memory_limit(t->worker->memory);
 
     if (limits.kept_bytes > budget / 4) {
@@ -370,7 +419,7 @@ static struct mr_book_limits limits_of(const struct mr_task *t)
     if (t->kind == MR_TASK_READING) {
         /* What it holds is in memory, and the window is not. */
         limits.kept_bytes = limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
-        limits.until_returned = true;
+        limits.repeats = true;
     }
     return limits;
 }

@@ -2,6 +2,8 @@
 
 import collections
 import itertools
+import random
+import threading
 
 import pytest
 
@@ -31,6 +33,59 @@ def alternate(*readers):
 
 
 # ---- names ----
+
+
+@pytest.mark.parametrize("leave", ["break", "close", "take"])
+@pytest.mark.parametrize("batch", [0, 10])
+def test_who_leaves_early_loses_nothing(make_cluster, batch, leave):
+    """What a reader had received and not returned goes to the next reader of the job."""
+    cluster = make_cluster(workers=2)
+    numbers = Dataset.range(1000) if not batch else Dataset.range(1000).batch(batch)
+
+    def first_epoch():
+        return numbers.apply(cluster.distribute("distributed_epoch", job_name="shared"))
+
+    n, got = 100 if not batch else 10, []
+    it = iter(first_epoch().take(n) if leave == "take" else first_epoch())
+    for x in it:
+        got.append(x)
+        if len(got) == n and leave != "take":
+            break
+    if leave == "close":
+        it.close()
+    del it
+    never = iter(first_epoch())
+    never.close()  # before the first element
+    rest = iter(first_epoch())
+    got += list(rest)
+    assert sorted(int(v) for x in got for v in (x if batch else [x])) == list(range(1000))
+    assert str(rest.losses) == "nothing lost"
+
+
+def test_readers_come_and_go_and_lose_nothing(make_cluster):
+    """Each closes at another place; who meets the end was there when the others had closed."""
+    cluster, out, lock = make_cluster(workers=2), [], threading.Lock()
+    dice = random.Random(7)
+    limits = [[dice.choice([0, 1, 5, 50, 200]) for _ in range(20)] + [None] for _ in range(3)]
+
+    def read(limits):
+        for limit in limits:
+            it, mine = iter(Dataset.range(20_000).apply(cluster.distribute("distributed_epoch", job_name="shared"))), []
+            if limit != 0:
+                for x in it:
+                    mine.append(int(x))
+                    if len(mine) == limit:
+                        break
+            it.close()
+            with lock:
+                out.extend(mine)
+
+    threads = [threading.Thread(target=read, args=(mine,)) for mine in limits]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(out) == list(range(20_000))
 
 
 def test_readers_of_one_job_share_its_elements(cluster):

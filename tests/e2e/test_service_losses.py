@@ -364,7 +364,24 @@ def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
         r.read(100)
     reader.kill()
     gone = wait_until(lambda: sum(int(t.get("abandoned", 0)) for t in cluster.tasks()), "what it held is counted")
-    assert gone <= 64  # max_outstanding_requests
+    assert gone <= 64 + 64  # max_outstanding_requests, and the block in its hands
+
+
+def test_what_a_killed_reader_takes_along_is_told_to_the_others(make_cluster, start_reader):
+    cluster = make_cluster(client_timeout_ms=CLIENT_MS)
+    ds = Dataset.range(5000).apply(cluster.distribute("distributed_epoch", job_name="shared", max_outstanding_requests=64))
+    killed = start_reader(cluster, "at_most_once", 5000)
+    killed.read(100)
+    killed.stop(cluster)
+    killed.kill()
+    got, it = [], iter(ds)
+    with pytest.warns(mr.DataLossWarning, match="gone with"):
+        got += [int(x) for x in it]
+    missing = set(range(5000)) - set(got) - set(killed.got)
+    assert len(got) == len(set(got)) and not set(got) & set(killed.got)
+    assert missing and len(missing) <= it.losses.abandoned_elements <= 64 + 64 and it.losses.incomplete_reads == 1
+    (iteration,) = [i for job in cluster.status()["jobs"] for i in job["iterations"]]
+    assert int(iteration["end"]["abandoned"]) == it.losses.abandoned_elements
 
 
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):

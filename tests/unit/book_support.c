@@ -21,7 +21,7 @@ mr_book *book_new_keeping(void)
     struct mr_book_limits keeping = limits;
     mr_book *book;
 
-    keeping.until_returned = true;
+    keeping.repeats = true;
     assert_int_equal(mr_book_new(&keeping, &book, NULL), MR_OK);
     return book;
 }

@@ -166,12 +166,40 @@ static void active_jobs_come_first_and_those_without_a_name_share_one(void **sta
     assert_int_equal(v.clients, 3);
 }
 
+/* What went with clients is known to the next leader and in the end of the iteration. */
+static void what_went_with_clients_is_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+    const Millrace__ClientUpdate *update;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    request.incarnation = (char *)(uintptr_t)id_of("w1");
+    request.task_id = (char *)(uintptr_t)task_of(f->it, "w1", 1);
+    request.abandoned = 40;
+    table_step(&f->t, &command);
+    table_take_over(&f->t);
+    request.incarnation = (char *)(uintptr_t)id_of("w2");
+    request.task_id = (char *)(uintptr_t)task_of(f->it, "w2", 1);
+    request.abandoned = 2;
+    table_step(&f->t, &command);
+    table_wait(&f->t, 0);
+    update = watch_client(&f->t, "c1", f->it);
+    assert_true(update->finished);
+    assert_int_equal(update->end->abandoned, 42);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"42\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         CASE(everything_is_counted_by_state),
         CASE(a_step_says_which_splits_it_moved),
+        CASE(what_went_with_clients_is_in_the_end),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };
 

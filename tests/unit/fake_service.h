@@ -133,6 +133,7 @@ struct fake_worker {
     uint64_t received;
     uint64_t returned;
     bool done;
+    bool gave_back; /* it said so with that */
     /* what came */
     unsigned opens;
     unsigned goodbyes;

@@ -132,6 +132,7 @@ static void read_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
             mr_rpc_stream_cancel(s);
         } else if (r->done) {
             w->done = true;
+            w->gave_back = r->gives_back;
             w->goodbyes++;
             mr_rpc_stream_finish(s, MR_OK, NULL);
         } else {

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/sync.h"
+#include "client/hand_log.h"
 #include "client/losses.h"
 #include "client/reader_internal.h"
 #include "fake_service.h"
@@ -28,6 +29,7 @@ struct fixture {
     size_t nworkers;
     mr_reader *r;
     struct mr_loss_tally losses;
+    struct mr_hand_log hand;
     struct mr_read_options opts; /* of the reader: what a test wants other than open_reader() has it */
     unsigned seen[1024];         /* how often each value came */
     size_t count;
@@ -94,6 +96,7 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .guarantee = f->opts.guarantee,
         .on_loss = f->opts.on_loss,
         .losses = &f->losses,
+        .hand_log = f->opts.hand_log,
         .job_name = mr_strdup(""),
         .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
         .sharing = f->opts.sharing,
@@ -244,7 +247,7 @@ static void one_credit_starves_nobody(void **state)
     pull_to_the_end(f);
     expect_each_once(f, 3, 10);
     for (size_t i = 0; i < 3; i++) {
-        assert_true(f->w[i].limit_max <= 1);
+        assert_true(f->w[i].limit_max <= 1 + 1); /* that, and what the application has */
     }
     assert_true(f->w[0].lowered > 0);
 }
@@ -845,6 +848,28 @@ static void at_least_once_closing_returns_what_was_used(void **state)
     assert_int_equal(w->returned, 1);
 }
 
+/* At most once the last element was used, too, unless the application says that it was not. */
+static void closing_gives_back_what_was_not_used(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 100);
+    for (uint64_t handed = 2; handed <= 3; handed++) {
+        f->hand.follows = true;
+        atomic_store(&f->hand.handed, handed);
+        f->opts.hand_log = &f->hand;
+        open_reader(f, 0);
+        pull_n(f, 3);
+        mr_reader_close(f->r);
+        f->r = NULL;
+        assert_true(w->done && w->gave_back);
+        assert_int_equal(w->returned, handed);
+        w->done = false;
+        f->count = 0;
+    }
+}
+
 static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
 {
     struct fixture *f = *state;
@@ -963,7 +988,7 @@ static void what_was_returned_is_reported(void **state)
 
     add_workers(f, 1, 100);
     open_reader(f, 50);
-    pull_n(f, 1);
+    pull_n(f, 2); /* who comes back has used what it was given before */
     mr_mutex_lock(&f->w[0].lock);
     while (f->w[0].returned < 1) {
         assert_true(mr_cond_wait_ms(&f->w[0].changed, &f->w[0].lock, LONG_MS));
@@ -1061,6 +1086,7 @@ int main(int argc, char **argv)
         TEST(a_late_comer_is_not_told_of_losses),
         TEST(at_least_once_holds_the_end_until_all_was_returned),
         TEST(at_least_once_closing_returns_what_was_used),
+        TEST(closing_gives_back_what_was_not_used),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
         TEST(nobody_answers),

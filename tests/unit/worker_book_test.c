@@ -163,7 +163,7 @@ static void a_broken_connection_is_resumed(void **state)
     mr_book_sent(a);
     expect(book, a, 10, 10, 1, false);
     mr_book_sent(a);
-    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 9, 2, NULL), MR_OK);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 9, 9, NULL), MR_OK);
     mr_book_disconnect(a);
     mr_book_session *s;
     assert_int_equal(mr_book_open(book, "a", 1, 8, &someone, &s, &err), MR_EABORTED);  /* let go already */
@@ -215,13 +215,92 @@ static void what_a_leaving_client_lacks_goes_to_others(void **state)
     mr_book_sent(a);
     assert_int_equal(mr_book_credit(book, a, 4, 1u << 30, 1, 0, NULL), MR_OK);
     mr_book_session *b = open_session(book, "b", 1, 0, 1000);
-    mr_book_close(book, a);
+    mr_book_close(book, a, false);
     assert_null(mr_book_find(book, "a"));
     expect(book, b, 0, 1, 5, false); /* in their order, before what was ready */
     mr_book_counts(book, &counts);
     assert_int_equal(counts.produced, 6);
     assert_int_equal(counts.received, 1);
     assert_int_equal(counts.lost, 0);
+    mr_book_free(book);
+}
+
+static void what_a_leaving_client_did_not_use_goes_to_others(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 4);
+    struct mr_book_counts counts;
+
+    book_add_rows(book, 0, 6);
+    expect(book, a, 0, 0, 4, false);
+    mr_book_sent(a);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    assert_int_equal(mr_book_credit(book, a, 4, 1u << 30, 4, 1, NULL), MR_OK);
+    mr_book_close(book, a, true);
+    expect(book, b, 0, 1, 5, false);
+    mr_book_sent(b);
+    assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 5, 5, NULL), MR_OK);
+    mr_book_counts(book, &counts);
+    assert_int_equal(counts.received, 6);
+    assert_int_equal(counts.returned, 6);
+    assert_int_equal(counts.lost + counts.untaken, 0);
+    mr_book_free(book);
+}
+
+/* It says that it goes, and no more: what it has received it may use. */
+static void an_older_client_keeps_what_it_received(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 4);
+
+    book_add_rows(book, 0, 6);
+    expect(book, a, 0, 0, 4, false);
+    mr_book_sent(a);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    assert_int_equal(mr_book_credit(book, a, 4, 1u << 30, 3, 1, NULL), MR_OK);
+    mr_book_close(book, a, false);
+    expect(book, b, 0, 3, 3, false);
+    mr_book_free(book);
+}
+
+/* Others wait for what a client that is here may give back; not for ever, unless it is gone for the moment. */
+static void the_end_does_not_wait_for_a_client_that_rests(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    struct mr_book_counts counts;
+
+    book_add_rows(book, 0, 4);
+    mr_book_finish(book, MR_OK, NULL);
+    expect(book, a, 0, 0, 2, false);
+    expect(book, b, 0, 2, 2, false);
+    mr_book_sent(a);
+    mr_book_sent(b);
+    assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 2, 2, NULL), MR_OK);
+    assert_false(mr_book_waits_for_clients(book)); /* but for what is on its way */
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 1, NULL), MR_OK);
+    assert_true(mr_book_waits_for_clients(book));
+    expect(book, a, 2, 0, 0, true);
+    mr_book_sent(a);
+    expect_nothing(book);
+    mr_book_disconnect(a);
+    assert_false(mr_book_waits_for_clients(book));
+    mr_book_stop_waiting(book);
+    expect_nothing(book); /* it may be gone for good, with an element */
+    assert_false(mr_book_settled(book));
+    a = open_session(book, "a", 1, 2, 1000);
+    expect(book, b, 2, 0, 0, true);
+    mr_book_sent(b);
+    expect(book, a, 2, 0, 0, true);
+    mr_book_sent(a);
+    assert_true(mr_book_settled(book));
+    mr_book_disconnect(a);
+    assert_false(mr_book_settled(book));
+    mr_book_abandon(book, a);
+    assert_true(mr_book_settled(book));
+    mr_book_counts(book, &counts);
+    assert_int_equal(counts.untaken, 1);
     mr_book_free(book);
 }
 
@@ -261,15 +340,15 @@ static void the_end_waits_for_what_may_come_back(void **state)
     mr_book_sent(a);
     mr_book_sent(b);
     expect_nothing(book);
-    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 0, NULL), MR_OK);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 2, NULL), MR_OK);
     expect(book, b, 2, 0, 0, true);
     assert_false(mr_book_settled(book));
     mr_book_sent(b);
-    mr_book_close(book, b); /* b dies: its two have to be seen by a */
+    mr_book_close(book, b, false); /* b dies: its two have to be seen by a */
     expect(book, a, 2, 2, 2, true);
     mr_book_sent(a);
     assert_false(mr_book_settled(book));
-    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 4, 0, NULL), MR_OK);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 4, 4, NULL), MR_OK);
     assert_true(mr_book_settled(book));
     expect_nothing(book);
     /* Who comes late is told at once, and again after a broken connection. */
@@ -328,7 +407,7 @@ static void sessions_are_bounded(void **state)
         open_session(book, name, 1, 0, 0);
     }
     assert_int_equal(mr_book_open(book, "more", 1, 0, &someone, &s, NULL), MR_EEXHAUSTED);
-    mr_book_close(book, mr_book_find(book, "c3"));
+    mr_book_close(book, mr_book_find(book, "c3"), false);
     assert_int_equal(mr_book_open(book, "more", 1, 0, &someone, &s, NULL), MR_OK);
     mr_book_free(book);
 }
@@ -350,7 +429,7 @@ static void what_was_not_returned_goes_to_others(void **state)
     assert_int_equal(counts.returned, 1);
     assert_int_equal(counts.buffered_bytes, 5 * ROW_BYTES);
     mr_book_session *b = open_session(book, "b", 1, 0, 1000);
-    mr_book_close(book, a);
+    mr_book_close(book, a, false);
     expect(book, b, 0, 1, 5, false); /* three had arrived at a, and died with it */
     mr_book_free(book);
 }
@@ -389,7 +468,7 @@ static void a_keeping_session_resumes_where_it_was(void **state)
     expect_nothing(book);
     mr_book_session *b = open_session(book, "b", 1, 0, 1000);
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 10, 3, NULL), MR_OK);
-    mr_book_close(book, a);
+    mr_book_close(book, a, false);
     expect(book, b, 0, 3, 7, false);
     mr_book_free(book);
 }
@@ -423,7 +502,7 @@ static void the_end_waits_for_what_was_not_returned(void **state)
 static void what_is_kept_is_bounded(void **state)
 {
     struct mr_book_limits small = {
-        .message_bytes = 4 * ROW_BYTES, .kept_bytes = 8 * ROW_BYTES, .sessions = 1, .until_returned = true};
+        .message_bytes = 4 * ROW_BYTES, .kept_bytes = 8 * ROW_BYTES, .sessions = 1, .repeats = true};
     mr_book *book;
 
     assert_int_equal(mr_book_new(&small, &book, NULL), MR_OK);
@@ -525,7 +604,7 @@ static void what_is_needed_and_what_is_taken_back(void **state)
     mr_book_sent(a);
     assert_int_equal(mr_book_credit(book, a, 100, 1u << 30, 50, 30, NULL), MR_OK);
     assert_int_equal(mr_book_needed(book), 130);
-    mr_book_close(book, a);
+    mr_book_close(book, a, false);
     assert_true(mr_book_deserted(book));
     /* What is before the gap has fallen out of the window: here alone it can be had. */
     assert_true(mr_book_take_back(book, &at));
@@ -570,6 +649,9 @@ int main(void)
         cmocka_unit_test(a_session_that_was_replaced_is_not_served),
         cmocka_unit_test(a_resumed_session_keeps_to_its_limits),
         cmocka_unit_test(what_a_leaving_client_lacks_goes_to_others),
+        cmocka_unit_test(what_a_leaving_client_did_not_use_goes_to_others),
+        cmocka_unit_test(an_older_client_keeps_what_it_received),
+        cmocka_unit_test(the_end_does_not_wait_for_a_client_that_rests),
         cmocka_unit_test(what_a_silent_client_was_sent_is_lost),
         cmocka_unit_test(the_end_waits_for_what_may_come_back),
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),

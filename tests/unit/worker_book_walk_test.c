@@ -127,7 +127,7 @@ static void client_step(struct walk *w, struct client *c)
         /* It goes for good, telling what it has. */
         flight_lose(&c->flight);
         assert_int_equal(mr_book_credit(w->book, c->s, c->limit, 1u << 30, c->next_index, 0, NULL), MR_OK);
-        mr_book_close(w->book, c->s);
+        mr_book_close(w->book, c->s, false);
         c->open = false;
     } else if (dice < 50 && c->flight.n > 0) {
         arrive(w, c);
@@ -326,7 +326,7 @@ static void taker_step(struct returning *w, struct taker *t)
         t->connected = false;
     } else if (dice < 10) { /* it is killed, and the dispatcher says so */
         flight_lose(&t->flight);
-        mr_book_close(w->book, t->s);
+        mr_book_close(w->book, t->s, false);
         t->s = NULL;
         w->deaths++;
     } else if (dice < 11) { /* it begins anew under its old name */

@@ -401,6 +401,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
         t->progress.skipped = req->skipped;
         t->code = req->code;
         t->end_round = req->end_round;
+        t->abandoned = req->abandoned;
         t->drained = req->drained;
         t->message = mr_strdup(req->message);
         (void)pthread_cond_broadcast(&d->changed);

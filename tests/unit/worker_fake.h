@@ -78,6 +78,8 @@ void fake_lose_update(struct fake_dispatcher *d);
 void fake_release_client(struct fake_dispatcher *d, const char *client);
 /* The next call to @method ("RegisterWorker") is answered with this code. */
 void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);
+/* The elements that went with clients, as the end of @task, which was reported, has them. */
+uint64_t fake_abandoned(struct fake_dispatcher *d, const char *task);
 /* Wait until that call has come. */
 void fake_wait_failed(struct fake_dispatcher *d);
 
@@ -116,6 +118,7 @@ struct fake_open {
     uint64_t session;
     uint64_t resume_from;
     uint64_t credit; /* sent with the first message */
+    uint64_t returned;
     /* coordinated, in place of credit */
     Millrace__RoundOpen *rounds;
     uint64_t limit_round;
@@ -132,6 +135,7 @@ void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limi
 /* Wait until the stream is over, whatever still comes: with which code. */
 int fake_client_wait_end(struct fake_client *c);
 void fake_client_done(struct fake_client *c, uint64_t received);
+void fake_client_give_back(struct fake_client *c, uint64_t received, uint64_t returned);
 /* The next message; free with mr_frame_content_free(). false: the stream ended. */
 bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret);
 /* Read int64 scalars until the end: each is checked off in @seen[value]++. Returns the code of the end. */

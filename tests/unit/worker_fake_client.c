@@ -88,6 +88,7 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     o.resume_from = open->resume_from;
     req.open = &o;
     req.limit_elements = open->credit;
+    req.returned_elements = open->returned;
     req.limit_bytes = UINT64_C(1) << 50; /* elements are what tests count */
     if (open->rounds != NULL) {
         o.rounds = open->rounds;
@@ -168,6 +169,18 @@ void fake_client_done(struct fake_client *c, uint64_t received)
     req.received_elements = received;
     req.returned_elements = received;
     req.done = true;
+    client_send(c, &req);
+}
+
+void fake_client_give_back(struct fake_client *c, uint64_t received, uint64_t returned)
+{
+    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
+
+    req.limit_elements = received;
+    req.received_elements = received;
+    req.returned_elements = returned;
+    req.done = true;
+    req.gives_back = true;
     client_send(c, &req);
 }
 

@@ -27,6 +27,7 @@ struct fake_task {
     Millrace__RoundAssignment *rounds; /* NULL: it is no coordinated task */
     bool rounds_changed;
     uint64_t end_round;
+    uint64_t abandoned; /* the same */
     bool ended;
     bool drained;
     int code;

@@ -127,6 +127,12 @@ void fake_tell_rounds(struct fake_dispatcher *d, const char *task)
     fake_push_locked(d);
 }
 
+uint64_t fake_abandoned(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return fake_find_locked(d, task)->abandoned;
+}
+
 uint64_t fake_end_round(struct fake_dispatcher *d, const char *task)
 {
     MR_LOCK(&d->lock);

@@ -260,6 +260,110 @@ static void what_a_leaving_client_had_not_received_goes_on(void **state)
     fake_client_free(b);
 }
 
+static void what_a_leaving_client_had_not_used_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+    uint64_t got = 0;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *a = open_client(f, "t1", "a", 0, 100);
+    while (got < 100 && fake_client_next(a, &m)) {
+        const int64_t *data = mr_block_column(m.blocks[0], 0)->data;
+
+        seen[data[0]] += got == 0; /* It uses the first of a hundred, and goes. */
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+    }
+    assert_int_equal(got, 100);
+    fake_client_give_back(a, 100, 1);
+    assert_int_equal(fake_client_wait_end(a), MR_OK);
+    struct fake_client *b = open_client(f, "t1", "b", 0, 2);
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    assert_int_equal(fake_abandoned(f->d, "t1"), 0);
+    fake_client_free(a);
+    fake_client_free(b);
+}
+
+static void what_a_dead_client_takes_along_is_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+    uint64_t got = 0;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *a = open_client(f, "t1", "a", 0, 100);
+    while (got < 100 && fake_client_next(a, &m)) {
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+    }
+    fake_client_returned(a, 100, 100, 60);
+    fake_client_free(a);
+    struct fake_client *b = open_client(f, "t1", "b", 0, N);
+    while (got < N && fake_client_next(b, &m)) {
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+    }
+    assert_int_equal(got, N);
+    fake_client_credit(b, N, N - 100);
+    fake_wait_heartbeats(f->d, 3);
+    assert_false(fake_has_ended(f->d, "t1")); /* a may come back */
+    fake_release_client(f->d, "a");
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    assert_int_equal(fake_abandoned(f->d, "t1"), 40);
+    fake_client_free(b);
+}
+
+static void expect_refusal(struct fixture *f, struct fake_open open, int code, const char *word)
+{
+    struct fake_client *c;
+    struct mr_frame_content m;
+
+    open.credit = 1; /* if it is served it is served at once */
+    c = fake_client_open(f->rt, &open);
+    assert_true(fake_client_next(c, &m));
+    assert_int_equal(m.header->code, code);
+    assert_int_equal(m.header->elements, 0);
+    assert_false(m.header->task_failed);
+    assert_non_null(strstr(m.header->message, word));
+    mr_frame_content_free(&m);
+    assert_false(fake_client_next(c, &m));
+    fake_client_free(c);
+}
+
+static bool has_one_session(const struct fake_progress *p)
+{
+    return p->sessions == 1;
+}
+
+/* Its stream says why it is refused, and no more: no session is left behind that could be sent something on it. */
+static void a_first_message_that_acknowledges_too_much_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct fake_open wrong = {.address = mr_worker_address(f->w),
+                              .incarnation = fake_incarnation(f->d),
+                              .task = "t1",
+                              .client = "bad",
+                              .session = 1,
+                              .credit = 1000,
+                              .returned = 1};
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "good", 0, 2);
+    expect_refusal(f, wrong, MR_EINVAL, "acknowledged");
+    fake_wait_heartbeats(f->d, 1);
+    fake_wait_progress(f->d, "t1", has_one_session);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
 static void a_dead_client_is_replaced_on_the_dispatchers_word(void **state)
 {
     struct fixture *f = *state;
@@ -535,23 +639,6 @@ static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
     mr_free(message);
 }
 
-static void expect_refusal(struct fixture *f, struct fake_open open, int code, const char *word)
-{
-    struct fake_client *c;
-    struct mr_frame_content m;
-
-    open.credit = 1; /* if it is served it is served at once */
-    c = fake_client_open(f->rt, &open);
-    assert_true(fake_client_next(c, &m));
-    assert_int_equal(m.header->code, code);
-    assert_int_equal(m.header->elements, 0);
-    assert_false(m.header->task_failed);
-    assert_non_null(strstr(m.header->message, word));
-    mr_frame_content_free(&m);
-    assert_false(fake_client_next(c, &m));
-    fake_client_free(c);
-}
-
 static void names_that_are_not_ours_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -726,6 +813,9 @@ int main(void)
         TEST(a_report_is_repeated_until_it_is_taken),
         TEST(a_broken_stream_loses_and_doubles_nothing),
         TEST(what_a_leaving_client_had_not_received_goes_on),
+        TEST(what_a_leaving_client_had_not_used_goes_on),
+        TEST(what_a_dead_client_takes_along_is_in_the_end),
+        TEST(a_first_message_that_acknowledges_too_much_is_refused),
         TEST(a_dead_client_is_replaced_on_the_dispatchers_word),
         TEST(splits_are_asked_for_until_the_end),
         TEST(grants_are_finished_when_all_of_them_was_returned),

@@ -536,6 +536,8 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
 /* How long clients have waited for it in vain; 0: they do not. */
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
+/* Elements that went with clients of it, as far as is known. */
+uint64_t mr_task_abandoned(const struct mr_task *task);
 /* By the id that others use; NULL if there is none. */
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);

@@ -149,6 +149,19 @@ uint64_t mr_iteration_repeated(const struct mr_iteration *it)
     return sum;
 }
 
+/* As far as is known of tasks that were lost. */
+static uint64_t abandoned_elements(const struct mr_iteration *it)
+{
+    const struct mr_task *task;
+    uint64_t sum = 0;
+
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        sum = mr_count_add(sum, mr_task_abandoned(task));
+    }
+    return sum;
+}
+
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end)
 {
     const Millrace__IterationEnd *known = it->rec->end;
@@ -160,6 +173,7 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     end->error_code = known != NULL ? known->error_code : 0;
     end->rounds = known != NULL ? known->rounds : mr_rounds_end(it);
     end->skipped = mr_iteration_skipped(it);
+    end->abandoned = known != NULL ? known->abandoned : abandoned_elements(it);
     mr_core_set(core, &end->error, known != NULL ? known->error : "");
 }
 

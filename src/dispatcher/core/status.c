@@ -122,7 +122,7 @@ Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
     mr_core_set(core, &status->state, mr_task_shown_name(mr_task_shown(task)));
     status->produced = task->produced;
     status->delivered = task->delivered;
-    status->abandoned = task->abandoned;
+    status->abandoned = mr_task_abandoned(task);
     status->splits = mr_task_granted(task);
     status->recovery = task->rec != NULL ? task->rec->recovery : 0;
     for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {

@@ -117,6 +117,13 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     }
 }
 
+uint64_t mr_task_abandoned(const struct mr_task *task)
+{
+    uint64_t stored = task->rec != NULL ? task->rec->abandoned : 0;
+
+    return task->abandoned > stored ? task->abandoned : stored;
+}
+
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
 {
     return task->state == MR_TASK_OPEN && task->waited_for != MR_NEVER ? core->now - task->waited_for : 0;
@@ -328,6 +335,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const Millra
     task->rec->drained = task->drained;
     task->rec->code = code;
     task->rec->skipped = it->uses != NULL ? mr_count_add(in->skipped, 0) : 0;
+    task->rec->abandoned = mr_count_add(in->abandoned, 0);
     set_message(core, task->rec, in->message);
     mr_task_move(core, task, MR_TASK_ENDED);
     put_task(core, task);

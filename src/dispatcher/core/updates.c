@@ -83,6 +83,7 @@ Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd 
         copy->error_code = end->error_code;
         copy->rounds = end->rounds;
         copy->skipped = end->skipped;
+        copy->abandoned = end->abandoned;
         mr_core_set(core, &copy->error, end->error);
     }
     return copy;

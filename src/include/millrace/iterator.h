@@ -62,6 +62,7 @@ struct mr_losses {
     uint64_t lost_workers;       /* lost while they had a task of these reads */
     uint64_t incomplete_reads;   /* reads with elements missing */
     uint64_t skipped_elements;   /* that fell out of the window of a shared production before the job had them */
+    uint64_t abandoned_elements; /* at_most_once: that went with readers of the job that fell silent, perhaps unused */
 };
 
 /* Never waits. As many fields as @ret->struct_size has room for are written; MR_EINVAL if that is no size. */
@@ -81,6 +82,13 @@ MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
  * element whose function failed here. Never waits.
  */
 MR_API int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err);
+
+/*
+ * The last @rows elements that mr_iterator_next_block() handed out were not used. For an iterator that is freed next: a
+ * read from a service leaves them to other readers of its job, as it does with what it was sent and did not hand out.
+ * Operators behind the service that hold elements back (prefetch, batch, shuffle) count as part of the application.
+ */
+MR_API void mr_iterator_give_back(mr_iterator *it, uint64_t rows);
 
 /* Make a blocked read, and all later ones, return MR_ECANCELED. Any thread, any number of times. */
 MR_API void mr_iterator_cancel(mr_iterator *it);

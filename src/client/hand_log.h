@@ -1,0 +1,26 @@
+/*
+ * How many of the elements that a read gave were handed out to the application, and not given back unused: what the
+ * read says goodbye with.
+ *
+ * Known where nothing stands behind the read that holds elements back, drops some or makes them on threads of its own;
+ * operators that do count as part of the application.
+ *
+ * Threads: safe from any; init belongs to the owner.
+ */
+#ifndef MR_CLIENT_HAND_LOG_H
+#define MR_CLIENT_HAND_LOG_H
+
+#include <millrace/dataset.h>
+#include <stdatomic.h>
+
+struct mr_hand_log {
+    bool follows;            /* it is known; constant */
+    _Atomic uint64_t handed; /* elements */
+    atomic_bool failed;      /* instead of an element came an error: not known any more */
+};
+
+void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds);
+/* Of @taken elements that the read gave, so many are unused; at most @max, those that it gave last. */
+uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint64_t max);
+
+#endif
