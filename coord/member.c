@@ -5,13 +5,13 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/siphash.h"
 #include "coord/bytes.h"
 
 #include <stdio.h>
 
 #define STATUS_EVERY_MS 30000
 #define STATUS_RETRY_MS 5000
-#define DOUBT_EVERY_MS 600000
 
 void mr_member_election(mr_member *m, struct mr_election_event *in)
 {
@@ -61,12 +61,11 @@ static struct mr_leader_view view_of(const struct mr_kv *kv)
 static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
 {
     const struct mr_kv *record = &ev->kvs[1];
-    bool known =
-        record->key.size > 0 && mr_incarnation_record_parse(record->value, m->incarnation, &m->made_in, NULL) >= 0;
-    bool same = known && strcmp(m->incarnation, m->incarnation_seen) == 0;
+    bool known = record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation, NULL) >= 0;
+    bool same = known && strcmp(m->incarnation.id, m->incarnation_seen) == 0;
 
     if (known && !same) {
-        memcpy(m->incarnation_seen, m->incarnation, sizeof m->incarnation_seen);
+        memcpy(m->incarnation_seen, m->incarnation.id, sizeof m->incarnation_seen);
         m->newest_revision = ev->revision;
     }
     m->went_back = (m->went_back && (same || !known)) || (same && ev->succeeded && ev->revision <= ev->floor);
@@ -79,12 +78,16 @@ static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
  */
 static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bool known)
 {
-    bool moved = known && m->made_in != 0 && m->made_in != ev->store_id;
+    bool moved = known && m->incarnation.store_id != 0 && m->incarnation.store_id != ev->store_id;
+    bool begins = !known || moved || m->went_back;
 
-    m->new_incarnation = !known || moved || m->went_back;
-    m->store_id = ev->store_id;
+    m->incarnation_unwritten = begins || m->incarnation.secret[0] == '\0'; /* an older version's */
     m->doubt = CERTAIN;
-    if (!m->new_incarnation) {
+    if (m->incarnation_unwritten) {
+        m->incarnation.store_id = ev->store_id;
+        memcpy(m->incarnation.secret, m->secret, sizeof m->incarnation.secret);
+    }
+    if (!begins) {
         return;
     }
     if (known || ev->floor > ev->revision) {
@@ -93,9 +96,9 @@ static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bo
     }
     m->went_back = false;
     m->newest_revision = ev->revision;
-    (void)snprintf(m->incarnation, sizeof m->incarnation, "%016llx%016llx", (unsigned long long)mr_rng_next(&m->rng),
-                   (unsigned long long)mr_rng_next(&m->rng));
-    memcpy(m->incarnation_seen, m->incarnation, sizeof m->incarnation_seen);
+    (void)snprintf(m->incarnation.id, sizeof m->incarnation.id, "%016llx%016llx",
+                   (unsigned long long)mr_rng_next(&m->rng), (unsigned long long)mr_rng_next(&m->rng));
+    memcpy(m->incarnation_seen, m->incarnation.id, sizeof m->incarnation_seen);
 }
 
 static void on_campaign(mr_member *m, const struct mr_member_event *ev)
@@ -355,11 +358,34 @@ const char *mr_member_trouble(const mr_member *m)
     return m->trouble.message;
 }
 
-void mr_member_later_epoch(mr_member *m, int64_t now_ms)
+/* Hex digits; what is none counts as 0. */
+static void key_of(const char secret[MR_INSTANCE_SIZE], uint8_t key[MR_SIPHASH_KEY_BYTES])
 {
-    if (m->leading && m->doubt == CERTAIN && now_ms >= m->doubt_ms) {
+    static const char digits[] = "0123456789abcdef";
+
+    memset(key, 0, MR_SIPHASH_KEY_BYTES);
+    for (size_t i = 0; secret[i] != '\0' && i < 2 * (size_t)MR_SIPHASH_KEY_BYTES; i++) {
+        const char *digit = strchr(digits, secret[i]);
+        unsigned value = digit != NULL ? (unsigned)(digit - digits) : 0;
+
+        key[i / 2] = (uint8_t)(key[i / 2] << 4 | value);
+    }
+}
+
+uint64_t mr_member_sign(const mr_member *m, uint64_t epoch)
+{
+    uint8_t key[MR_SIPHASH_KEY_BYTES];
+    char text[MR_INSTANCE_SIZE + 24];
+    int n = snprintf(text, sizeof text, "%s.%llu", m->incarnation.id, (unsigned long long)epoch);
+
+    key_of(m->incarnation.secret, key);
+    return mr_siphash(key, text, (size_t)n);
+}
+
+void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature)
+{
+    if (m->leading && m->doubt == CERTAIN && epoch > (uint64_t)m->epoch && signature == mr_member_sign(m, epoch)) {
         m->doubt = DOUBTFUL;
-        m->doubt_ms = now_ms + DOUBT_EVERY_MS;
         (void)mr_commit_fence(m->commit, &(uint64_t){0}, NULL); /* Without memory an idle one will do. */
     }
 }
@@ -434,8 +460,9 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     struct mr_election_config config = {.ttl_ms = opts->ttl_ms, .started_ms = opts->started_ms, .seed = opts->seed};
     mr_member *m;
 
-    if (strlen(opts->instance) >= sizeof config.instance || strlen(opts->address) >= sizeof config.address) {
-        return mr_error_set(err, MR_EINVAL, "instance or address is too long");
+    if (strlen(opts->instance) >= sizeof config.instance || strlen(opts->address) >= sizeof config.address ||
+        strlen(opts->secret) >= sizeof m->secret) {
+        return mr_error_set(err, MR_EINVAL, "instance, address or secret is too long");
     }
     m = mr_calloc(1, sizeof *m);
     if (m == NULL) {
@@ -453,6 +480,7 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     (void)snprintf(config.socket, sizeof config.socket, "%s", opts->socket != NULL ? opts->socket : "");
     m->opts = *opts;
     (void)snprintf(m->instance, sizeof m->instance, "%s", opts->instance);
+    (void)snprintf(m->secret, sizeof m->secret, "%s", opts->secret);
     mr_rng_seed(&m->rng, mr_mix64(opts->seed));
     mr_election_init(&m->election, &config);
     *ret = m;

@@ -61,6 +61,7 @@ struct mr_member_options {
     mr_store *store; /* lent; closed by the owner, before mr_member_free() */
     const char *cluster;
     const char *instance; /* 32 hex digits */
+    const char *secret;   /* 32 hex digits that nobody can guess: of an incarnation that it begins */
     const char *address;
     const char *version;
     const char *socket; /* identity of the listening socket (coord/election.h), at most 32 bytes; NULL: none */
@@ -100,12 +101,15 @@ uint64_t mr_member_written(const mr_member *m);
 int64_t mr_member_answered_ms(const mr_member *m);
 /* What the store said last, if it was an error; "" otherwise. Lent until the next call. */
 const char *mr_member_trouble(const mr_member *m);
+/* What the leader of @epoch gives to callers with it. Only a dispatcher of this incarnation can make it. */
+uint64_t mr_member_sign(const mr_member *m, uint64_t epoch);
 /*
- * Somebody has heard of a later epoch of this incarnation than the one that this member leads. If a batch commits all
- * the same, the store must have gone back to an older state: then this term ends, and the next one begins a new
- * incarnation. Does nothing within ten minutes of the last time, as callers may be wrong.
+ * Somebody has heard of @epoch of this incarnation, with @signature. If it is later than the one that this member leads
+ * and the signature is its leader's, and a batch commits all the same, the store has gone back to an older state: then
+ * this term ends, and the next one begins a new incarnation. Without the signature nothing happens: callers may be
+ * wrong, or lie.
  */
-void mr_member_later_epoch(mr_member *m, int64_t now_ms);
+void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature);
 
 /* While leading: mr_commit_add() and so on; sent by the next tick. */
 int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err);

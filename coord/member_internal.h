@@ -40,19 +40,17 @@ struct mr_member {
     uint64_t term; /* counts loads: answers to an earlier one are told by it */
     bool leading;
     bool commit_out;
-    char incarnation[MR_INSTANCE_SIZE];
-    char incarnation_seen[MR_INSTANCE_SIZE]; /* at the last campaign; `newest_revision` counts within it */
-    uint64_t made_in;                        /* id of the store that it was made in; 0: not told */
-    bool new_incarnation;
-    int64_t batch_revision;    /* mod revision of meta/batch, for the next load's commits */
-    int64_t answered_revision; /* of the last answer to a batch of this term */
+    struct mr_incarnation_record incarnation; /* its `store_id`: where it was made; 0: not told */
+    char incarnation_seen[MR_INSTANCE_SIZE];  /* at the last campaign; `newest_revision` counts within it */
+    bool incarnation_unwritten;
+    char secret[MR_INSTANCE_SIZE]; /* for an incarnation that we begin */
+    int64_t batch_revision;        /* mod revision of meta/batch, for the next load's commits */
+    int64_t answered_revision;     /* of the last answer to a batch of this term */
     int64_t campaign_sent_ms;
     mr_error refusal;
     int64_t newest_revision; /* seen of the store; a campaign that is won at an older one shows that it went back */
-    uint64_t store_id;
-    bool went_back; /* the next term of ours begins a new incarnation */
+    bool went_back;          /* the next term of ours begins a new incarnation */
     enum { CERTAIN, DOUBTFUL, PROVING } doubt;
-    int64_t doubt_ms; /* not before: the next doubt */
     bool full;
     bool stray;       /* mr_commit_stray() of this term's earlier loads */
     uint64_t written; /* in earlier loads */

@@ -44,7 +44,7 @@ void mr_member_start_load(mr_member *m)
     if (m->stray) {
         mr_commit_set_stray(m->commit);
     }
-    m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation);
+    m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation.id);
 }
 
 void mr_member_term_begin(mr_member *m, int64_t epoch)
@@ -88,8 +88,8 @@ void mr_member_finish_load(mr_member *m)
     mr_error err;
 
     m->loading = false;
-    if (m->new_incarnation) {
-        char *value = mr_incarnation_record_write(m->incarnation, m->store_id);
+    if (m->incarnation_unwritten) {
+        char *value = mr_incarnation_record_write(&m->incarnation);
         struct mr_write w = {MR_KEY_INCARNATION, value, value != NULL ? strlen(value) : 0};
         uint64_t batch;
 
@@ -111,7 +111,8 @@ void mr_member_finish_load(mr_member *m)
 
 /* ---- commits ---- */
 
-/* A batch that was sent after somebody spoke of a later epoch has committed: that epoch was of another past. */
+/* A batch that was sent after a later epoch was heard of, signed by its leader, has committed: that epoch was of
+ * another past. */
 static void resolve_doubt(mr_member *m)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN};
@@ -134,7 +135,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
 
     switch (verdict) {
     case MR_VERDICT_COMMITTED:
-        m->new_incarnation = false;
+        m->incarnation_unwritten = false;
         m->opts.ops->committed(m->opts.ctx, committed);
         resolve_doubt(m);
         break;

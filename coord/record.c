@@ -75,14 +75,15 @@ char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce)
     return write_message(&m.base);
 }
 
-char *mr_incarnation_record_write(const char *id, uint64_t store_id)
+char *mr_incarnation_record_write(const struct mr_incarnation_record *r)
 {
     Millrace__Coord__IncarnationRecord m = MILLRACE__COORD__INCARNATION_RECORD__INIT;
     char store[24];
 
-    (void)snprintf(store, sizeof store, "%llx", (unsigned long long)store_id);
-    m.id = text(id);
+    (void)snprintf(store, sizeof store, "%llx", (unsigned long long)r->store_id);
+    m.id = text(r->id);
     m.store = store;
+    m.secret = text(r->secret);
     return write_message(&m.base);
 }
 
@@ -178,8 +179,9 @@ int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], m
     return rc;
 }
 
-int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], uint64_t *store_id, mr_error *err)
+int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret, mr_error *err)
 {
+    struct mr_incarnation_record r = {0};
     ProtobufCMessage *msg = NULL;
     int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value, &msg, err);
 
@@ -188,10 +190,12 @@ int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE]
     }
     const Millrace__Coord__IncarnationRecord *m = (const Millrace__Coord__IncarnationRecord *)msg;
 
-    rc = copy(id, MR_INSTANCE_SIZE, m->id, MR_KEY_INCARNATION, err);
-    if (rc >= 0) {
-        *store_id = strtoull(m->store, NULL, 16);
-    }
+    rc = copy(r.id, sizeof r.id, m->id, MR_KEY_INCARNATION, err);
+    rc = rc < 0 ? rc : copy(r.secret, sizeof r.secret, m->secret, MR_KEY_INCARNATION, err);
+    r.store_id = strtoull(m->store, NULL, 16);
     protobuf_c_message_free_unpacked(msg, NULL);
+    if (rc >= 0) {
+        *ret = r;
+    }
     return rc;
 }

@@ -39,6 +39,12 @@ struct mr_dispatcher_record {
     uint64_t deposed_ms;
 };
 
+struct mr_incarnation_record {
+    char id[MR_INSTANCE_SIZE];
+    uint64_t store_id;             /* 0: it does not say */
+    char secret[MR_INSTANCE_SIZE]; /* empty: an older version's */
+};
+
 /* "/millrace/<cluster>/". MR_EINVAL: not [a-z0-9._-]{1,64}. */
 int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err);
 
@@ -46,12 +52,11 @@ int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err);
 char *mr_leader_record_write(const struct mr_leader_record *r);
 char *mr_dispatcher_record_write(const struct mr_dispatcher_record *r);
 char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce);
-char *mr_incarnation_record_write(const char *id, uint64_t store_id);
+char *mr_incarnation_record_write(const struct mr_incarnation_record *r);
 
 int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, mr_error *err);
 int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret, mr_error *err);
 int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err);
-/* *@store_id 0: it does not say. */
-int mr_incarnation_record_parse(struct mr_bytes value, char id[MR_INSTANCE_SIZE], uint64_t *store_id, mr_error *err);
+int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret, mr_error *err);
 
 #endif

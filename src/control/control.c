@@ -189,6 +189,7 @@ int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret,
     header.cluster = c->cluster;
     header.incarnation = c->incarnation;
     header.epoch = c->epoch;
+    header.epoch_signature = c->signature;
     header.version = (char *)(uintptr_t)MR_VERSION;
     *slot = &header;
     *size = protobuf_c_message_get_packed_size(request);
@@ -223,6 +224,7 @@ static void learn_locked(mr_control *c, struct mr_member *m, const Millrace__Rep
     (void)snprintf(c->cluster, sizeof c->cluster, "%s", h->cluster);
     (void)snprintf(c->incarnation, sizeof c->incarnation, "%s", h->incarnation);
     c->epoch = h->epoch;
+    c->signature = h->epoch_signature;
     c->leader = m;
     for (size_t i = 0; i < h->n_dispatchers; i++) {
         (void)mr_member_learn_locked(c, h->dispatchers[i], false, NULL, NULL);

@@ -91,16 +91,15 @@ static void read_batch(struct mr_bytes value)
 
 static void read_incarnation(struct mr_bytes value)
 {
-    char id[MR_INSTANCE_SIZE], again[MR_INSTANCE_SIZE];
-    uint64_t store, store_again;
+    struct mr_incarnation_record r, again;
 
-    if (mr_incarnation_record_parse(value, id, &store, NULL) < 0) {
+    if (mr_incarnation_record_parse(value, &r, NULL) < 0) {
         return;
     }
-    char *text = mr_incarnation_record_write(id, store);
+    char *text = mr_incarnation_record_write(&r);
 
-    check(text != NULL && mr_incarnation_record_parse(mr_bytes_str(text), again, &store_again, NULL) == MR_OK &&
-              strcmp(id, again) == 0 && store == store_again,
+    check(text != NULL && mr_incarnation_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK &&
+              strcmp(r.id, again.id) == 0 && r.store_id == again.store_id && strcmp(r.secret, again.secret) == 0,
           "incarnation");
     mr_free(text);
 }

@@ -496,23 +496,53 @@ static void a_store_that_was_built_anew_begins_another_incarnation(void **state)
     coord_free(s);
 }
 
-static void a_later_epoch_that_callers_know_ends_the_incarnation_once(void **state)
+static void a_later_epoch_that_a_leader_signed_ends_the_incarnation_once(void **state)
 {
     struct coord_sim *s = coord_new(33);
     char life[33] = "";
     int leader = coord_await_leader(s);
+    mr_member *m = s->nodes[leader].member;
+    uint64_t later = (uint64_t)mr_member_epoch(m) + 1000;
+    uint64_t signature = mr_member_sign(m, later); /* from before the store went back */
 
     (void)state;
     assert_int_equal(incarnations(s, life), 1);
     coord_run_ms(s, 2000);
-    mr_member_later_epoch(s->nodes[leader].member, mr_fake_now_ms(s->fake));
+    mr_member_later_epoch(m, later, signature);
     coord_run_ms(s, 2000);
     assert_int_equal(s->lost, 1);
-    for (int i = 0; i < NODES && !s->nodes[i].leads; i++) {
+    assert_int_equal(incarnations(s, life), 1);
+    for (leader = 0; leader < NODES && !s->nodes[leader].leads; leader++) {
     }
-    mr_member_later_epoch(s->nodes[leader].member, mr_fake_now_ms(s->fake));
+    assert_true(leader < NODES);
+    mr_member_later_epoch(s->nodes[leader].member, later, signature); /* of another incarnation by now */
     coord_run_ms(s, 5000);
     assert_int_equal(s->lost, 1);
+    coord_check_store(s);
+    coord_free(s);
+}
+
+static void what_callers_make_up_ends_nothing(void **state)
+{
+    struct coord_sim *s = coord_new(34);
+    char life[33] = "";
+    int leader = coord_await_leader(s);
+    mr_member *m = s->nodes[leader].member;
+    uint64_t epoch = (uint64_t)mr_member_epoch(m);
+    uint64_t own = mr_member_sign(m, epoch); /* which everybody is given */
+
+    (void)state;
+    assert_int_equal(incarnations(s, life), 1);
+    coord_run_ms(s, 2000);
+    for (uint64_t later = 1; later < 1000; later++) {
+        mr_member_later_epoch(m, epoch + later, 0);
+        mr_member_later_epoch(m, epoch + later, own);
+    }
+    mr_member_later_epoch(m, UINT64_MAX, own);
+    mr_member_later_epoch(m, epoch, own);
+    coord_run_ms(s, 5000);
+    assert_int_equal(s->lost, 0);
+    assert_int_equal(incarnations(s, life), 0);
     coord_check_store(s);
     coord_free(s);
 }
@@ -541,7 +571,8 @@ int main(void)
         cmocka_unit_test(a_full_store_is_led_on_and_swept),
         cmocka_unit_test(partitioned_pairs_leave_each_other_alone),
         cmocka_unit_test(a_store_that_was_built_anew_begins_another_incarnation),
-        cmocka_unit_test(a_later_epoch_that_callers_know_ends_the_incarnation_once),
+        cmocka_unit_test(a_later_epoch_that_a_leader_signed_ends_the_incarnation_once),
+        cmocka_unit_test(what_callers_make_up_ends_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,6 +207,7 @@ void coord_start_node(struct coord_sim *s, int id)
     struct mr_member_options o = {.cluster = "t",
                                   .socket = address,
                                   .instance = instance,
+                                  .secret = "00112233445566778899aabbccddeeff",
                                   .address = address,
                                   .version = "1",
                                   .ttl_ms = s->ttl_ms,

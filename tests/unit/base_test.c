@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "base/siphash.h"
 #include "base/sync.h"
 
 #include <errno.h>
@@ -319,6 +320,20 @@ static void hashes_do_not_depend_on_the_processor(void **state)
     assert_true(mr_hash64(data, 1023) != mr_hash64(data, 1024));
 }
 
+/* The vectors of its authors: key 00 01 .. 0f, texts 00 01 .. of every length. */
+static void a_keyed_hash_is_siphash(void **state)
+{
+    uint8_t key[MR_SIPHASH_KEY_BYTES], text[16];
+
+    (void)state;
+    for (uint8_t i = 0; i < 16; i++) {
+        key[i] = text[i] = i;
+    }
+    assert_true(mr_siphash(key, text, 0) == UINT64_C(0x726fdb47dd0e0e31));
+    assert_true(mr_siphash(key, text, 8) == UINT64_C(0x93f5f5799a932462));
+    assert_true(mr_siphash(key, text, 15) == UINT64_C(0xa129ca6149be45e5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +352,7 @@ int main(void)
         cmocka_unit_test(ids_differ),
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(hash_is_xxh3),
+        cmocka_unit_test(a_keyed_hash_is_siphash),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),
         cmocka_unit_test(scoped_lock_and_timed_wait),

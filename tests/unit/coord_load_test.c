@@ -214,6 +214,7 @@ static struct world *world_new(uint64_t seed)
     struct world *w = mr_calloc(1, sizeof *w);
     struct mr_member_options o = {.cluster = "t",
                                   .instance = "0123456789abcdef0123456789abcdef",
+                                  .secret = "00112233445566778899aabbccddeeff",
                                   .address = "here",
                                   .version = "1",
                                   .ttl_ms = 10000,

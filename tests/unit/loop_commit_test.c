@@ -128,6 +128,7 @@ static int setup(void **state)
     struct mr_member_options o = {.store = f->store,
                                   .cluster = CLUSTER,
                                   .instance = l->instance,
+                                  .secret = "00112233445566778899aabbccddeeff",
                                   .address = "d:1",
                                   .version = "1",
                                   .socket = "s",

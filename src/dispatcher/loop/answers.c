@@ -20,6 +20,7 @@ struct mr_header_info mr_loop_header(const struct mr_loop *l)
 
     if (l->serving) {
         info.epoch = (uint64_t)mr_member_epoch(l->member);
+        info.signature = mr_member_sign(l->member, info.epoch);
         info.dispatchers = (const char *const *)l->dispatchers;
         info.ndispatchers = l->ndispatchers;
     } else {

@@ -254,13 +254,14 @@ static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
     return true;
 }
 
-/* Does the caller know a later epoch of this incarnation? Perhaps it was deposed; perhaps the store went back. */
+/* Does the caller know a later epoch of this incarnation? Perhaps we were deposed; perhaps the store went back; perhaps
+ * it made that up. */
 static void compare_epochs(struct mr_loop *l, const struct mr_call *call)
 {
     const Millrace__RequestHeader *h = mr_call_header(call);
 
     if (h != NULL && h->epoch > (uint64_t)mr_member_epoch(l->member) && strcmp(h->incarnation, l->incarnation) == 0) {
-        mr_member_later_epoch(l->member, l->now_ms);
+        mr_member_later_epoch(l->member, h->epoch, h->epoch_signature);
     }
 }
 

@@ -238,10 +238,11 @@ static void post_member_event(void *ctx, struct mr_member_event *event)
 
 static int make_parts(struct mr_loop *l, mr_error *err)
 {
-    char root[MR_ROOT_SIZE];
+    char root[MR_ROOT_SIZE], secret[MR_INSTANCE_SIZE];
     struct mr_member_options m = {.store = l->opts.store,
                                   .cluster = l->cluster,
                                   .instance = l->instance,
+                                  .secret = secret,
                                   .address = l->address,
                                   .version = MR_VERSION,
                                   .socket = l->opts.socket,
@@ -255,6 +256,7 @@ static int make_parts(struct mr_loop *l, mr_error *err)
                                   .post = post_member_event};
     int rc = mr_root_of(l->cluster, root, err);
 
+    mr_random_id(secret);
     if (rc >= 0) {
         rc = mr_member_new(&m, &l->member, err);
     }

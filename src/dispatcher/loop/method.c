@@ -156,6 +156,7 @@ static void fill_header(Millrace__ReplyHeader *h, const struct mr_header_info *i
     h->cluster = text(info->cluster);
     h->incarnation = text(info->incarnation);
     h->epoch = info->epoch;
+    h->epoch_signature = info->signature;
     h->not_leader = info->not_leader;
     if (info->not_leader) {
         h->leader = text(info->leader);

@@ -65,6 +65,7 @@ struct mr_header_info {
     const char *cluster;
     const char *incarnation;
     uint64_t epoch; /* 0: this is not the leader */
+    uint64_t signature;
     bool not_leader;
     const char *leader;
     const char *const *dispatchers;

@@ -24,6 +24,7 @@ struct job {
     struct mr_call *call;
     /* for the header of the answer: the loop's may have changed by then */
     uint64_t epoch;
+    uint64_t signature;
     char incarnation[40];
     bool not_leader;
     char *leader;
@@ -241,6 +242,7 @@ static struct mr_header_info header_of(const struct job *job)
                                    .leader = job->leader,
                                    .incarnation = job->incarnation,
                                    .epoch = job->epoch,
+                                   .signature = job->signature,
                                    .dispatchers = (const char *const *)job->dispatchers,
                                    .ndispatchers = job->ndispatchers};
 }
@@ -264,6 +266,7 @@ static struct job *job_new(struct mr_call *call, const struct mr_header_info *in
     }
     job->call = call;
     job->epoch = info->epoch;
+    job->signature = info->signature;
     (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
     job->cluster = mr_strdup(info->cluster);
     job->leader = mr_strdup(info->leader != NULL ? info->leader : "");
