@@ -782,6 +782,73 @@ static void a_worker_nobody_reaches_does_not_hold_up_the_end(void **state)
     assert_int_equal(update->end->lost_workers, 1);
 }
 
+/* Worker w1's task was closed, since no client reached it; then w2 dies, with 75 splits left, and clients still say
+ * that they cannot reach w1. */
+static void leave_a_closed_one_alone(struct table *t, char iteration[64], int guarantee)
+{
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true, .guarantee = guarantee});
+    keep(iteration, opened(t)->iteration_id);
+    get_splits(t, "w2", task_of(iteration, "w2", 1), 0, 1, 25);
+    for (int i = 0; i < 63; i++) {
+        beat_worker(t, "w1");
+        beat_worker(t, "w2");
+        beat_client(t, "c1", iteration, "w1");
+        table_wait(t, 1000);
+    }
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
+    for (int i = 0; i < 63; i++) {
+        beat_worker(t, "w1");
+        beat_client(t, "c1", iteration, "w1");
+        table_wait(t, 1000);
+    }
+    assert_int_equal(beat_worker(t, "w2"), MR_ENOTFOUND);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
+}
+
+/* It is all that there is, and it can be reached again. */
+static void expect_it_goes_on(struct table *t, const char *iteration, uint64_t first)
+{
+    char task[128];
+
+    beat_client(t, "c1", iteration, NULL);
+    table_wait(t, 0);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    snprintf(task, sizeof task, "%s", watch_worker(t, "w1")->tasks[0]->task_id);
+    expect_range(t, "w1", task, 1, 10, first, 10);
+    table_take_over(t);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    uint64_t seq = 2;
+
+    for (; get_splits(t, "w1", task, 0, seq, 100) == MR_OK && !splits(t)->end; seq++) {
+    }
+    assert_true(splits(t)->end);
+    assert_int_equal(end_task(t, "w1", task, 0, NULL), MR_OK);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+}
+
+static void the_last_worker_goes_on_though_its_task_was_closed(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    leave_a_closed_one_alone(t, iteration, 0);
+    expect_it_goes_on(t, iteration, 25);
+    assert_int_equal(watch_client(t, "c1", iteration)->end->lost_splits, 25);
+}
+
+static void and_so_it_does_at_least_once(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    leave_a_closed_one_alone(t, iteration, 1);
+    expect_it_goes_on(t, iteration, 0);
+    assert_int_equal(watch_client(t, "c1", iteration)->end->lost_splits, 0);
+}
+
 /* ---------------------------------------------------------------- takeover */
 
 /* All of them have to miss it, each for long enough. */
@@ -1024,6 +1091,8 @@ int main(void)
         T(who_comes_back_to_a_finished_iteration_is_told_its_losses),
         T(a_named_job_is_forgotten_after_its_retention),
         T(a_worker_nobody_reaches_does_not_hold_up_the_end),
+        T(the_last_worker_goes_on_though_its_task_was_closed),
+        T(and_so_it_does_at_least_once),
         T(what_was_on_its_way_out_is_swept),
         T(a_value_that_makes_no_sense_is_refused),
         T(unknown_fields_survive_a_rewrite),

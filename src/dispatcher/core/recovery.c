@@ -14,15 +14,32 @@
  * the third it is the only split of such a task, and after the fourth it is given up. A worker has one isolated task of
  * an iteration at a time: the split that kills it would take the others' with it, as often as it takes to give them up.
  * A worker that leaves on purpose, or that no client reaches, has not crashed.
+ *
+ * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost before one of them saw
+ * the end: a worker whose task was closed, since no client reached it, gets no other one, and it may be the only one
+ * that is left.
  */
 #include "dispatcher/core/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Splits are handed out in it, and with the last of its open tasks nobody would be left to come for them. */
+static bool hangs_by_one(const struct mr_iteration *it)
+{
+    return it->open_tasks <= 1 && it->rec->n_providers > 0 && it->makes == NULL;
+}
+
+/* It has no open task, and none of them saw the end: those that are alive were closed. Splits are left, behind the
+ * cursor if nowhere else. */
+static bool is_abandoned(const struct mr_iteration *it)
+{
+    return hangs_by_one(it) && it->open_tasks == 0 && it->ended_tasks == 0 && !it->rec->pipeline_ended;
+}
+
 bool mr_iteration_recovers(const struct mr_iteration *it)
 {
-    bool recovers = mr_iteration_repeats(it) || it->rec->recoveries > 0;
+    bool recovers = mr_iteration_repeats(it) || it->rec->recoveries > 0 || hangs_by_one(it);
 
     for (size_t i = 0; i < it->rec->n_providers && !recovers; i++) {
         recovers = it->cursors[i].rec != NULL && it->cursors[i].rec->n_given_back > 0;
@@ -78,7 +95,7 @@ void mr_iteration_look_again(mr_core *core, struct mr_iteration *it)
     struct mr_pool_count pool;
 
     mr_pool_count(it, &pool);
-    if (pool.ordinary + pool.suspects > 0) {
+    if (pool.ordinary + pool.suspects > 0 || is_abandoned(it)) {
         mr_iteration_unsettle(core, it);
     }
 }
@@ -311,10 +328,14 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
     struct survey s;
 
     mr_pool_count(it, &pool);
+    s = look_at_tasks(it);
+    if (is_abandoned(it)) {
+        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX, count_hosts(core, it)), false /* isolated */);
+        return;
+    }
     if (pool.ordinary + pool.suspects == 0 || it->makes != NULL) {
         return; /* Nobody would read from a recovery task of a production. */
     }
-    s = look_at_tasks(it);
     if (is_forsaken(it)) {
         uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
         uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);

@@ -3,7 +3,8 @@
  *
  * It is over when no task is open and one at least saw the end of the data. Nothing that came back, from lost workers
  * (at least once) or unopened from such as drained, may be waiting either. A task that ended because its worker drained
- * is no sign that this is all. An iteration whose tasks were all lost stays open: the next worker goes on with it.
+ * is no sign that this is all. An iteration whose tasks were all lost stays open: whoever is there goes on with it, or
+ * the next worker.
  *
  * A change of a task only marks its iteration; it is settled when a step has room for all that follows.
  */
