@@ -290,6 +290,9 @@ static int take_over(struct check *c, mr_error *err)
         }
     }
     rc = rc < 0 ? rc : mr_core_ready(core, 0 /* now */, err);
+    if (rc >= 0 && mr_core_set_aside(core) != NULL) {
+        rc = mr_error_set(err, MR_EDATALOSS, "%s", mr_core_set_aside(core));
+    }
     if (rc >= 0) {
         mr_core_each_left_over(core, on_left_over, c);
     } else if (rc == MR_EDATALOSS || rc == MR_EINTERNAL) {

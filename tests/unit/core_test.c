@@ -921,6 +921,83 @@ static void a_value_that_makes_no_sense_is_refused(void **state)
     }
 }
 
+/* Jobs "bad" and "good" are being read; something about the first one is not as it should be. */
+static void begin_two(struct table *t, char bad[64], char good[64])
+{
+    add_worker(t, "w1", "a:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "bad", .dynamic = true});
+    keep(bad, opened(t)->iteration_id);
+    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "good", .dynamic = true});
+    keep(good, opened(t)->iteration_id);
+    get_splits(t, "w1", task_of(bad, "w1", 1), 0, 1, 25);
+    get_splits(t, "w1", task_of(good, "w1", 1), 0, 1, 25);
+}
+
+/* Whoever reads "bad" is told of @key, now and under the next leader; "good" goes on. */
+static void expect_only_bad_ends(struct table *t, const char *bad, const char *good, const char *key)
+{
+    const Millrace__ClientUpdate *update;
+    char grant[256];
+
+    table_take_over(t);
+    for (int term = 0; term < 2; term++) {
+        update = watch_client(t, "c1", bad);
+        assert_true(update->finished);
+        assert_int_equal(update->end->error_code, MR_EDATALOSS);
+        assert_non_null(strstr(update->end->error, key));
+        assert_int_equal(get_splits(t, "w1", task_of(bad, "w1", 1), 0, 2, 25), MR_ENOTFOUND);
+        assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+        assert_false(watch_client(t, "c2", good)->finished);
+        expect_range(t, "w1", task_of(good, "w1", 1), 2 + (uint64_t)term, 25, 25 + 25 * (uint64_t)term, 25);
+        table_wait(t, 0);
+        table_take_over(t);
+        assert_null(mr_core_set_aside(t->core)); /* it is written */
+    }
+    snprintf(grant, sizeof grant, "grants/%s/0/%s", bad, strchr(task_of(bad, "w1", 1), '/') + 1);
+    assert_null(table_get(t, grant));
+    open_job(t,
+             (struct open_args){.client = "c3", .dataset = "numbers", .name = "bad", .repetition = 1, .dynamic = true});
+    assert_int_equal(the_reply(t)->error.code, MR_OK); /* the next pass of it */
+}
+
+static void a_bad_record_ends_its_own_iteration(void **state)
+{
+    static const struct {
+        const char *key, *value; /* NULL: it is gone */
+    } cases[] = {
+        {"cursors/%s/0", "not json"},
+        {"cursors/%s/0", "{\"next\":\"101\"}"},
+        {"cursors/%s/0", "{\"next\":\"18446744073709551615\"}"},
+        {"cursors/%s/0", NULL},
+        {"grants/%s/0/w1", "{"},
+        {"grants/%s/0/w1", "{\"seq\":\"1\",\"ranges\":[{\"first\":\"90\",\"count\":\"10\"}]}"},
+        {"tasks/%s/w1", "{\"ended\":true,\"lost\":true}"},
+        {"tasks/%s/w1", "\xff"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct table *t = mr_calloc(1, sizeof *t);
+        char bad[64], good[64], key[256];
+
+        table_open(t, NULL);
+        assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+        begin_two(t, bad, good);
+        snprintf(key, sizeof key, cases[i].key, bad);
+        if (strstr(key, "/w1") != NULL) {
+            snprintf(strstr(key, "/w1"), 160, "%s", strchr(task_of(bad, "w1", 1), '/'));
+        }
+        if (cases[i].value != NULL) {
+            table_put(t, key, cases[i].value);
+        } else {
+            table_delete(t, key);
+        }
+        expect_only_bad_ends(t, bad, good, bad);
+        table_close(t);
+        mr_free(t);
+    }
+}
+
 static void unknown_fields_survive_a_rewrite(void **state)
 {
     struct table *t = *state;
@@ -1095,6 +1172,7 @@ int main(void)
         T(and_so_it_does_at_least_once),
         T(what_was_on_its_way_out_is_swept),
         T(a_value_that_makes_no_sense_is_refused),
+        T(a_bad_record_ends_its_own_iteration),
         T(unknown_fields_survive_a_rewrite),
         T(a_restart_of_a_thousand_tasks_is_one_transaction),
         T(status_shows_what_there_is_and_no_capability),

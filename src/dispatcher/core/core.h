@@ -107,10 +107,12 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
 /* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
-/* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. MR_EDATALOSS names the
- * key
- * ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not. */
+/* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. An iteration of which a
+ * part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended with an error that names the key. MR_EDATALOSS
+ * names any other key ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not. */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
+/* "'<key>': <why>" of a record for which an iteration was ended so, until that is written; NULL: there is none. */
+const char *mr_core_set_aside(const mr_core *core);
 
 /* The value of "schema", for a store that has none: it is to be the first write. Freed with mr_free(). */
 int mr_core_schema(const mr_core *core, char **ret, size_t *size, mr_error *err);

@@ -19,9 +19,9 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <sys/queue.h>
 
-#define MR_ID_HEX 32          /* digits of ids that callers draw: clients, worker incarnations, blobs */
-#define MR_STAMP_SIZE 42      /* "<epoch>.<counter>" and its NUL */
-#define MR_WORKER_REF_SIZE (MR_ID_HEX + 1 + MR_STAMP_SIZE) /* "<incarnation>.<stamp of its registration>" */
+#define MR_ID_HEX 32     /* digits of ids that callers draw: clients, worker incarnations, blobs */
+#define MR_STAMP_SIZE 42 /* "<epoch>.<counter>" and its NUL */
+#define MR_WORKER_REF_SIZE (MR_ID_HEX + 1 + MR_STAMP_SIZE)        /* "<incarnation>.<stamp of its registration>" */
 #define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE + 11) /* and the number of a recovery task */
 #define MR_KEY_SIZE 1024                                          /* longest key: a name with every byte escaped */
 #define MR_UNREACHABLE_MAX 64                                     /* workers that one client may report */
@@ -179,6 +179,7 @@ struct mr_iteration {
     int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */
     bool is_unsettled;
     bool is_touched; /* push to its clients at the end of the step */
+    char *broken; /* which of its records was bad, and why: it has ended for that, which is not written yet; or NULL */
 };
 
 enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
@@ -248,6 +249,7 @@ struct mr_staged; /* load.c */
 struct mr_core {
     struct mr_core_config config;
     uint64_t counter;  /* of ids; both begin beyond those of this epoch's earlier loads */
+    size_t spoiled;    /* iterations whose end at takeover is not written yet */
     uint64_t versions; /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
@@ -525,6 +527,8 @@ void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
+/* End it at takeover for what is `broken`. */
+void mr_iteration_break(mr_core *core, struct mr_iteration *it);
 /* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 
@@ -694,6 +698,14 @@ int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *er
 int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
 int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant, mr_error *err);
 int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
+
+/* set_aside.c: takeover, when a record of an iteration is bad. */
+/* @key, of @it, cannot be used, as @err says: @it is to end for it. MR_EDATALOSS: the state cannot be used without. */
+int mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
+/* When all records are there: end what is spoiled. */
+void mr_core_end_spoiled(mr_core *core);
+/* Put what was ended, as far as there is room. True: all of it is. */
+bool mr_core_write_spoiled(mr_core *core);
 
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,

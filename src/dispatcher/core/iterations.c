@@ -51,6 +51,7 @@ void mr_iteration_free(struct mr_iteration *it)
         mr_record_free(it->cursors[i].rec);
     }
     mr_free(it->cursors);
+    mr_free(it->broken);
     mr_coordination_free(it->rounds);
     mr_record_free(it->delta);
     mr_record_free(it->rec);
@@ -307,6 +308,7 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     mr_iteration_untouch(core, it);
     mr_alarm_off(core, &it->alarm);
     core->open_iterations -= it->rec->finished ? 0 : 1;
+    core->spoiled -= it->broken != NULL ? 1 : 0;
     mr_map_remove(&core->iterations, it->rec->id);
     TAILQ_REMOVE(&core->iteration_list, it, link);
     mr_production_leave(core, it);

@@ -12,6 +12,7 @@
 struct staged_record {
     STAILQ_ENTRY(staged_record) link;
     void *rec; /* NULL: the key is all that matters */
+    char *why; /* `rec` is NULL, since the value is bad; else NULL */
     char key[];
 };
 STAILQ_HEAD(staged_list, staged_record);
@@ -21,19 +22,20 @@ static const struct {
     const char *prefix;
     const ProtobufCMessageDescriptor *desc;
     mr_adopt_fn *adopt;
+    bool is_part; /* of the iteration that its key names first */
 } kinds[] = {
-    {"schema", &millrace__schema_record__descriptor, mr_adopt_schema},
-    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset},
-    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job},
-    {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker},
-    {"productions/", &millrace__production_record__descriptor, mr_adopt_production},
-    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration},
-    {"tasks/", &millrace__task_record__descriptor, mr_adopt_task},
-    {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor},
-    {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant},
-    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds},
-    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer},
-    {"clients/", &millrace__client_record__descriptor, mr_adopt_client},
+    {"schema", &millrace__schema_record__descriptor, mr_adopt_schema, false},
+    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, false},
+    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, false},
+    {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker, false},
+    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, false},
+    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, false},
+    {"tasks/", &millrace__task_record__descriptor, mr_adopt_task, true},
+    {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor, true},
+    {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant, true},
+    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds, true},
+    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer, true},
+    {"clients/", &millrace__client_record__descriptor, mr_adopt_client, false},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -59,6 +61,7 @@ static void free_list(struct staged_list *list)
     while ((staged = STAILQ_FIRST(list)) != NULL) {
         STAILQ_REMOVE_HEAD(list, link);
         mr_record_free(staged->rec);
+        mr_free(staged->why);
         mr_free(staged);
     }
 }
@@ -91,19 +94,30 @@ static struct mr_staged *staged_of(mr_core *core)
     return core->staged;
 }
 
-static int stage(struct staged_list *list, const char *key, void *rec, mr_error *err)
+/* Takes @rec and @why. */
+static int stage(struct staged_list *list, const char *key, void *rec, char *why, mr_error *err)
 {
     size_t size = strlen(key) + 1;
     struct staged_record *staged = mr_malloc(sizeof *staged + size);
 
     if (staged == NULL) {
         mr_record_free(rec);
+        mr_free(why);
         return mr_error_nomem(err);
     }
     staged->rec = rec;
+    staged->why = why;
     memcpy(staged->key, key, size);
     STAILQ_INSERT_TAIL(list, staged, link);
     return MR_OK;
+}
+
+/* A record of an iteration that cannot be used by itself, as @why says: when its iteration is there, that ends. */
+static int stage_bad(struct staged_list *list, const char *key, const mr_error *why, mr_error *err)
+{
+    char *copy = mr_strdup(why->message);
+
+    return copy != NULL ? stage(list, key, NULL, copy, err) : mr_error_nomem(err);
 }
 
 int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err)
@@ -118,14 +132,15 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) {
             continue;
         }
-        int rc = mr_pbjson_parse(kinds[i].desc, value, size, &rec, err);
+        mr_error why;
+        int rc = mr_pbjson_parse(kinds[i].desc, value, size, &rec, &why);
 
+        if (rc == MR_EINVAL && kinds[i].is_part) {
+            return stage_bad(&staged->lists[i], key, &why, err);
+        }
         if (rc < 0) {
-            mr_error_wrap(err, "the value of '%.120s'", key);
-            if (err != NULL && rc == MR_EINVAL) {
-                err->code = MR_EDATALOSS;
-            }
-            return rc == MR_EINVAL ? MR_EDATALOSS : rc;
+            mr_error_wrap(&why, "the value of '%.120s'", key);
+            return mr_error_set(err, rc == MR_EINVAL ? MR_EDATALOSS : rc, "%s", why.message);
         }
         if (strcmp(key, "schema") == 0) { /* before anything else of a newer format fails to parse */
             rc = mr_schema_check((const Millrace__SchemaRecord *)rec, err);
@@ -134,13 +149,16 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
                 return rc;
             }
         }
-        rc = mr_vet_record(rec, err);
+        rc = mr_vet_record(rec, &why);
         if (rc < 0) {
-            mr_error_wrap(err, "the value of '%.120s'", key);
             mr_record_free(rec);
-            return rc;
+            if (kinds[i].is_part) {
+                return stage_bad(&staged->lists[i], key, &why, err);
+            }
+            mr_error_wrap(&why, "the value of '%.120s'", key);
+            return mr_error_set(err, rc, "%s", why.message);
         }
-        return stage(&staged->lists[i], key, rec, err);
+        return stage(&staged->lists[i], key, rec, NULL, err);
     }
     return mr_error_set(err, MR_EDATALOSS, "'%.120s' is no key of this state", key);
 }
@@ -152,10 +170,49 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err)
     if (staged == NULL) {
         return mr_error_nomem(err);
     }
-    return stage(&staged->blobs, key, NULL, err);
+    return stage(&staged->blobs, key, NULL, NULL, err);
 }
 
 /* ---------------------------------------------------------------- all of them */
+
+/* The iteration that part @key belongs to; NULL: it is gone, or the key names none. */
+static struct mr_iteration *iteration_of(const mr_core *core, const char *key)
+{
+    const char *path = strchr(key, '/') + 1;
+    size_t n = strcspn(path, "/");
+    char id[MR_STAMP_SIZE];
+
+    if (n >= sizeof id) {
+        return NULL;
+    }
+    memcpy(id, path, n);
+    id[n] = '\0';
+    return mr_iteration_find(core, id);
+}
+
+static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, mr_error *err)
+{
+    struct mr_iteration *it = kinds[kind].is_part ? iteration_of(core, staged->key) : NULL;
+    bool is_bad = staged->rec == NULL;
+    mr_error why;
+    int rc;
+
+    if (is_bad && (it == NULL || it->rec->finished)) {
+        mr_core_leave_over(core, staged->key);
+        return MR_OK;
+    }
+    rc = is_bad ? mr_error_set(&why, MR_EDATALOSS, "%s", staged->why)
+                : kinds[kind].adopt(core, staged->key, staged->rec, &why);
+    staged->rec = NULL; /* taken */
+    if (rc == MR_EDATALOSS && it != NULL && mr_iteration_spoil(core, it, staged->key, &why) == MR_OK) {
+        return MR_OK;
+    }
+    if (rc < 0) {
+        mr_error_wrap(&why, "'%.160s'", staged->key); /* whoever has to mend it must know where */
+        return mr_error_set_traits(err, rc, why.traits, "%s", why.message);
+    }
+    return MR_OK;
+}
 
 static int adopt_all(mr_core *core, mr_error *err)
 {
@@ -164,11 +221,9 @@ static int adopt_all(mr_core *core, mr_error *err)
     for (size_t i = 0; i < KINDS; i++) {
         while ((staged = STAILQ_FIRST(&core->staged->lists[i])) != NULL) {
             STAILQ_REMOVE_HEAD(&core->staged->lists[i], link);
-            int rc = kinds[i].adopt(core, staged->key, staged->rec, err);
+            int rc = adopt_one(core, i, staged, err);
 
-            if (rc < 0) {
-                mr_error_wrap(err, "'%.160s'", staged->key); /* whoever has to mend it must know where */
-            }
+            mr_free(staged->why);
             mr_free(staged);
             if (core->failed != 0) {
                 if (err != NULL) {
@@ -326,10 +381,11 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
         mr_schema_begin(core);
     }
     if (rc == MR_OK) {
-        rc = mr_productions_ready(core, err);
+        rc = mr_rounds_ready(core, err);
     }
     if (rc == MR_OK) {
-        rc = mr_rounds_ready(core, err);
+        mr_core_end_spoiled(core);
+        rc = mr_productions_ready(core, err);
     }
     if (rc == MR_OK) {
         rc = sweep_blobs(core, err);

@@ -337,12 +337,18 @@ uint64_t mr_rounds_end(const struct mr_iteration *it)
 
 int mr_rounds_ready(mr_core *core, mr_error *err)
 {
-    const struct mr_iteration *it;
+    struct mr_iteration *it;
+    char key[MR_KEY_SIZE];
 
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (it->rounds != NULL && it->rounds->rec == NULL) {
-            return mr_error_set(err, MR_EDATALOSS, "'rounds/%s' is missing: its job reads in rounds", it->rec->id);
+            snprintf(key, sizeof key, "rounds/%s", it->rec->id);
+            mr_error_set(err, MR_EDATALOSS, "is missing: its job reads in rounds");
+            if (mr_iteration_spoil(core, it, key, err) < 0) {
+                mr_error_wrap(err, "'%.160s'", key);
+                return MR_EDATALOSS;
+            }
         }
     }
     return MR_OK;

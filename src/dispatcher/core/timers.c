@@ -407,6 +407,7 @@ static void sweep(mr_core *core)
 
 void mr_core_do_timer(mr_core *core)
 {
+    bool written = mr_core_write_spoiled(core);
     struct mr_alarm *alarm;
 
     settle(core);
@@ -417,5 +418,7 @@ void mr_core_do_timer(mr_core *core)
         }
     }
     settle(core);
-    sweep(core);
+    if (written) {
+        sweep(core);
+    }
 }

@@ -117,6 +117,17 @@ static void set_health(struct mr_loop *l, const mr_error *err)
     l->health = *err;
 }
 
+/* Nobody leads until somebody has mended what the error names. */
+static int say_how_to_mend(const struct mr_loop *l, mr_error *err)
+{
+    mr_error why = *err;
+
+    return mr_error_set(err, MR_EDATALOSS,
+                        "%s (put it right, or do without it: etcdctl del '/millrace/%s/<key>'; 'millrace state check' "
+                        "finds all that is bad)",
+                        why.message, l->cluster);
+}
+
 static int on_load_key(void *ctx, const char *key, const void *value, size_t size, mr_error *err)
 {
     struct mr_loop *l = ctx;
@@ -134,7 +145,7 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
         mr_error_wrap(err, "cluster '%s'", l->cluster);
         set_health(l, err);
     }
-    return rc;
+    return rc == MR_EDATALOSS ? say_how_to_mend(l, err) : rc;
 }
 
 static int write_schema(struct mr_loop *l, mr_error *err)
@@ -166,7 +177,7 @@ static int on_load_end(void *ctx, mr_error *err)
         rc = write_schema(l, err);
     }
     if (rc < 0) {
-        return rc;
+        return rc == MR_EDATALOSS ? say_how_to_mend(l, err) : rc;
     }
     l->serving = true;
     if (l->numbers.won_ns != 0) {
