@@ -11,7 +11,7 @@ _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 _SUFFIXES = ("_bucket", "_sum", "_count")
 
 
-def get(address, path="/metrics", timeout=10):
+def get(address, path="/metrics", timeout=120):
     """(status, body)"""
     try:
         with urllib.request.urlopen(f"http://{address}{path}", timeout=timeout) as answer:

@@ -46,7 +46,7 @@ def leader_page(cluster):
 def count_keys(etcd, cluster):
     lines = subprocess.run(["etcdctl", f"--endpoints={etcd.endpoint}", "get", "--prefix", "--keys-only",
                             f"/millrace/{cluster.name}/"], env={**os.environ, "ETCDCTL_API": "3"}, capture_output=True, text=True,
-                           timeout=60).stdout.split()
+                           timeout=120).stdout.split()
     names = [line.removeprefix(f"/millrace/{cluster.name}/") for line in lines]
     return sum(not n.startswith(NOT_OF_THE_STATE) for n in names)
 
@@ -276,7 +276,7 @@ def test_whom_a_round_waits_for_shows(measured):
     for t in openers:
         t.start()
     for t in openers:
-        t.join(60)
+        t.join(120)
     others = [threading.Thread(target=reads_on, args=(i,), daemon=True) for i in (0, 2)]
     for t in others:
         t.start()
@@ -295,14 +295,14 @@ def test_whom_a_round_waits_for_shows(measured):
     for i in (0, 2):
         readers[i].close()
     for t in others:
-        t.join(60)
+        t.join(120)
 
 
 # ---- the port ----
 
 
 def run(*args):
-    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1", ":9", "127.0.0.1:70000", "::1:9100", "127.0.0.1:9x"])
@@ -359,19 +359,19 @@ def test_health_does_not_ask_etcd_and_readiness_does(tmp_path):
         assert p.value("millrace_dispatcher_leader") == p.value("millrace_dispatcher_epoch") == 0
     finally:
         child.terminate()
-        assert child.wait(60) == 0
+        assert child.wait(120) == 0
 
 
 def test_what_is_not_there_is_said(measured):
     address = measured().workers[0].metrics_address
     assert get(address, "/nothing") == (404, "there are /metrics, /healthz and /readyz\n")
-    with socket.create_connection(address.split(":"), timeout=10) as s:
+    with socket.create_connection(address.split(":"), timeout=120) as s:
         s.sendall(b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd")
         assert s.recv(4096).startswith(b"HTTP/1.1 405 ")
-    with socket.create_connection(address.split(":"), timeout=10) as s:
+    with socket.create_connection(address.split(":"), timeout=120) as s:
         s.sendall(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert s.makefile("rb").read().endswith(b"\r\n\r\n")
-    with socket.create_connection(address.split(":"), timeout=10) as s:
+    with socket.create_connection(address.split(":"), timeout=120) as s:
         try:
             s.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 100000)
             answer = s.recv(4096)
@@ -388,7 +388,7 @@ def test_clients_that_hang_disturb_nothing(measured):
     for server in servers:
         for said in (b"", b"GET /met", b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
             for _ in range(8):
-                s = socket.create_connection(server.metrics_address.split(":"), timeout=10)
+                s = socket.create_connection(server.metrics_address.split(":"), timeout=120)
                 s.sendall(said)
                 hanging.append(s)
     assert all(isinstance(page(server.metrics_address), Page) for server in servers)
@@ -443,4 +443,4 @@ def test_dev_says_where_everybody_serves(tmp_path):
         assert page(addresses[1]).value("millrace_worker_registered") == 1
     finally:
         child.terminate()
-        assert child.wait(60) == 0
+        assert child.wait(120) == 0

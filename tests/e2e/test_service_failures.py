@@ -224,7 +224,7 @@ def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted(call):
                                  text=True)
         assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n"
         child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=30) == ("interrupted\n", "")
+        assert child.communicate(timeout=120) == ("interrupted\n", "")
 
 
 def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
@@ -240,7 +240,7 @@ def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
         said = child.stderr.readline()
         assert "a read waits" in said and f'why="no worker has joined the service at {cluster.service} yet"' in said
         cluster.start_worker()
-        out, err = child.communicate(timeout=30)
+        out, err = child.communicate(timeout=120)
         assert out == "[0, 1, 2]\n" and "a read goes on" in err.splitlines()[-1]
     finally:
         child.kill()
@@ -341,7 +341,7 @@ def test_a_script_that_just_ends_takes_its_workers_before_their_dispatcher():
         for x in mr.Dataset.range(100).apply(mr.service.distribute("parallel_epochs", dispatcher.target)):
             break
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")  # a worker that finds nobody at its end says so
 
 
@@ -383,7 +383,7 @@ def test_every_setting_of_a_dispatcher_is_an_option_of_the_program(etcd):
         assert server.running
     access = dataclasses.replace(config, etcd_ca_file="a", etcd_cert_file="b", etcd_key_file="c", etcd_server_name="d",
                                  etcd_user="e", etcd_password_file="f")
-    help = subprocess.run([_ffi.program_path(), "dispatcher", "--help"], capture_output=True, text=True, timeout=60).stdout
+    help = subprocess.run([_ffi.program_path(), "dispatcher", "--help"], capture_output=True, text=True, timeout=120).stdout
     flags = [flag.split("=")[0] for flag in mr.service.DispatchServer(access, start=False)._flags()]
     assert len(flags) == len(set(flags)) and [f for f in flags if f + " " not in help] == []
     with pytest.raises(mr.errors.MillraceError):
@@ -418,7 +418,7 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
         wait_until(lambda: is_waiting(child.pid), "the reader has run dry")
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
-        assert child.wait(30) == 0
+        assert child.wait(120) == 0
     finally:
         os.kill(cluster.workers[0].pid, signal.SIGCONT)
 
@@ -437,7 +437,7 @@ def test_a_forked_pool_reads_from_the_service_when_nothing_is_open(make_cluster)
     children = [context.Process(target=lambda: queue.put(values(ds))) for _ in range(2)]
     for child in children:
         child.start()
-    got = [queue.get(timeout=60) for _ in children]
+    got = [queue.get(timeout=120) for _ in children]
     for child in children:
         child.join()
     assert sorted(got[0] + got[1]) == list(range(200))

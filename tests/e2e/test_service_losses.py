@@ -292,7 +292,7 @@ class Reader:
             self.got.append(int(line))
         else:
             pytest.fail("the reader ended without an end")
-        assert self.process.wait(60) == 0
+        assert self.process.wait(120) == 0
 
     def stop(self, cluster):
         """Until the dispatcher has given it up."""

@@ -24,7 +24,7 @@ class Keys:
     def _call(self, what, **body):
         encoded = {k: base64.b64encode(v.encode()).decode() for k, v in body.items()}
         request = urllib.request.Request(self._url + what, json.dumps(encoded).encode())
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
     def put(self, key, value):

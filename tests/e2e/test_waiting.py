@@ -57,7 +57,7 @@ def reading():
     yield read
     for it, thread in opened:
         it.close()
-        thread.join(30)
+        thread.join(120)
 
 
 def consumer(cluster, index, of, ds, job):
