@@ -27,6 +27,7 @@
 
 #define TEMPORARY_PREFIX "millrace-etcd-"
 #define PATH_MAX_BYTES 4096
+#define LOG_BYTES_MAX 1000000
 #define READY_MS 60000  /* a slow disk recovering its log */
 #define LOCK_MS 4000    /* until the etcd of a killed program is gone */
 #define STEADY_MS 10000 /* alive that long: a later death starts with a short wait again */
@@ -231,6 +232,21 @@ static int choose_ports(struct private_etcd *e, mr_error *err)
     return rc;
 }
 
+/* What the one before said stays: it may be why that ended. Of what was said long ago one more file is kept. */
+static int open_log(const char *path, mr_error *err)
+{
+    char before[PATH_MAX_BYTES + 32];
+    struct stat st;
+
+    (void)snprintf(before, sizeof before, "%s.old", path);
+    if (stat(path, &st) == 0 && st.st_size > LOG_BYTES_MAX && rename(path, before) < 0) {
+        return mr_error_errno(err, errno, "renaming %s", path);
+    }
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    return fd >= 0 ? fd : mr_error_errno(err, errno, "%s", path);
+}
+
 static int run_etcd(struct private_etcd *e, mr_error *err)
 {
     char data[PATH_MAX_BYTES + 16];
@@ -254,9 +270,9 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
                                 "periodic", "--auto-compaction-retention", "5m", "--snapshot-count", "10000",
                                 "--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr", NULL};
 
-    log_fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    log_fd = open_log(log, err);
     if (log_fd < 0) {
-        return mr_error_errno(err, errno, "%s", log);
+        return log_fd;
     }
     struct child_spec spec = {
         .program = "etcd", .argv = argv, .output_fd = log_fd, .keep_fd = e->lock_fd, .unset_prefix = "ETCD_"};

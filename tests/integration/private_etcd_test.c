@@ -95,6 +95,28 @@ static void state_survives_in_a_work_dir(void **state)
     private_etcd_free(e);
 }
 
+/* Why one ended is in its log: the next one adds to that. */
+static void what_the_last_one_said_stays(void **state)
+{
+    static const char last[] = "this is why it died\n";
+    char dir[300];
+    char log[320];
+    char out[sizeof last] = "";
+
+    (void)snprintf(dir, sizeof dir, "%s/home/of/it", base);
+    (void)snprintf(log, sizeof log, "%s/etcd.log", dir);
+    FILE *f = fopen(log, "we");
+    assert_non_null(f);
+    (void)fputs(last, f);
+    (void)fclose(f);
+    private_etcd_free(start(dir));
+    f = fopen(log, "re");
+    assert_non_null(f);
+    (void)fread(out, 1, sizeof last - 1, f);
+    (void)fclose(f);
+    assert_string_equal(out, last);
+}
+
 static void one_work_dir_one_program(void **state)
 {
     char dir[300];
@@ -190,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temporary_one_leaves_nothing),
         cmocka_unit_test(state_survives_in_a_work_dir),
+        cmocka_unit_test(what_the_last_one_said_stays),
         cmocka_unit_test(one_work_dir_one_program),
         cmocka_unit_test(kill_of_the_program_takes_etcd_along),
         cmocka_unit_test(etcd_that_died_comes_back_at_the_same_address),
