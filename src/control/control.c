@@ -84,8 +84,11 @@ int mr_member_learn_locked(mr_control *c, const char *address, bool configured, 
     return rc;
 }
 
+/* They go without the lock: each may wait for a connection attempt. */
 static void forget_old_locked(mr_control *c)
 {
+    struct mr_member *old[MEMBERS_MAX];
+    size_t n = 0;
     int64_t now = mr_now_ms();
 
     for (size_t i = 0; i < c->nmembers;) {
@@ -95,8 +98,15 @@ static void forget_old_locked(mr_control *c)
             i++;
             continue;
         }
-        member_free(m);
+        old[n++] = m;
         c->members[i] = c->members[--c->nmembers];
+    }
+    if (n > 0) {
+        mr_mutex_unlock(&c->lock);
+        for (size_t i = 0; i < n; i++) {
+            member_free(old[i]);
+        }
+        mr_mutex_lock(&c->lock);
     }
 }
 

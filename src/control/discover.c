@@ -22,19 +22,28 @@ struct found {
     size_t n;
 };
 
+/* The old channels go without the lock: each may wait for a connection attempt. */
 static void reconnect_locked(mr_control *c)
 {
+    mr_rpc_channel *old[MEMBERS_MAX];
+    size_t n = 0;
+
     for (size_t i = 0; i < c->nmembers; i++) {
         struct mr_member *m = c->members[i];
         mr_rpc_channel *channel = NULL;
 
         if (m->configured && m->stands_by && m->users == 0 &&
             mr_rpc_channel_new(c->rt, m->address, NULL, &channel, NULL) == MR_OK) {
-            mr_rpc_channel_free(m->channel);
+            old[n++] = m->channel;
             m->channel = channel;
             m->stands_by = false;
         }
     }
+    mr_mutex_unlock(&c->lock);
+    for (size_t i = 0; i < n; i++) {
+        mr_rpc_channel_free(old[i]);
+    }
+    mr_mutex_lock(&c->lock);
 }
 
 static void note(struct found *f, const struct addrinfo *ai)
