@@ -192,18 +192,24 @@ static char *worker(int n)
     return id;
 }
 
-static void add_worker_to(struct fixture *f, const char *cluster, int n, struct answer *ret)
+static void register_at(struct fixture *f, const char *cluster, int n, char *address, struct answer *ret)
 {
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
-    char address[16];
 
     header.cluster = (char *)(uintptr_t)cluster;
     r.header = &header;
-    (void)snprintf(address, sizeof address, "w:%d", n);
     r.incarnation = worker(n);
     r.address = address;
     call(f, MR_COMMAND_REGISTER_WORKER, &r.base, ret);
+}
+
+static void add_worker_to(struct fixture *f, const char *cluster, int n, struct answer *ret)
+{
+    char address[16];
+
+    (void)snprintf(address, sizeof address, "w:%d", n);
+    register_at(f, cluster, n, address, ret);
 }
 
 static void add_worker(struct fixture *f, int n, struct answer *ret)
@@ -240,18 +246,23 @@ static void let_the_store_wait(struct fixture *f)
     mr_fake_script(f->store, MR_FAKE_TXN, MR_FAKE_DELAYED, LATE_MS);
 }
 
+static void expect(struct fixture *f, const struct answer *a, int code)
+{
+    for (int ms = 0; ms < 10 * LATE_MS && !a->given; ms++) {
+        run_ms(f, 1);
+    }
+    assert_true(a->given);
+    assert_int_equal(a->code, code);
+}
+
 /* Until @a is given; it has to be, and not before @ms have passed. */
 static void expect_after(struct fixture *f, const struct answer *a, int64_t ms, int code)
 {
     int64_t from = mr_fake_now_ms(f->fake);
 
     assert_false(a->given);
-    while (!a->given && mr_fake_now_ms(f->fake) < from + 10 * LATE_MS) {
-        run_ms(f, 1);
-    }
-    assert_true(a->given);
+    expect(f, a, code);
     assert_true(mr_fake_now_ms(f->fake) - from >= ms);
-    assert_int_equal(a->code, code);
 }
 
 /* ---- cases ---- */
@@ -313,6 +324,29 @@ static void what_is_sent_already_proves_nothing_of_a_denial(void **state)
     expect_after(f, &a, LATE_MS - 1, MR_OK);
     assert_false(b.given);
     expect_after(f, &b, 0, MR_ENOTFOUND);
+}
+
+/* Whoever says that an address is theirs does not take it from a worker whose stream stands; from one that has gone,
+ * yes. */
+static void who_is_connected_keeps_its_address(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_dstream stream = {.method = &mr_methods[0]};
+    struct answer first, stranger;
+
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &first);
+    expect(f, &first, MR_OK);
+    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(1), NULL, NULL), MR_OK);
+    register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
+    expect(f, &stranger, MR_EUNAVAIL);
+    assert_int_equal(stranger.traits, MR_RETRYABLE);
+    beat(f, 1, false, &first);
+    expect(f, &first, MR_OK);
+    mr_streams_unsubscribe(&f->l->streams, &stream); /* It was killed, and is started again. */
+    register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
+    expect(f, &stranger, MR_OK);
+    beat(f, 1, false, &first);
+    expect(f, &first, MR_EPRECOND);
 }
 
 static void ignore(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
@@ -384,6 +418,7 @@ int main(void)
         CASE(a_deposed_leader_confirms_nothing),
         CASE(all_of_a_command_is_committed),
         CASE(a_call_to_another_cluster_is_refused),
+        CASE(who_is_connected_keeps_its_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

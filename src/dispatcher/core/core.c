@@ -306,7 +306,7 @@ static void dispatch(mr_core *core, const struct mr_command *in)
         mr_core_do_release_client(core, in->release_client);
         break;
     case MR_COMMAND_REGISTER_WORKER:
-        mr_core_do_register_worker(core, in->register_worker);
+        mr_core_do_register_worker(core, in->register_worker, in->worker_watches);
         break;
     case MR_COMMAND_WATCH_WORKER:
         mr_core_do_watch_worker(core, in->watch_worker);

@@ -192,9 +192,10 @@ struct mr_command {
     bool full; /* the store takes deletes alone: TIMER does nothing but delete. Commands that put should not come */
     int64_t
         grant_ms; /* of work that a grant is for, MR_GRANT_MS and more; 0: MR_GRANT_MS. Longer ones are fewer writes */
-    uint64_t token; /* comes back in the MR_EFFECT_REPLY */
-    uint64_t seed;  /* OPEN: 64 random bits, used if an iteration is created */
-    union {         /* lent for the step */
+    bool worker_watches; /* REGISTER_WORKER: the stream of who is at that address (mr_core_worker_at()) stands */
+    uint64_t token;      /* comes back in the MR_EFFECT_REPLY */
+    uint64_t seed;       /* OPEN: 64 random bits, used if an iteration is created */
+    union {              /* lent for the step */
         const struct mr_part_store *part;
         const struct mr_dataset_register *dataset;
         const Millrace__GetDatasetRequest *get_dataset;
@@ -280,6 +281,8 @@ void mr_dataset_key(const char *id, char *out, size_t size);
 
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
+/* The incarnation of the worker that is registered at @address and not lost; NULL: there is none. Lent. */
+const char *mr_core_worker_at(const mr_core *core, const char *address);
 
 /* ---------------------------------------------------------------- numbers */
 

@@ -668,7 +668,7 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why);
 void mr_worker_seen(mr_core *core, struct mr_worker *worker);
 void mr_worker_forget(mr_core *core, struct mr_worker *worker);
 void mr_core_worker_free(struct mr_worker *worker);
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in);
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);
 void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in);
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
 

@@ -4,8 +4,8 @@
  * back begins another life under the same incarnation, with fresh tasks, since its old ones were given up.
  *
  * A life is named by the stamp of its registration, which is never given again: the record of the life before may be
- * gone by then (retention, somebody's hand), and the process may still have the tasks of that life. The number of a life
- * is for people.
+ * gone by then (retention, somebody's hand), and the process may still have the tasks of that life. The number of a
+ * life is for people.
  *
  * The end of a life is one put, whatever the number of its tasks: that they are lost is a comparison of stamps.
  */
@@ -204,10 +204,27 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
     return in->header != NULL ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err) : MR_OK;
 }
 
-/* What stands against a new life of this process. */
-static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
-                          const struct mr_worker *there, mr_error *err)
+const char *mr_core_worker_at(const mr_core *core, const char *address)
 {
+    const struct mr_worker *there = mr_map_get(&core->workers_by_address, address);
+
+    return there != NULL ? there->rec->incarnation : NULL;
+}
+
+/*
+ * What stands against a new life of this process. A process that has its stream to us still lives, whoever says that
+ * its address is theirs; one that was started again at its address has not, and one that is silent is given up.
+ */
+static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
+                          const struct mr_worker *there, bool watches, mr_error *err)
+{
+    if (there != NULL && watches && strcmp(there->rec->incarnation, in->incarnation) != 0) {
+        return mr_error_set_traits(
+            err, MR_EUNAVAIL, MR_RETRYABLE,
+            "%.120s is the address of worker %.8s, which is connected: another one is taken on there "
+            "when that has gone (does each worker have an --advertise-address of its own?)",
+            in->address, there->rec->incarnation);
+    }
     if (last != NULL &&
         (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
         return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
@@ -275,7 +292,7 @@ static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in,
     }
 }
 
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in)
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches)
 {
     struct mr_worker *last = NULL, *there = NULL;
     mr_error err;
@@ -293,7 +310,7 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
             mr_worker_seen(core, last); /* A repeated call, or a new leader: nothing to write. */
         }
     } else if (rc == MR_OK) {
-        rc = check_new_life(core, in, last, there, &err);
+        rc = check_new_life(core, in, last, there, watches, &err);
         if (rc == MR_OK) {
             if (there != NULL) {
                 mr_worker_lose(core, there, MR_LOSS_SUPERSEDED);

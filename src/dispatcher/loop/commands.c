@@ -175,6 +175,14 @@ static bool subscribe(struct mr_loop *l, struct mr_call *call)
     return rc >= 0;
 }
 
+/* Whoever registers says whose address it is; who has it and is connected is no less at home. */
+static bool is_watching(const struct mr_loop *l, const Millrace__RegisterWorkerRequest *r)
+{
+    const char *incarnation = mr_core_worker_at(l->core, r->address);
+
+    return incarnation != NULL && mr_streams_of(&l->streams, incarnation) != NULL;
+}
+
 /* Requests of all kinds that the core takes as they are: the union's members are all pointers to the message. */
 static void plain(struct mr_loop *l, struct mr_call *call)
 {
@@ -182,6 +190,9 @@ static void plain(struct mr_loop *l, struct mr_call *call)
     const void *request = call->request;
 
     memcpy(&in.open, &request, sizeof request);
+    if (in.kind == MR_COMMAND_REGISTER_WORKER) {
+        in.worker_watches = is_watching(l, in.register_worker);
+    }
     if (call->stream != NULL && !subscribe(l, call)) {
         return;
     }
