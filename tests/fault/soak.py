@@ -169,6 +169,10 @@ class Soak:
             victim.start()
             self.disturbed = True
 
+    def _done(self, who):
+        """How far a reader is: one that goes on does not hang."""
+        return sum(os.path.getsize(file) for file in self.files.get(who, []))
+
     def _judge(self, answers):
         errors = [f"{'-'.join(map(str, who))}: {e}" for who, a in answers.items() for e in a["errors"]]
         self.counts["client errors"] += len(errors)
@@ -226,12 +230,12 @@ class Soak:
         return {}, 1
 
     def round(self):
-        deadline = time.monotonic() + self.options.deadline
         self.disturbed = False
         self._begin()
         self._disturb()
-        answers = {who: reader.take(deadline) for who, reader in self.readers.items()}
-        self.cluster.wait_whole(deadline)
+        answers = {who: reader.take(time.monotonic() + self.options.deadline, lambda who=who: self._done(who))
+                   for who, reader in self.readers.items()}
+        self.cluster.wait_whole(time.monotonic() + self.options.deadline)
         self.cluster.check()
         self._judge(answers)
         self._sample()
@@ -297,7 +301,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--round", type=float, default=5, help="seconds that a round's readers take, about (5)")
-    parser.add_argument("--deadline", type=float, default=120, help="seconds after which a reader hangs (120)")
+    parser.add_argument("--deadline", type=float, default=120, help="seconds without progress after which a reader hangs (120)")
     parser.add_argument("--without", default="", type=lambda s: s.split(","),
                         help="what to leave out: workers, " + ", ".join(READERS))
     parser.add_argument("--first", action="store_true", help="end after the first round that breaks something")

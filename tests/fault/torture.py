@@ -5,7 +5,7 @@ Break it: a cluster of real processes under faults, and readers that count every
     scripts/with-build.sh BUILD python3 tests/fault/torture.py --minutes 2 [--seed N] [--faults kill,stop,...]
 
 Three members of etcd, three dispatchers, three workers, reading processes. A run is a row of cycles. In a cycle three readers share
-a job with DYNAMIC sharding at most once, two share one at least once, one reads a job with OFF, visitors come and go; meanwhile
+a job with DYNAMIC sharding at most once, two share one at least once, one reads a job with OFF, two are the consumers of a coordinated job, two have jobs that share a production, visitors come and go; meanwhile
 dispatchers, workers, members of etcd and a reader are killed, frozen, stopped and started again, and connections are cut. Then
 everything is healed and the readers are given some time to end. What must hold:
 
@@ -14,7 +14,9 @@ everything is healed and the readers are given some time to end. What must hold:
   - at least once: none is missing, whoever is killed, also if it is a reader: what was returned to it counts; and no more are
     doubled than the splits that the service reports as repeated, and what a killed reader held;
   - while no worker is killed: OFF jobs give one copy for each worker, no client sees an error;
-  - nobody hangs once all is healed, this program included; no server ends unless it was told to; servers do not gather descriptors; at the end
+  - coordinated: both consumers read as many elements, none of them comes twice;
+  - shared, and nobody skips: none comes twice to a job, none is missing while no worker is killed;
+  - nobody hangs once all is healed, this program included: without progress, that is; one that is slow does not hang; no server ends unless it was told to; servers do not gather descriptors; at the end
     `millrace state check` finds nothing wrong.
 
 It ends with one line of figures, and a non-zero status if something of this broke; the logs are kept then. The seed is printed
@@ -46,7 +48,8 @@ SHAPES = ["range", "shuffle", "batch", "flat_map", "interleave", "parallel"]
 # Name, and how often it is taken in relation to the others.
 FAULTS = {"kill": 6, "term": 2, "stop": 3, "all": 1, "cut": 4, "etcd": 3, "worker": 2, "pause_worker": 2, "reader": 1}
 DESCRIPTORS_MORE = 100  # what a server may hold beyond its first count
-MOST, LEAST, OFF, VISIT = slice(0, 3), slice(3, 5), 5, 6  # which readers do what
+MOST, LEAST, OFF, ROUNDS, SHARED, VISIT = slice(0, 3), slice(3, 5), 5, slice(6, 8), slice(8, 10), 10  # which readers do what
+READERS = 11
 GAP_TOLD_S = 4  # a reader that waited longer is told of
 
 
@@ -114,7 +117,7 @@ class Torture:
 
     def start(self):
         self.cluster.start(self.options.deadline)
-        self.readers = [self._reader(i) for i in range(7)]
+        self.readers = [self._reader(i) for i in range(READERS)]
 
     def status(self, timeout_s):
         return self.cluster.status(timeout_s)
@@ -304,7 +307,7 @@ class Torture:
         n_off = min(n, 30000)
         shape, job = rng.choice(SHAPES), f"cycle{number}"
         self.trace(f"cycle {number}: {shape} of {n}, {seconds:.1f} s, paced {paced}, workers die {self.workers_may_die}")
-        files = [os.path.join(self.directory, f"got{i}") for i in range(6)]
+        self.files = files = [os.path.join(self.directory, f"got{i}") for i in range(READERS)]
         for file in files:  # a reader may be killed before it makes its own
             open(file, "wb").close()
 
@@ -323,8 +326,14 @@ class Torture:
         for i in (3, 4):
             self.readers[i].send(**reading(shape_least, n, 1 / 2, i), **least)
         self.readers[OFF].send(**reading(rng.choice(SHAPES), n_off, 3, OFF), mode="parallel_epochs")
+        n_rounds, n_shared = rng.choice([100, 1000, 3000]), min(n, 30000)
+        for i in range(2):
+            self.readers[ROUNDS][i].send(**reading("range", n_rounds, 1 / 2, ROUNDS.start + i), **dynamic, job=job + "-rounds",
+                                         options={"num_consumers": 2, "consumer_index": i})
+            self.readers[SHARED][i].send(**reading("range", n_shared, 1, SHARED.start + i), **dynamic, job=f"{job}-shared{i}",
+                                         options={"sharing": "auto", "lag": "wait"})
         self.readers[VISIT].send(do="visit", service=self.cluster.service, seconds=seconds, threads=rng.choice([1, 4, 30]),
-                                 seed=rng.randrange(1 << 30))
+                                 seed=rng.randrange(1 << 30), file=files[VISIT])
         self._plague(seconds / 2)
         if late:
             self.readers[2].send(**reading(shape, n, 1 / 3, 2), **dynamic, job=job)
@@ -334,24 +343,35 @@ class Torture:
         self._work_due(everything=True)
         answers = self._answers()
         self.died = any(w.starts != s for w, s in zip(self.workers, starts))
-        got = [np.fromfile(file, np.int64) for file in files]
+        got = [np.fromfile(file, np.int64) for file in files[:VISIT]]
         self._judge_answers(answers)
         self._judge_most(job, n, np.concatenate(got[MOST]))
         self._judge_least(job + "-again", n, np.concatenate(got[LEAST]), answers[LEAST])
         self._judge_off(n_off, got[OFF], starts)
+        self._judge_rounds(got[ROUNDS], answers[ROUNDS])
+        for numbers, answer in zip(got[SHARED], answers[SHARED]):
+            self._judge_shared(n_shared, numbers, answer)
         self._judge_descriptors()
         self.counts["cycles"] += 1
 
+    def _take(self, i):
+        """The answer of reader @i, which has as long as it goes on."""
+        def progress():
+            self.watchdog.note(f"the reading of reader {i} in cycle {self.counts['cycles']}")
+            return os.path.getsize(self.files[i])
+
+        return self.readers[i].take(time.monotonic() + self.options.deadline, progress)
+
     def _answers(self):
-        deadline = time.monotonic() + self.options.deadline
         answers = []
         for i, reader in enumerate(self.readers):
             if self.reader_killed and reader is self.readers[LEAST][1]:
                 answers.append(None)
                 self.readers[i] = self._reader(i)
             else:
-                answers.append(reader.take(deadline))
-        self.cluster.wait_whole(deadline)
+                answers.append(self._take(i))
+        self.watchdog.note(f"what comes after the reading in cycle {self.counts['cycles']}")
+        self.cluster.wait_whole(time.monotonic() + self.options.deadline)
         self.cluster.check()
         return answers
 
@@ -368,7 +388,7 @@ class Torture:
             if a:
                 gap = a["gap"]
                 # What a killed reader was given comes to the other one when the dispatcher has given it up.
-                killed = "worker" if self.died else "reader" if self.reader_killed and i in range(7)[LEAST] else ""
+                killed = "worker" if self.died else "reader" if self.reader_killed and i in range(READERS)[LEAST] else ""
                 self.gap[killed] = max(self.gap[killed], gap["s"])
                 if gap["s"] > GAP_TOLD_S:
                     print(f"torture: reader {i} waited {gap['s']:.1f} s for {gap['for']}, until {_clock(gap['until'])}, in cycle "
@@ -414,6 +434,20 @@ class Torture:
         if copies.min() < least or copies.max() > most:
             self._fail(f"copies of a job with OFF: {copies.min()} to {copies.max()}, where {least} to {most} are right")
 
+    def _judge_rounds(self, got, answers):
+        """Each round has one element for each; a round that is void is void for both."""
+        if any(a["errors"] for a in answers):
+            return  # counted, and judged
+        both = np.concatenate(got)
+        self.counts["rounds"] += len(got[0])
+        if len(got[0]) != len(got[1]) or len(np.unique(both)) != len(both):
+            self._fail(f"coordinated: the consumers read {len(got[0])} and {len(got[1])} elements, {len(np.unique(both))} different ones")
+
+    def _judge_shared(self, n, got, answer):
+        doubled, missing = self._count(n, got, "shared")
+        if len(doubled) or len(missing) and not (self.died or answer["errors"]):
+            self._fail(f"shared: of {n} elements {len(missing)} are missing, from {missing[:5]}, and {len(doubled)} doubled, from {doubled[:5]}")
+
     def _end_of(self, job, n):
         """(what the service says of the end of a job's read, elements in a split)."""
         for j in self.status(self.options.deadline).get("jobs", []):
@@ -453,7 +487,7 @@ class Torture:
         injected = ", ".join(f"{c[k]} {k}" for k in (
             "killed", "terminated", "frozen", "all killed", "cut", "members of etcd killed", "members of etcd frozen",
             "workers killed", "workers frozen", "readers killed") if c[k])
-        print(f"torture: faults: {injected}; {c['elements']} elements, {c['visits']} visits")
+        print(f"torture: faults: {injected}; {c['elements']} elements, {c['rounds']} rounds, {c['visits']} visits")
         print(f"torture: {'BROKEN' if self.failures else 'ok'}: seed {self.options.seed}, {c['cycles']} cycles, {len(took)} failovers timed, "
               f"without a leader p50/p99/max {at(0.5)}/{at(0.99)}/{at(1)} ms, longest gap {self.gap['']:.2f} s "
               f"({self.gap['worker']:.2f} s with workers killed, {self.gap['reader']:.2f} s with the other reader killed), "
@@ -467,7 +501,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--faults", default=",".join(FAULTS), help="which of " + ",".join(FAULTS))
-    parser.add_argument("--deadline", type=float, default=60, help="seconds that the healed readers have (default 60)")
+    parser.add_argument("--deadline", type=float, default=60, help="seconds without progress after which a healed reader hangs (default 60)")
     parser.add_argument("--first", action="store_true", help="end after the first cycle that breaks something")
     parser.add_argument("--hold", action="store_true", help="wait for Enter with everything running when something hangs")
     parser.add_argument("--keep", action="store_true", help="keep the logs in any case")

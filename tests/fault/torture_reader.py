@@ -2,7 +2,8 @@
 A reading process of torture.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
 
 {"do": "read", ...} reads one dataset to its end and writes every element to a file before it asks for the next; {"do": "visit", ...} opens, reads a
-little of and leaves many iterators on several threads for some seconds. An answer says what went wrong as a list of errors.
+little of and leaves many iterators on several threads for some seconds, and writes a byte to its file for each step. An answer says what went wrong as a
+list of errors.
 """
 
 import collections
@@ -39,7 +40,7 @@ def read(command):
     """Read to the end. A nap every so many elements keeps a small dataset going through many faults."""
     ds = numbered(command["shape"], command["n"]).apply(
         mr.service.distribute(command["mode"], command["service"], job_name=command.get("job"),
-                              guarantee=command.get("guarantee", "at_most_once")))
+                              guarantee=command.get("guarantee", "at_most_once"), **command.get("options", {})))
     gap, errors = {"s": 0.0, "until": 0.0, "for": "nothing"}, []
 
     def waited(since, what):
@@ -70,6 +71,7 @@ def visit(command):
     """Threads that come, read a little, and go: by close(), also from another thread, by the end, or by dropping the iterator."""
     over = time.monotonic() + command["seconds"]
     errors, counts, lock = [], collections.Counter(), threading.Lock()
+    steps = open(command["file"], "wb", buffering=0)
 
     def visitor(number):
         rng = random.Random(command["seed"] * 1000 + number)
@@ -85,6 +87,7 @@ def visit(command):
                     closer.start()
                 for _ in range(rng.choice([0, 1, 10, n])):
                     x = next(it, None)
+                    steps.write(b".")
                     if x is None or time.monotonic() > over:
                         break
                     if mode == "distributed_epoch" and int(x) in seen:
@@ -108,6 +111,7 @@ def visit(command):
         t.start()
     for t in threads:
         t.join()
+    steps.close()
     return {"errors": errors, "visits": counts["visits"]}
 
 

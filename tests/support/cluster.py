@@ -276,9 +276,17 @@ class Commanded:
         self._child.kill()
         self._child.wait()
 
-    def take(self, deadline):
-        """The answer; Broken, with its stacks in its log, if there is none by @deadline."""
-        ready, _, _ = select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))
+    def take(self, deadline, progress=None):
+        """
+        The answer; Broken, with its stacks in its log, if there is none by @deadline. With @progress, a number of what it has
+        done so far, it has as long again whenever that has changed: one that is slow does not hang.
+        """
+        patience, done = max(1.0, deadline - time.monotonic()), progress() if progress else 0
+        while not (ready := select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]):
+            now_done = progress() if progress else done
+            if now_done == done:
+                break
+            deadline, done = time.monotonic() + patience, now_done
         if not ready:
             self._child.send_signal(signal.SIGUSR1)  # Python's stacks, by faulthandler
             write_stacks(self.pid, self.log)
