@@ -13,7 +13,7 @@ export PYTHON
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
-	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED and BUG of sim, RULE of mutants, SINCE of lint"
+	@echo "Variables: PYTHON ($(PYTHON)), PREFIX ($(PREFIX)), JOBS ($(JOBS)), MINUTES and SEED of torture and soak, SEEDS ($(SEEDS)), SEED, BUG and HOURS of sim, RULE of mutants, SINCE of lint"
 
 deps: ## install what is missing (Debian 12; as root, or say the command)
 	@scripts/deps.sh
@@ -51,10 +51,10 @@ tsan: deps ## the tests that do without gRPC, under the thread sanitizer
 	cmake --build --preset tsan -j $(JOBS)
 	@scripts/check.sh build/tsan
 
-sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=name puts a bug in
+sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=name puts a bug in, HOURS=24 lets one cluster live
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS) --target sim_main
-	@$(DEV)/tests/sim_main $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(BUG),--bug $(BUG))
+	@$(DEV)/tests/sim_main $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(if $(BUG),--bug $(BUG))
 
 mutants: deps ## mistakes put into copies of the code, each must fall to a test (minutes); RULE=3.4 or RULE=3, those of a rule
 	cmake --preset dev

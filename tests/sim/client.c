@@ -2,6 +2,7 @@
 #include "sim.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 
 #include <millrace/dataset.h>
 #include <string.h>
@@ -253,4 +254,14 @@ void sim_client_stop(struct sim *sim, struct sim_client *client)
     sim_call_cancel(&client->control);
     sim_reader_reset(client);
     client->reading = false;
+}
+
+void sim_client_again(struct sim_client *client)
+{
+    MR_ASSERT(client->done);
+    client->process.alive = false;
+    client->process.life++;
+    sim_call_cancel(&client->control);
+    sim_reader_reset(client);
+    client->reading = client->draining = client->done = false;
 }

@@ -525,6 +525,8 @@ void sim_start_faults(struct sim *sim, int64_t until);
 void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client);
 /* swarm.c: what this walk is made of: its faults, who takes part, and what they read. */
 void sim_swarm(struct sim *sim);
+/* Other faults, and other things to read for the same readers, whose jobs have other names: that of @hour. */
+void sim_swarm_again(struct sim *sim, unsigned hour);
 /* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
 bool sim_is_cut(const struct sim *sim, int from, int to);
@@ -590,6 +592,8 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message);
 void sim_client_start(struct sim *sim, struct sim_client *client);
 void sim_client_stop(struct sim *sim, struct sim_client *client);
+/* It is done and may start once more, as another process that reads something else. */
+void sim_client_again(struct sim_client *client);
 void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call,
                       const struct sim_message *message);
 void sim_client_push(struct sim *sim, struct sim_client *client, const struct sim_message *message);

@@ -2,6 +2,9 @@
  * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with how fast they went
  * and which rare branches they took. The first walk that goes wrong ends it: its seed, and the command that shows it.
  *
+ * --hours H: a cluster that lives for so long, other readers and faults in each hour, from the seed of --seed or
+ * --first.
+ *
  * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until one goes wrong; prints
  * how many each took, and fails if one range holds none.
  */
@@ -19,6 +22,7 @@
 struct options {
     uint64_t first, seeds;
     uint64_t ranges; /* 0: one, told of at length */
+    uint64_t hours;  /* > 0: a cluster that lives so long, in place of walks */
     enum sim_bug bug;
     bool one; /* and its transcript */
 };
@@ -71,6 +75,28 @@ static int run(const struct options *o)
     return status;
 }
 
+static int run_hours(const struct options *o)
+{
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    double began = seconds();
+    int status;
+
+    sim_hours(sim, o->first, (unsigned)o->hours, o->one);
+    if (sim->transcript != NULL) {
+        fputs(sim->transcript, stdout);
+    }
+    status = sim->violation[0] != '\0' ? 1 : 0;
+    if (status != 0) {
+        printf("seed %" PRIu64 ": %s\nto see it: make sim HOURS=%" PRIu64 " SEED=%" PRIu64 "\n", o->first,
+               sim->violation, o->hours, o->first);
+    }
+    printf("%.1f hours in %.1f s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64 " takeovers\n",
+           (double)sim->now / 3600e3, seconds() - began, sim->grants, sim->ends, sim->takeovers);
+    sim_free(sim);
+    mr_free(sim);
+    return status;
+}
+
 /* The walks from @first on until one goes wrong; 0: none of @n does. */
 static uint64_t first_caught(struct sim *sim, uint64_t first, uint64_t n, enum sim_bug bug)
 {
@@ -107,8 +133,10 @@ static int run_ranges(const struct options *o)
 
 static int usage(const char *program)
 {
-    fprintf(stderr, "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME] [--ranges K]\nbugs to put in:\n",
-            program);
+    fprintf(
+        stderr,
+        "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME] [--ranges K] [--hours H]\nbugs to put in:\n",
+        program);
     for (int i = 0; i < SIM_BUG_COUNT; i++) {
         fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i), sim_bug_text((enum sim_bug)i));
     }
@@ -125,10 +153,13 @@ static bool number(const char *text, uint64_t *ret)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"seeds", required_argument, NULL, 'n'},  {"first", required_argument, NULL, 'f'},
-        {"seed", required_argument, NULL, 's'},   {"bug", required_argument, NULL, 'b'},
-        {"ranges", required_argument, NULL, 'r'}, {NULL, 0, NULL, 0}};
+    static const struct option names[] = {{"seeds", required_argument, NULL, 'n'},
+                                          {"first", required_argument, NULL, 'f'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"bug", required_argument, NULL, 'b'},
+                                          {"ranges", required_argument, NULL, 'r'},
+                                          {"hours", required_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     struct options o = {.first = 1, .seeds = 10000, .bug = SIM_BUG_NONE};
     bool fine = true;
     int c;
@@ -149,6 +180,9 @@ int main(int argc, char **argv)
         case 'r':
             fine = fine && number(optarg, &o.ranges);
             break;
+        case 'h':
+            fine = fine && number(optarg, &o.hours) && o.hours <= 1000;
+            break;
         case 'b':
             o.bug = sim_bug_named(optarg);
             fine = fine && o.bug != SIM_BUG_COUNT;
@@ -160,5 +194,5 @@ int main(int argc, char **argv)
     if (!fine || optind != argc) {
         return usage(argv[0]);
     }
-    return o.ranges > 0 ? run_ranges(&o) : run(&o);
+    return o.hours > 0 ? run_hours(&o) : o.ranges > 0 ? run_ranges(&o) : run(&o);
 }

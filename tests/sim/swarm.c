@@ -10,6 +10,7 @@
 #include "sim.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* How much of everything there is in a walk. */
 struct weather {
@@ -149,7 +150,8 @@ static void plan(struct sim *sim)
     }
 }
 
-void sim_swarm(struct sim *sim)
+/* What goes wrong, and what everybody is like. */
+static void draw_conditions(struct sim *sim)
 {
     static const unsigned reports[] = {0, 0, 30, 100}, on[] = {15, 30, 50}, busy[] = {0, 60, 90};
     static const uint64_t wants[] = {1, 4, 4};
@@ -171,12 +173,40 @@ void sim_swarm(struct sim *sim)
     sim->faults.busy_percent = busy[sim_draw(sim, 3)];
     sim->appetite = appetites[sim_draw(sim, 3)];
     sim->window = windows[sim_draw(sim, 3)];
+}
+
+static void draw_plans(struct sim *sim)
+{
+    plan(sim);
+    if (is_about_sharing(sim)) {
+        plan_sharing(sim);
+    }
+}
+
+void sim_swarm(struct sim *sim)
+{
+    draw_conditions(sim);
     sim->gc_dynamic = sim_chance(sim, 30);
     sim->job_gc_ms = !sim->gc_dynamic && sim_chance(sim, 50) ? 0 : 1500;
     sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
     sim_add_clients(sim, 1 + (int)sim_draw(sim, 5));
-    plan(sim);
-    if (is_about_sharing(sim)) {
-        plan_sharing(sim);
+    draw_plans(sim);
+}
+
+void sim_swarm_again(struct sim *sim, unsigned hour)
+{
+    sim->seed++; /* what a walk is about goes by its seed */
+    draw_conditions(sim);
+    for (int i = 0; i < sim->nclients; i++) {
+        sim->clients[i].plan = (struct sim_plan){0};
+    }
+    draw_plans(sim);
+    for (int i = 0; i < sim->nclients; i++) {
+        char *job = sim->clients[i].plan.job;
+        size_t n = strlen(job);
+
+        if (n > 0) { /* others have ended under the name alone */
+            snprintf(job + n, sizeof sim->clients[i].plan.job - n, "%u", hour);
+        }
     }
 }

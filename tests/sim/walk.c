@@ -72,6 +72,22 @@ static void check_nothing_is_left(struct sim *sim)
     }
 }
 
+/* Until all have read everything. */
+static void read_all(struct sim *sim)
+{
+    int64_t until = sim->now + PATIENCE_MS;
+
+    while (sim->violation[0] == '\0' && !sim_all_done(sim) && sim->now < until) {
+        sim_run_until(sim, sim->now + 1000);
+    }
+    if (sim->violation[0] == '\0' && !sim_all_done(sim)) {
+        sim_violation(sim, "after %d s somebody still reads", PATIENCE_MS / 1000);
+    }
+    if (sim->violation[0] == '\0') {
+        sim_view_all_over(sim);
+    }
+}
+
 void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
 {
     bool is_long = seed % 10 == 1; /* so that what comes minutes late still finds somebody */
@@ -86,17 +102,50 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     }
     sim_start_clients(sim, sim->start_ms);
     sim_start_faults(sim, faults_ms);
-    while (sim->violation[0] == '\0' && !sim_all_done(sim) && sim->now < PATIENCE_MS) {
-        sim_run_until(sim, sim->now + 1000);
-    }
-    if (sim->violation[0] == '\0' && !sim_all_done(sim)) {
-        sim_violation(sim, "after %d s somebody still reads", PATIENCE_MS / 1000);
-    }
-    if (sim->violation[0] == '\0') {
-        sim_view_all_over(sim);
-    }
+    read_all(sim);
     if (sim->violation[0] == '\0' && bug == SIM_BUG_NONE && seed % 10 == 0) {
         check_nothing_is_left(sim);
+    }
+}
+
+/* ---------------------------------------------------------------- a day */
+
+/* Who was lost in an earlier hour excuses nothing in this one; what was read then is judged. */
+static void close_the_books(struct sim *sim)
+{
+    sim_views_free(sim);
+    sim->workers_lost = sim->clients_lost = false;
+    sim->rares[SIM_RARE_UNREACHABLE] = sim->rares[SIM_RARE_CLIENT_LOST] = 0;
+}
+
+void sim_hours(struct sim *sim, uint64_t seed, unsigned hours, bool record)
+{
+    sim_init(sim, seed);
+    sim->record = record;
+    sim_swarm(sim);
+    for (unsigned hour = 0; hour < hours && sim->violation[0] == '\0'; hour++) {
+        bool is_calm = hour % 4 == 3;
+
+        if (hour > 0) {
+            sim_swarm_again(sim, hour);
+            close_the_books(sim);
+        }
+        for (int i = 0; i < sim->nclients && hour > 0; i++) {
+            sim_client_again(&sim->clients[i]);
+        }
+        sim_start_clients(sim, sim->start_ms);
+        if (is_calm) {
+            sim->faults = (struct sim_faults){0};
+        } else {
+            sim_start_faults(sim, sim->now + 150000);
+        }
+        read_all(sim);
+        if (sim->violation[0] == '\0') {
+            check_nothing_is_left(sim);
+        }
+        if (sim->violation[0] == '\0') {
+            sim_run_until(sim, (int64_t)(hour + 1) * 3600 * 1000);
+        }
     }
 }
 

@@ -21,6 +21,7 @@
 #define SEEDS 1000
 #endif
 #define SEEDS_WITH_BUG 2500
+#define HOURS 6
 
 static void walks_hold(void **state)
 {
@@ -52,6 +53,22 @@ static void walks_hold(void **state)
     }
 }
 
+/* One cluster for some hours; make sim HOURS=24 for a day. */
+static void hours_hold(void **state)
+{
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    char why[sizeof sim->violation];
+
+    (void)state;
+    sim_hours(sim, 1, HOURS, false);
+    snprintf(why, sizeof why, "%s", sim->violation);
+    sim_free(sim);
+    mr_free(sim);
+    if (why[0] != '\0') {
+        fail_msg("%s (make sim HOURS=%d SEED=1)", why, HOURS);
+    }
+}
+
 static void is_caught(void **state)
 {
     enum sim_bug bug = *(const enum sim_bug *)*state;
@@ -73,12 +90,13 @@ static void is_caught(void **state)
 int main(void)
 {
     static enum sim_bug bugs[SIM_BUG_COUNT];
-    struct CMUnitTest tests[SIM_BUG_COUNT] = {cmocka_unit_test(walks_hold)};
+    struct CMUnitTest tests[SIM_BUG_COUNT + 1] = {cmocka_unit_test(walks_hold)};
 
     for (int bug = 1; bug < SIM_BUG_COUNT; bug++) {
         bugs[bug] = (enum sim_bug)bug;
         tests[bug] = (struct CMUnitTest){sim_bug_name((enum sim_bug)bug), is_caught, NULL, NULL, &bugs[bug]};
     }
+    tests[SIM_BUG_COUNT] = (struct CMUnitTest)cmocka_unit_test(hours_hold);
     if (SLOW) {
         cmocka_set_test_filter("walks_hold");
     }
