@@ -151,7 +151,7 @@ static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
     coord_free(s);
 }
 
-/* Connections to it break again and again, but it accepts others, and renews its lease. */
+/* Connections to it break again and again, and one is refused; but it accepts others, and renews its lease. */
 static void a_living_leader_whose_streams_break_is_left_alone(void **state)
 {
     struct coord_sim *s = coord_new(24);
@@ -162,8 +162,13 @@ static void a_living_leader_whose_streams_break_is_left_alone(void **state)
     for (int t = 0; t < 60; t++) {
         for (int i = 0; i < NODES; i++) {
             if (i != leader) {
-                mr_member_peer(s->nodes[i].member, mr_member_epoch(s->nodes[leader].member), MR_PEER_LOST,
-                               mr_fake_now_ms(s->fake), 1);
+                mr_member *m = s->nodes[i].member;
+                int64_t epoch = mr_member_epoch(s->nodes[leader].member), now = mr_fake_now_ms(s->fake);
+
+                mr_member_peer(m, epoch, MR_PEER_LOST, now, 1);
+                if (t == 0) {
+                    mr_member_probed(m, epoch, true /* refused */, now, 1);
+                }
             }
         }
         coord_run_ms(s, 500);

@@ -151,8 +151,13 @@ _FAILOVER = [
         "coord_sim_test", "coord_walk_test",
     ),
     _coord(
-        "AWAY_IS_GONE", "2.2", "a process that accepts connections counts as gone",
+        "ACCEPTING_IS_GONE", "2.2", "of two connections that prove that a process is gone one may be accepted",
         "election_force.c", "    if (in->refused && e->refusals++ > 0) {\n", "    if (e->refusals++ > 0) {\n",
+        "coord_sim_test", "coord_walk_test",
+    ),
+    _coord(
+        "ONE_IS_GONE", "2.2", "one connection that is refused proves that a process is gone",
+        "election_force.c", "    if (in->refused && e->refusals++ > 0) {\n", "    if (in->refused) {\n",
         "coord_sim_test", "coord_walk_test",
     ),
     _coord(
