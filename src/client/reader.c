@@ -305,19 +305,54 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/*
+ * A channel that nobody needs any more. gRPC goes on connecting to a worker that is gone for as long as there is one,
+ * with a descriptor and threads.
+ */
+static mr_rpc_channel *take_idle_channel_locked(mr_reader *r)
+{
+    struct mr_read_task *t;
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (t->channel != NULL && t->stream == NULL && (t->settled || t->closed)) {
+            mr_rpc_channel *channel = t->channel;
+
+            t->channel = NULL;
+            return channel;
+        }
+    }
+    return NULL;
+}
+
+/* Freeing one may wait for gRPC, whose thread may wait for the lock. */
+static void free_idle_channels_locked(mr_reader *r)
+{
+    mr_rpc_channel *channel;
+
+    while ((channel = take_idle_channel_locked(r)) != NULL) {
+        mr_mutex_unlock(&r->lock);
+        mr_rpc_channel_free(channel);
+        mr_mutex_lock(&r->lock);
+    }
+}
+
 static void *run_timer(void *arg)
 {
     mr_reader *r = arg;
 
     MR_LOCK(&r->lock);
     while (!r->stopping) {
+        free_idle_channels_locked(r);
         int64_t now = mr_now_ms();
         int64_t next = reconnect_locked(r, now);
 
         next = least(next, acknowledge_locked(r, now));
         next = least(next, mr_read_rotate_locked(r, now));
         next = least(next, mr_read_look_at_wait_locked(r, now));
-        (void)mr_cond_wait_ms(&r->timer_due, &r->lock, next - now);
+        if (!r->stopping) { /* It may have been told so while a channel was freed. */
+            (void)mr_cond_wait_ms(&r->timer_due, &r->lock, next - now);
+        }
     }
     return NULL;
 }

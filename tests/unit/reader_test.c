@@ -446,6 +446,39 @@ static void a_lost_worker_does_not_hold_up_the_end(void **state)
     expect_each_once(f, 1, 10);
 }
 
+static unsigned channels(struct fixture *f)
+{
+    const struct mr_read_task *t;
+    unsigned n = 0;
+
+    MR_LOCK(&f->r->lock);
+    TAILQ_FOREACH(t, &f->r->tasks, link)
+    {
+        n += t->channel != NULL;
+    }
+    return n;
+}
+
+static void nothing_goes_on_connecting_to_a_lost_worker(void **state)
+{
+    struct fixture *f = *state;
+    int64_t until = mr_now_ms() + LONG_MS;
+
+    add_workers(f, 2, 90);
+    open_reader(f, 0);
+    pull_n(f, 1); /* each has something left to read */
+    assert_int_equal(channels(f), 2);
+    fake_worker_stop(&f->w[1]);
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[1].lost = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    while (channels(f) > 1) {
+        assert_true(mr_now_ms() < until);
+        usleep(1000);
+    }
+}
+
 static void reading_goes_on_while_no_dispatcher_leads(void **state)
 {
     struct fixture *f = *state;
@@ -1068,6 +1101,7 @@ int main(int argc, char **argv)
         TEST(elements_of_another_spec_are_refused),
         TEST(a_worker_that_moved_is_asked_again),
         TEST(a_lost_worker_does_not_hold_up_the_end),
+        TEST(nothing_goes_on_connecting_to_a_lost_worker),
         TEST(reading_goes_on_while_no_dispatcher_leads),
         TEST(nobody_can_be_reached),
         TEST(who_cannot_be_reached_takes_no_credit_and_is_reported),
