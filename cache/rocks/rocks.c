@@ -15,7 +15,6 @@
 #define CHECKSUM_XXH3 4 /* of enum ChecksumType */
 #define FILTER_BITS 10  /* a record: one block in a hundred is read in vain */
 #define MANIFEST_BYTES_MAX (1 * MR_MIB)
-#define INFO_LOG_BYTES_MAX (1 * MR_MIB)
 #define INFO_LOG_WARN 2
 
 int mr_rocks_error(mr_error *err, char *why)
@@ -63,8 +62,13 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
 
     /* The rest of the directory stays small. */
     rocksdb_options_set_max_manifest_file_size(o, MANIFEST_BYTES_MAX);
+    /*
+     * Of warnings only, in a file that is not rolled while the database is open. One that is rolled begins with the
+     * options of every column family there ever was, which RocksDB keeps in memory for that: 15 KB for each log.
+     */
     rocksdb_options_set_info_log_level(o, INFO_LOG_WARN);
-    rocksdb_options_set_max_log_file_size(o, INFO_LOG_BYTES_MAX);
+    rocksdb_options_set_max_log_file_size(o, 0);
+    rocksdb_options_set_log_file_time_to_roll(o, 0);
     rocksdb_options_set_keep_log_file_num(o, 2);
     rocksdb_options_set_stats_dump_period_sec(o, 0);
     rocksdb_options_set_stats_persist_period_sec(o, 0);

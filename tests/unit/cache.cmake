@@ -12,6 +12,9 @@ foreach(name IN ITEMS test threads_test)
     ${MR_TEST_DIR}/../support/cache_rocks.c LIBRARIES mr_cache)
   target_include_directories(cache_rocks_${name} PRIVATE ${MR_TEST_DIR}/..)
 endforeach()
+mr_test(cache_rocks_leak_test LABEL integration SOURCES ${MR_TEST_DIR}/cache_rocks_leak_test.c ${support}
+  ${MR_TEST_DIR}/../support/cache_rocks.c LIBRARIES mr_cache)
+target_include_directories(cache_rocks_leak_test PRIVATE ${MR_TEST_DIR}/..)
 
 if(TARGET millrace_shared AND NOT MR_SANITIZE STREQUAL "thread") # which builds mr_tests only
   add_test(NAME library_needs_no_rocksdb COMMAND ${CMAKE_COMMAND} -DOBJDUMP=${CMAKE_OBJDUMP}
