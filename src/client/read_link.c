@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
+#include "client/registration.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -191,24 +192,24 @@ static int call(mr_reader *r, const char *method, ProtobufCMessage *request, con
     return rc;
 }
 
+static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__RegisterDatasetReply **reply,
+                             mr_error *err)
+{
+    return call(ctx, "RegisterDataset", &req->base, &millrace__register_dataset_reply__descriptor,
+                (ProtobufCMessage **)reply, err);
+}
+
 static int register_dataset(mr_reader *r, mr_error *err)
 {
     Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
     Millrace__RegisterDatasetReply *reply = NULL;
-    void *bytes = NULL;
 
     if (r->opts.input == NULL) {
         r->dataset_id = mr_strdup(r->opts.dataset_id);
         return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
     }
-    int rc = mr_dataset_serialize(r->opts.input, &bytes, &req.definition.len, err);
-    if (rc == MR_OK) {
-        req.definition.data = bytes;
-        req.compression = r->opts.compression;
-        rc = call(r, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor,
-                  (ProtobufCMessage **)&reply, err);
-    }
-    mr_free(bytes);
+    req.compression = r->opts.compression;
+    int rc = mr_registration_send(r->opts.service, r->opts.input, &req, send_registration, r, &reply, err);
     if (rc == MR_OK) {
         r->dataset_id = mr_strdup(reply->dataset_id);
         rc = r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "client/registration.h"
 #include "control/control.h"
 #include "element/spec_proto.h"
 #include "millrace/service.pb-c.h"
@@ -43,25 +44,33 @@ static int copy_text(const char *text, char **ret, mr_error *err)
     return MR_OK;
 }
 
+struct sender {
+    const char *service;
+    int timeout_ms;
+};
+
+static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__RegisterDatasetReply **reply,
+                             mr_error *err)
+{
+    const struct sender *s = ctx;
+
+    return call(s->service, "RegisterDataset", &req->base, &millrace__register_dataset_reply__descriptor, s->timeout_ms,
+                (ProtobufCMessage **)reply, err);
+}
+
 int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id, const char *compression,
                         int timeout_ms, char **ret, mr_error *err)
 {
     Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
-    ProtobufCMessage *reply = NULL;
-    void *bytes = NULL;
-    int rc = mr_dataset_serialize(ds, &bytes, &req.definition.len, err);
+    Millrace__RegisterDatasetReply *reply = NULL;
+    struct sender sender = {service, timeout_ms};
 
+    req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
+    req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
+    int rc = mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err);
     if (rc == MR_OK) {
-        req.definition.data = bytes;
-        req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
-        req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
-        rc = call(service, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor, timeout_ms,
-                  &reply, err);
-    }
-    mr_free(bytes);
-    if (rc == MR_OK) {
-        rc = copy_text(((Millrace__RegisterDatasetReply *)reply)->dataset_id, ret, err);
-        protobuf_c_message_free_unpacked(reply, NULL);
+        rc = copy_text(reply->dataset_id, ret, err);
+        millrace__register_dataset_reply__free_unpacked(reply, NULL);
     }
     return rc;
 }

@@ -20,6 +20,7 @@
 #include "rpc/rpc.h"
 #include "worker/book.h"
 #include "worker/chain.h"
+#include "worker/definitions.h"
 #include "worker/link.h"
 #include "worker/report.h"
 #include "worker/split_feed.h"
@@ -69,6 +70,7 @@ struct mr_worker {
     uint32_t threads;
     int port;
     mr_windows *windows;
+    mr_definitions *definitions;
     mr_rpc_runtime *rt;
     mr_rpc_server *server;
     struct mr_link *link;

@@ -109,8 +109,9 @@ static void *asker_main(void *arg)
 
 /* ---- the pipeline ---- */
 
-static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
+static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error *err)
 {
+    struct mr_task *t = ctx;
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     Millrace__GetDatasetReply *reply;
     int rc;
@@ -123,11 +124,27 @@ static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
         mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
         return rc;
     }
-    rc = mr_dataset_parse(reply->definition.data, reply->definition.len, ret, err);
+    *ret = (struct mr_definition_bytes){reply->definition.data, reply->definition.len};
+    reply->definition = (ProtobufCBinaryData){0, NULL};
+    millrace__get_dataset_reply__free_unpacked(reply, NULL);
+    return MR_OK;
+}
+
+/* An object of its own for each task: what iterators leave in it for those after them is not another task's. */
+static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
+{
+    struct mr_kept_definition *kept = NULL;
+    int rc = mr_definitions_get(t->worker->definitions, t->fingerprint, fetch_definition, t, &kept, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    struct mr_definition_bytes bytes = mr_definition_bytes(kept);
+    rc = mr_dataset_parse(bytes.data, bytes.size, ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->dataset);
     }
-    millrace__get_dataset_reply__free_unpacked(reply, NULL);
+    mr_definitions_release(t->worker->definitions, kept);
     return rc;
 }
 

@@ -93,6 +93,9 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
         windows.memory = w->memory;
         rc = mr_windows_new(&windows, &w->windows, err);
     }
+    if (rc == MR_OK) {
+        rc = mr_definitions_new(w->memory, &w->definitions, err);
+    }
     return rc < 0 ? rc : copy_tags(w, opts, err);
 }
 
@@ -220,6 +223,7 @@ void mr_worker_free(mr_worker *w)
         mr_rpc_release(w->rt);
     }
     mr_windows_free(w->windows);
+    mr_definitions_free(w->definitions);
     mr_memory_unref(w->memory);
     for (size_t i = 0; i < w->ntags; i++) {
         mr_free(w->tags[i]);

@@ -60,6 +60,33 @@ static void a_dataset_is_registered_once(void **state)
         "\"parts\":1,\"usedMs\":\"1700000000000\"}");
 }
 
+static int put_known(struct table *t, const char *id, const char *fingerprint)
+{
+    struct mr_dataset_register in = {
+        .known = true, .dataset_id = id, .fingerprint = fingerprint, .compression = "AUTO"};
+    struct mr_command command = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &in};
+
+    table_step(t, &command);
+    return the_reply(t)->error.code;
+}
+
+/* In place of a definition its content is enough, where it is known; and it is used, as if it had come again. */
+static void a_known_dataset_needs_no_definition(void **state)
+{
+    struct table *t = *state;
+
+    assert_int_equal(put_known(t, "", FP2), MR_ENOTFOUND);
+    assert_int_equal(table_count(t, "datasets/"), 1);
+    assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
+    assert_int_equal(put_known(t, "", FP2), MR_OK);
+    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id, FP2);
+    assert_int_equal(put_known(t, "numbers", FP1), MR_OK);
+    assert_int_equal(put_known(t, "numbers", FP2), MR_EINVAL);
+    assert_int_equal(put_known(t, "others", FP2), MR_ENOTFOUND);
+    assert_int_equal(put_known(t, "", "0000000000000000000000000000000000000002"), MR_EINVAL);
+    assert_int_equal(table_count(t, "datasets/"), 2);
+}
+
 static void equal_content_without_a_name_is_one_dataset(void **state)
 {
     struct table *t = *state;
@@ -1136,6 +1163,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_dataset_is_registered_once),
+        T(a_known_dataset_needs_no_definition),
         T(equal_content_without_a_name_is_one_dataset),
         T(a_named_dataset_shares_the_parts_of_its_content),
         T(unused_content_is_forgotten_and_names_are_not),

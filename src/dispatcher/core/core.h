@@ -153,8 +153,12 @@ struct mr_part_store {
     size_t size;
 };
 
-/* A definition that was parsed and validated off the loop. Everything is lent for the step. */
+/*
+ * A definition that was parsed and validated off the loop. Everything is lent for the step. With `known` only its
+ * content and names are given, and it is MR_ENOTFOUND unless it is registered already.
+ */
 struct mr_dataset_register {
+    bool known;
     const char *dataset_id;  /* "": made from the fingerprint */
     const char *fingerprint; /* 32 hex digits */
     const char *compression; /* "AUTO", "SNAPPY", "NONE" */

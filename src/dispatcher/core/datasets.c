@@ -332,6 +332,9 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
         }
         return rc;
     }
+    if (in->known) {
+        return mr_error_set(err, MR_ENOTFOUND, "no dataset '%.80s' is registered: its definition is needed", id);
+    }
     rc = check_registration(core, in, err);
     if (rc < 0) {
         return rc;
@@ -353,6 +356,9 @@ void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register
     mr_error err;
     int rc = mr_name_check("dataset id", in->dataset_id, MR_NAME_BYTES_MAX, &err);
 
+    if (rc == MR_OK && in->known) {
+        rc = mr_name_check("fingerprint", in->fingerprint, MR_ID_HEX, &err);
+    }
     if (rc == MR_OK) {
         if (in->dataset_id[0] != '\0') {
             snprintf(id, sizeof id, "%s", in->dataset_id);

@@ -87,13 +87,29 @@ void mr_loop_upload(struct mr_loop *l)
     }
 }
 
+/* By its content: it is known, or the definition is asked for. */
+static void register_known(struct mr_loop *l, struct mr_call *call)
+{
+    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
+    struct mr_dataset_register known = {
+        .known = true, .dataset_id = r->dataset_id, .fingerprint = r->fingerprint, .compression = r->compression};
+    struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &known};
+
+    mr_loop_run(l, &in, call);
+}
+
 void mr_loop_register(struct mr_loop *l, struct mr_call *call)
 {
+    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
     struct mr_header_info info = mr_loop_header(l);
     struct mr_upload *u = NULL;
     mr_error err;
     int rc = MR_OK;
 
+    if (r->definition.len == 0 && r->fingerprint[0] != '\0') {
+        register_known(l, call);
+        return;
+    }
     if (call->definition == NULL && call->error.code < 0) {
         err = call->error;
         rc = err.code; /* Wrong in itself, whoever leads. */
