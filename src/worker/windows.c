@@ -266,11 +266,11 @@ static uint64_t with_copies(uint64_t bytes)
     return bytes + bytes / 2;
 }
 
-/* So that there is always something left for the next one. The lock is held. */
+/* So that there is something left for the next one. The lock is held. */
 static uint64_t memory_share_locked(const mr_windows *w)
 {
     uint64_t part = w->memory_bytes_max / WINDOWS_MAX;
-    uint64_t left = (w->memory_bytes_max - w->taken) / 3; /* half of it, with copies */
+    uint64_t left = w->taken < w->memory_bytes_max ? (w->memory_bytes_max - w->taken) / 3 : 0; /* half, with copies */
     uint64_t bytes = part < left ? part : left;
 
     return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
@@ -279,22 +279,18 @@ static uint64_t memory_share_locked(const mr_windows *w)
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err)
 {
     MR_LOCK(&w->lock);
-    uint64_t share = memory_share_locked(w);
-    uint64_t most = w->memory_bytes_max - w->taken;
-    uint64_t want = share;
+    uint64_t want = memory_share_locked(w);
+    /* What we size gives way sooner than what an element needs. */
+    enum mr_memory_use use = least > want ? MR_MEMORY_HELD : MR_MEMORY_AHEAD;
 
     /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a bounded number. */
     while (want < least) {
         want *= 2;
     }
-    want = with_copies(want) > most && least > share ? least : want;
-    if (want > most || with_copies(want) > most) {
-        return mr_error_set(err, MR_EEXHAUSTED,
-                            "windows in memory have %" PRIu64 " of %" PRIu64
-                            " bytes (--cache-memory), this one needs %" PRIu64,
-                            w->taken, w->memory_bytes_max, want);
+    if (want > least && least > 0 && mr_memory_is_short(w->memory, use, (size_t)with_copies(want))) {
+        want = least < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : least;
     }
-    if (!mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)with_copies(want))) {
+    if (!mr_memory_charge(w->memory, use, (size_t)with_copies(want))) {
         return mr_memory_refused(w->memory, (size_t)with_copies(want), err);
     }
     *bytes = want;

@@ -21,7 +21,7 @@ struct mr_windows_options {
     const char *dir;         /* the workers' common one; made if missing. Default: one of this user's in TMPDIR */
     uint64_t disk_bytes_max; /* of all windows, and of one; default 10 GiB. Less than what is possible is rounded up */
     uint64_t memory_bytes_max; /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB,
-                                  and at most a quarter of the budget. Windows in memory have as much together */
+                                  and at most a quarter of the budget */
     mr_memory *memory;         /* the worker's budget, which all of it is charged to; NULL: none */
     int64_t retry_ms;          /* how often one in memory looks for room on disk; default 30 s */
 };
@@ -36,9 +36,9 @@ void mr_windows_free(mr_windows *w);
  */
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
 /*
- * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. All of them share what there is
- * for the windows on disk, half of what is left for each; *@taken is what this one takes of it, with its copies.
- * MR_EEXHAUSTED: there is no more of it, or of the worker's budget.
+ * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has half of what others
+ * have left of memory_bytes_max, and little when nothing is left; *@taken is what it takes of the worker's budget, with
+ * its copies. MR_EEXHAUSTED: that has no more.
  */
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err);
 void mr_windows_give_memory(mr_windows *w, uint64_t taken);

@@ -7,3 +7,4 @@ mr_test(worker_sharing_test LABEL integration SOURCES ${MR_TEST_DIR}/worker_shar
 mr_test(worker_turns_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_turns_test.c ${MR_WORKER_FAKE} LIBRARIES mr_worker)
 mr_test(row_groups_test LABEL unit SOURCES ${MR_TEST_DIR}/row_groups_test.c LIBRARIES mr_worker)
 mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definitions_test.c LIBRARIES mr_worker)
+mr_test(worker_windows_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_windows_test.c LIBRARIES mr_worker)
