@@ -295,7 +295,7 @@ static int take_over(struct check *c, mr_error *err)
     }
     if (rc >= 0) {
         mr_core_each_left_over(core, on_left_over, c);
-    } else if (rc == MR_EDATALOSS || rc == MR_EINTERNAL) {
+    } else if (rc == MR_EDATALOSS || rc == MR_EINTERNAL || rc == MR_EUNAVAIL) {
         const char *rest = err->message;
         size_t i = named_key(c, err->message, &rest);
 

@@ -107,10 +107,10 @@ static void apply(struct world *w)
 /* ---------------------------------------------------------------- loading */
 
 /* Whoever has to mend it must know where: the error names a key of the store, or the objects that do not fit. A newer
- * state is another matter. */
+ * state is another matter, and so is one that a successor writes. */
 static void check_refusal(const struct world *w, int rc, const mr_error *err)
 {
-    if (rc != MR_EPRECOND &&
+    if (rc != MR_EPRECOND && rc != MR_EUNAVAIL &&
         (rc != MR_EDATALOSS || err->code != rc ||
          (strchr(err->message, '\'') == NULL && strstr(err->message, "do not fit together: ") == NULL))) {
         NEVER("refused with %d: %s", rc, err->message);

@@ -141,6 +141,10 @@ mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t
     if (rc == MR_OK) {
         rc = mr_core_ready(core, sim->now + replica->clock_origin, &err);
     }
+    if (rc == MR_EUNAVAIL && sim->store.leader_create != replica->epoch) {
+        mr_core_free(core); /* it slept while it loaded, and has seen what its successor wrote */
+        return NULL;
+    }
     if (rc < 0) {
         sim_violation(sim, "takeover at epoch %lld: %s", (long long)replica->epoch, err.message);
         mr_core_free(core);
@@ -159,6 +163,10 @@ static void load(struct sim *sim, void *arg)
     }
     replica->batch_mod = last != NULL ? last->mod : 0;
     replica->core = sim_replica_load(sim, replica, (uint64_t)replica->epoch);
+    if (replica->core == NULL) {
+        step_down(sim, replica, "it cannot use the state");
+        return;
+    }
     replica->fenced_at = sim->now - SIM_LEASE_MS; /* nothing of this term is committed yet */
     replica->late_ms = 0;
     replica->memory = ++sim->memories;

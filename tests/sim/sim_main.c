@@ -15,9 +15,11 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <millrace/dataset.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct options {
     uint64_t first, seeds;
@@ -47,6 +49,23 @@ static void report(const struct sim_tally *t, double took)
     }
 }
 
+/* An assertion ends the program: the walk that it was in has to be known all the same. */
+static char last_words[120];
+
+static void on_abort(int signal)
+{
+    ssize_t n = write(STDERR_FILENO, last_words, strlen(last_words));
+
+    (void)n;
+    (void)signal; /* whose default action follows */
+}
+
+static void prepare_last_words(uint64_t seed, enum sim_bug bug)
+{
+    snprintf(last_words, sizeof last_words, "seed %" PRIu64 ": aborted\nto see it: make sim SEED=%" PRIu64 "%s%s\n",
+             seed, seed, bug != SIM_BUG_NONE ? " BUG=" : "", bug != SIM_BUG_NONE ? sim_bug_name(bug) : "");
+}
+
 static int run(const struct options *o)
 {
     struct sim *sim = mr_calloc(1, sizeof *sim);
@@ -55,6 +74,7 @@ static int run(const struct options *o)
     int status = 0;
 
     for (uint64_t seed = o->first; seed < o->first + o->seeds && status == 0; seed++) {
+        prepare_last_words(seed, o->bug);
         sim_walk(sim, seed, o->bug, o->one);
         sim_tally_add(&tally, sim);
         if (o->one && sim->transcript != NULL) {
@@ -103,6 +123,7 @@ static uint64_t first_caught(struct sim *sim, uint64_t first, uint64_t n, enum s
     for (uint64_t i = 0; i < n; i++) {
         bool caught;
 
+        prepare_last_words(first + i, bug);
         sim_walk(sim, first + i, bug, false);
         caught = sim->violation[0] != '\0';
         sim_free(sim);
@@ -163,6 +184,8 @@ int main(int argc, char **argv)
     struct options o = {.first = 1, .seeds = 10000, .bug = SIM_BUG_NONE};
     bool fine = true;
     int c;
+
+    (void)signal(SIGABRT, on_abort);
 
     while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
         switch (c) {

@@ -1025,6 +1025,25 @@ static void a_bad_record_ends_its_own_iteration(void **state)
     }
 }
 
+/* It stood still between being elected and reading: its successor has written by then. */
+static void what_a_successor_wrote_is_not_taken_over(void **state)
+{
+    struct table *t = *state;
+    struct mr_core_config config = {.epoch = t->epoch - 1};
+    mr_core *core = mr_core_new(&config);
+    mr_error err = {0};
+
+    add_worker(t, "w1", "a:1");
+    for (size_t i = 0; i < t->count; i++) {
+        if (strncmp(t->keys[i], "blobs/", 6) != 0) {
+            assert_int_equal(mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), &err), MR_OK);
+        }
+    }
+    assert_int_equal(mr_core_ready(core, 0, &err), MR_EUNAVAIL);
+    assert_non_null(strstr(err.message, "another dispatcher leads"));
+    mr_core_free(core);
+}
+
 static void unknown_fields_survive_a_rewrite(void **state)
 {
     struct table *t = *state;
@@ -1201,6 +1220,7 @@ int main(void)
         T(what_was_on_its_way_out_is_swept),
         T(a_value_that_makes_no_sense_is_refused),
         T(a_bad_record_ends_its_own_iteration),
+        T(what_a_successor_wrote_is_not_taken_over),
         T(unknown_fields_survive_a_rewrite),
         T(a_restart_of_a_thousand_tasks_is_one_transaction),
         T(status_shows_what_there_is_and_no_capability),

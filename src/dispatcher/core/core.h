@@ -109,7 +109,8 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
 /* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. An iteration of which a
  * part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended with an error that names the key. MR_EDATALOSS
- * names any other key ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not. */
+ * names any other key ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not.
+ * MR_EUNAVAIL: records are of a later epoch, so somebody else leads by now. */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
 /* "'<key>': <why>" of a record for which an iteration was ended so, until that is written; NULL: there is none. */
 const char *mr_core_set_aside(const mr_core *core);

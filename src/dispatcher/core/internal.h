@@ -248,9 +248,10 @@ struct mr_staged; /* load.c */
 
 struct mr_core {
     struct mr_core_config config;
-    uint64_t counter;  /* of ids; both begin beyond those of this epoch's earlier loads */
-    size_t spoiled;    /* iterations whose end at takeover is not written yet */
-    uint64_t versions; /* of task lists: of all of them, so that a worker's next life does not start over */
+    uint64_t counter;      /* of ids; both begin beyond those of this epoch's earlier loads */
+    uint64_t loaded_epoch; /* the latest that a loaded record tells of */
+    size_t spoiled;        /* iterations whose end at takeover is not written yet */
+    uint64_t versions;     /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
     int64_t now;  /* the core's clock: now_ms without the time the loop stood still */
@@ -310,7 +311,7 @@ struct mr_core {
 
 bool mr_stamp_parse(const char *s, struct mr_stamp *ret);
 /* ... which was given already, by whatever leader. */
-bool mr_stamp_parse_given(const mr_core *core, const char *s, struct mr_stamp *ret);
+bool mr_stamp_parse_given(mr_core *core, const char *s, struct mr_stamp *ret);
 void mr_stamp_print(struct mr_stamp stamp, char out[MR_STAMP_SIZE]);
 int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b);
 static inline bool mr_stamp_is_set(struct mr_stamp s)

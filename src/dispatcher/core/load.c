@@ -366,6 +366,17 @@ static int check_loaded(mr_core *core, mr_error *err)
     return MR_OK;
 }
 
+/* What a successor wrote is not this leader's to go on from: its commits would fail, and what it says until then would
+ * be of a state that it never had. */
+static int refuse_later(const mr_core *core, mr_error *err)
+{
+    return mr_error_set_traits(
+        err, MR_EUNAVAIL, MR_RETRYABLE,
+        "the state is of epoch %llu already, this is %llu: another dispatcher leads, or the keys "
+        "were copied into an etcd that counts from the start (restore a snapshot instead)",
+        (unsigned long long)core->loaded_epoch, (unsigned long long)core->config.epoch);
+}
+
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
 {
     struct mr_iteration *it;
@@ -377,6 +388,9 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     }
     core->now = now_ms;
     rc = adopt_all(core, err);
+    if (core->loaded_epoch > core->config.epoch) {
+        rc = refuse_later(core, err);
+    }
     if (rc == MR_OK && core->schema == NULL) {
         mr_schema_begin(core);
     }

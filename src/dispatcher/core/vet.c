@@ -9,15 +9,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool mr_stamp_parse_given(const mr_core *core, const char *s, struct mr_stamp *ret)
+bool mr_stamp_parse_given(mr_core *core, const char *s, struct mr_stamp *ret)
 {
     struct mr_stamp stamp;
 
-    /* A later epoch may be: who loads may have been replaced already, and does not know yet. */
     if (!mr_stamp_parse(s, &stamp) || !mr_stamp_is_set(stamp) ||
         (stamp.epoch == core->config.epoch && stamp.counter > core->counter)) {
         return false;
     }
+    /* Nothing is wrong with it: who loads was replaced meanwhile, and does not know yet. */
+    core->loaded_epoch = stamp.epoch > core->loaded_epoch ? stamp.epoch : core->loaded_epoch;
     *ret = stamp;
     return true;
 }
