@@ -140,7 +140,8 @@ void sim_client_push(struct sim *sim, struct sim_client *client, const struct si
     }
 }
 
-static void opened(struct sim *sim, struct sim_client *client, const struct sim_message *message)
+static void opened(struct sim *sim, struct sim_client *client, const struct sim_call *call,
+                   const struct sim_message *message)
 {
     Millrace__OpenReply *reply = millrace__open_reply__unpack(NULL, message->size, message->body);
 
@@ -151,11 +152,12 @@ static void opened(struct sim *sim, struct sim_client *client, const struct sim_
     snprintf(client->job_id, sizeof client->job_id, "%s", reply->job_id);
     snprintf(client->iteration, sizeof client->iteration, "%s", reply->iteration_id);
     client->stream = 0;
-    if (reply->finished) {
+    if (reply->finished) { /* it is attached to nothing by that: its own job may go, if it was silent before */
         sim_say(sim, "client %d: repetition %llu has ended already", client->number,
                 (unsigned long long)client->repetition);
         next_repetition(sim, client);
     } else {
+        client->last_ok = call->began;
         client->attached = true;
         do_watch(sim, client);
     }
@@ -209,11 +211,11 @@ void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_cal
         failed(sim, client, message);
         return;
     }
-    client->last_ok = call->began;
+    client->last_ok = message->kind != MR_COMMAND_OPEN ? call->began : client->last_ok;
     if (message->kind == MR_COMMAND_REGISTER_DATASET) {
         do_open(sim, client);
     } else if (message->kind == MR_COMMAND_OPEN) {
-        opened(sim, client, message);
+        opened(sim, client, call, message);
     } else if (message->kind == MR_COMMAND_RELEASE_CLIENT) {
         next_repetition(sim, client);
     } else if (message->kind == MR_COMMAND_WATCH_CLIENT) {
