@@ -33,6 +33,7 @@ void mr_block_unref(const mr_block *block)
         return;
     }
     mr_origin_unref(b->origin);
+    mr_trace_unref(b->trace);
     bool embedded = b->embedded;
     for (uint32_t i = embedded ? 1 : 0; i < b->nheld; i++) {
         mr_buffer_unref(b->held[i]);
@@ -306,5 +307,5 @@ size_t mr_block_pinned_bytes(const mr_block *block)
     for (uint32_t i = 0; i < block->nheld; i++) {
         n += mr_buffer_size(block->held[i]);
     }
-    return n;
+    return n + mr_trace_bytes(block->trace);
 }

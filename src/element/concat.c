@@ -145,6 +145,7 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
         rc = mr_block_inherit(whole, blocks[k], err);
     }
     if (rc == MR_OK) {
+        mr_trace_concat(whole, blocks, n);
         *ret = whole;
     } else {
         mr_block_unref(whole);

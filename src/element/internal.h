@@ -13,6 +13,7 @@
 
 #include "base/memory.h"
 #include "element/block.h"
+#include "element/trace.h"
 
 #include <stdatomic.h>
 
@@ -50,6 +51,8 @@ struct mr_block {
     uint32_t held_cap;
     bool embedded;     /* the memory of the block belongs to `own` */
     mr_origin *origin; /* one reference, or NULL */
+    mr_trace *trace;   /* one reference, or NULL: of row r, its record trace_first + r */
+    uint32_t trace_first;
     mr_buffer **held;
     mr_buffer own; /* only if embedded */
     struct mr_column columns[];
@@ -83,6 +86,16 @@ void mr_block_hold_all(mr_block *block, const mr_block *from);
 
 /* @to was made of the rows of @from (which may carry no origin). */
 int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);
+
+/* ---- which records rows come from (trace.h) ---- */
+
+mr_trace *mr_trace_ref(mr_trace *trace); /* NULL is fine, here and below */
+void mr_trace_unref(mr_trace *trace);
+size_t mr_trace_bytes(const mr_trace *trace);
+/* @to, which has none, was made of these rows of @from, of all rows of @blocks in turn, or of their columns. */
+void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
+void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n);
+void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n);
 
 /* Product of dims, or false if it does not fit or a dim is negative. */
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret);

@@ -70,6 +70,8 @@ static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_
     block->held_cap = held_cap;
     block->embedded = false;
     block->origin = NULL;
+    block->trace = NULL;
+    block->trace_first = 0;
     block->held = (mr_buffer **)(void *)(block->columns + n);
 }
 

@@ -35,6 +35,8 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
         slice_column(&part->columns[i], first);
     }
     part->origin = mr_origin_ref(block->origin);
+    part->trace = mr_trace_ref(block->trace);
+    part->trace_first = block->trace_first + first;
     *ret = part;
     return MR_OK;
 }
@@ -68,6 +70,7 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
         }
     }
     part->origin = mr_origin_ref(block->origin);
+    mr_block_trace_as(part, block);
     *ret = part;
     return MR_OK;
 }
@@ -106,6 +109,7 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
         mr_block_unref(whole);
         return rc;
     }
+    mr_trace_zip(whole, blocks, n);
     *ret = whole;
     return MR_OK;
 }

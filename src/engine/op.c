@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "element/trace.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/split.h"
@@ -52,6 +53,7 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     it->path = ctx->path;
     it->epoch = ctx->epoch;
     it->stream = ctx->stream;
+    it->partial = ctx->outermost && ctx->env->has_splits;
     int rc = op->run->open(it, ctx, err);
     if (rc != MR_OK) {
         mr_op_close(it);
@@ -165,13 +167,33 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
 
 /* ---- errors ---- */
 
-int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err)
+/* A number among the elements of a part is nobody's: it is left out. */
+static int fail_at(const struct mr_op_iter *it, uint64_t element, const char *record, int rc, mr_error *err)
 {
-    mr_error_wrap(err, "%s (step %u), element %" PRIu64, it->ds->op->name, it->ds->step, element);
+    char number[32] = "";
+
+    if (!it->partial) {
+        (void)snprintf(number, sizeof number, ", element %" PRIu64, element);
+    }
+    mr_error_wrap(err, record[0] != '\0' ? "%s (step %u)%s (%s)" : "%s (step %u)%s%s", it->ds->op->name, it->ds->step,
+                  number, record);
     if (err != NULL) {
         err->traits &= ~MR_MEMORY_UNNAMED;
     }
     return rc;
+}
+
+int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err)
+{
+    return fail_at(it, element, "", rc, err);
+}
+
+int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block, uint32_t row, int rc,
+                   mr_error *err)
+{
+    char record[MR_TRACE_TEXT];
+
+    return fail_at(it, element, mr_block_row_text(block, row, record), rc, err);
 }
 
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)

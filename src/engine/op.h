@@ -65,6 +65,7 @@ struct mr_op_iter {
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
+    bool partial;       /* sees a part of the elements: the splits that this iterator was given */
     mr_origin *origin;  /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
     uint64_t delivered; /* rows so far */
     int deferred;       /* error to give before anything else but `waiting`, or MR_OK */
@@ -98,8 +99,11 @@ struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i);
 /* The context that @it was opened with, good enough to open an input again later. */
 uint64_t mr_op_child_path(uint64_t path, uint32_t i);
 
-/* Put "map (step 2), element 17: " in front of @err; returns @rc. */
+/* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only; returns @rc. */
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
+/* The same of what was made of row @row of @block: with the record that it comes from, if that is known. */
+int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block, uint32_t row, int rc,
+                   mr_error *err);
 /* The same without a place. */
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
 /*

@@ -144,3 +144,83 @@ def test_errors_overtake_no_element_of_another_rank(pipeline):
     want = [[0, 0], [1, 1], [2, 2], [[3, 3]], [-1, -1], None, [1, 1]]
     assert outcomes(ranks) == want
     assert outcomes(pipeline(ranks)) == want
+
+
+# ---- what an error names ----
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Two files of lines; the fifth of each is no number. Their names, and where those lines begin."""
+    names = []
+    for f in range(2):
+        names.append(str(tmp_path / f"{f}.txt"))
+        with open(names[-1], "w") as out:
+            out.write("".join("none\n" if i == 4 else f"{10 * f + i}\n" for i in range(12)))
+    return names, [4 * 2, 4 * 3]
+
+
+def number(line):
+    return mr.strings.to_number(line, mr.int64)
+
+
+def messages(ds):
+    """What the errors of reading @ds say."""
+    it, seen = iter(ds), []
+    while True:
+        try:
+            next(it)
+        except StopIteration:
+            return seen
+        except mr.errors.MillraceError as e:
+            seen.append(e.message)
+
+
+FILES_TO_NUMBERS = {
+    "map": lambda ds: ds.map(number),
+    "parallel map": lambda ds: ds.map(number, num_parallel_calls=2),
+    "shuffle": lambda ds: ds.shuffle(5, seed=1).map(number),
+    "filter": lambda ds: ds.filter(lambda line: mr.strings.length(line) > 0).map(number),
+    "a failing filter": lambda ds: ds.filter(lambda line: number(line) >= 0),
+    "take_while": lambda ds: ds.take_while(lambda line: number(line) >= 0),
+    "scan": lambda ds: ds.scan(np.int64(0), lambda s, line: (s + number(line), s)),
+    "labels": lambda ds: Dataset.zip(Dataset.range(100), ds).map(lambda i, line: (i, number(line))),
+    "prefetch": lambda ds: ds.prefetch(3).skip(1).map(number),
+    "behind ignore_errors": lambda ds: ds.map(lambda line: (line, 100 // (mr.strings.length(line) - 1))).ignore_errors().map(
+        lambda line, _: number(line)),
+}
+
+
+@pytest.mark.parametrize("name", FILES_TO_NUMBERS)
+def test_an_error_names_the_record(lines, name):
+    files, offsets = lines
+    read = Dataset.from_tensor_slices(files).interleave(mr.TextLineDataset, cycle_length=2)
+    found = [m for m in messages(FILES_TO_NUMBERS[name](read)) if "none" in m]
+    assert len(found) == 2
+    for file, offset in zip(files, offsets):
+        assert sum(f"(file '{file}', record 4, offset {offset})" in m for m in found) == 1, found
+
+
+def test_an_error_names_records_of_each_format(tmp_path):
+    with mr.io.TFRecordWriter(str(tmp_path / "t"), mr.io.TFRecordOptions(compression_type="GZIP")) as w:
+        for i in range(4):
+            w.write(b"none" if i == 2 else b"%d" % i)
+    (tmp_path / "f").write_bytes(b"head" + b"001002xxx004")
+    (error,) = messages(mr.TFRecordDataset(str(tmp_path / "t"), "GZIP").map(number))
+    assert "map (step 3), element 2 (file '" in error and "/t', record 2, offset 34 (uncompressed))" in error
+    (error,) = messages(mr.FixedLengthRecordDataset(str(tmp_path / "f"), 3, header_bytes=4).map(number))
+    assert "/f', record 2, offset 10)" in error
+
+
+def test_of_records_of_two_files_none_is_named(lines):
+    files, _ = lines
+    pairs = Dataset.zip(mr.TextLineDataset(files[0]), mr.TextLineDataset(files[1]))
+    for error in messages(pairs.map(lambda a, b: number(a) + number(b))):
+        assert "element 4: " in error and "file" not in error
+
+
+def test_an_element_keeps_its_number_behind_an_error():
+    ds = Dataset.from_tensor_slices([1, 0, 3, 4]).map(lambda x: (x, 100 // x), num_parallel_calls=1).prefetch(1)
+    for calls in (None, 2):
+        errors = messages(ds.map(lambda x, _: 100 // (x - 4), num_parallel_calls=calls))
+        assert "element 1: " in errors[0] and "element 3: " in errors[1]

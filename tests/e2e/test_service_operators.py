@@ -98,3 +98,20 @@ def test_an_order_without_a_seed_is_one_on_workers_and_here(make_cluster):
     held_out = set(ds.take(20))
     train = list(ds.skip(20).apply(cluster.distribute()))  # each worker's copy
     assert not held_out & set(train) and held_out | set(train) == set(range(100)) and len(train) == 160
+
+
+def test_an_error_of_a_worker_names_the_record(make_cluster, tmp_path):
+    """Of a part of the elements a number would say nothing; of a whole copy it is that of the element."""
+    cluster = make_cluster(workers=2)
+    files = []
+    for f in range(4):
+        files.append(str(tmp_path / f"{f}.txt"))
+        (tmp_path / f"{f}.txt").write_text("".join(f"{i}\n" if (f, i) != (2, 5) else "none\n" for i in range(8)))
+    ds = mr.TextLineDataset(files).map(lambda line: mr.strings.to_number(line, mr.int64))
+    for mode, number in (("distributed_epoch", ""), ("parallel_epochs", ", element 21")):
+        with pytest.raises(mr.errors.InvalidArgumentError) as e:
+            list(ds.apply(cluster.distribute(mode)))
+        assert f"map (step 3){number} (file '{files[2]}', record 5, offset 10): " in str(e.value)
+    with pytest.raises(mr.errors.InvalidArgumentError) as e:
+        list(Dataset.range(20).map(lambda x: 100 // (x - 15)).apply(cluster.distribute("distributed_epoch")))
+    assert "map (step 2): floor_div" in str(e.value)

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "element/block.h"
 #include "element/spec_proto.h"
+#include "element/trace.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
@@ -74,6 +75,63 @@ static void columns_in_one_place_are_not_exclusive(void **state)
     mr_block_unref(tail);
     assert_false(mr_block_exclusive(picked));
     mr_block_unref(picked);
+}
+
+static void expect_record(const mr_block *block, uint32_t row, const char *want)
+{
+    char text[MR_TRACE_TEXT];
+
+    assert_string_equal(mr_block_row_text(block, row, text), want);
+}
+
+/* What was made of rows as they are says which records they were. */
+static void rows_know_their_records(void **state)
+{
+    const uint64_t places[] = {0, 10, 25, 30};
+    const uint32_t picked[] = {4, 2, 0};
+    mr_trace_file *file = mr_trace_file_new("a", false);
+    mr_trace_file *other = mr_trace_file_new("b", true);
+    mr_block *blocks[2] = {counting(4), counting(4)};
+    mr_block *plain = counting(1);
+    mr_block *slice;
+    mr_block *joined;
+    mr_block *out;
+
+    mr_block_trace(blocks[0], file, 7, places);
+    mr_block_trace(blocks[1], other, 0, places);
+    mr_trace_file_unref(file);
+    mr_trace_file_unref(other);
+    expect_record(plain, 0, "");
+    expect_record(blocks[0], 3, "file 'a', record 10, offset 30");
+    assert_int_equal(mr_block_slice(blocks[0], 1, 2, &slice, NULL), MR_OK);
+    expect_record(slice, 1, "file 'a', record 9, offset 25");
+    const mr_block *parts[3] = {slice, plain, blocks[1]};
+    assert_int_equal(mr_block_concat(parts, 3, &joined, NULL), MR_OK);
+    expect_record(joined, 0, "file 'a', record 8, offset 10");
+    expect_record(joined, 2, "");
+    expect_record(joined, 6, "file 'b', record 3, offset 30 (uncompressed)");
+    assert_int_equal(mr_block_gather(joined, picked, 3, &out, NULL), MR_OK);
+    mr_block_unref(joined);
+    expect_record(out, 0, "file 'b', record 1, offset 10 (uncompressed)");
+    expect_record(out, 2, "file 'a', record 8, offset 10");
+    mr_block_unref(out);
+    assert_int_equal(mr_block_copy_rows(slice, 1, 1, &out, NULL), MR_OK);
+    expect_record(out, 0, "file 'a', record 9, offset 25");
+    mr_block_unref(out);
+    assert_int_equal(mr_block_slice(slice, 0, 1, &out, NULL), MR_OK);
+    const mr_block *one[2] = {plain, out};
+    assert_int_equal(mr_block_zip(one, 2, &joined, NULL), MR_OK);
+    expect_record(joined, 0, "file 'a', record 8, offset 10");
+    mr_block_unref(joined);
+    one[0] = out;
+    assert_int_equal(mr_block_zip(one, 2, &joined, NULL), MR_OK);
+    expect_record(joined, 0, ""); /* of two, none */
+    mr_block_unref(joined);
+    mr_block_unref(out);
+    mr_block_unref(slice);
+    mr_block_unref(plain);
+    mr_block_unref(blocks[0]);
+    mr_block_unref(blocks[1]);
 }
 
 static void a_slice_pins_the_whole(void **state)
@@ -308,17 +366,12 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_block_is_one_allocation),
-        cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(columns_in_one_place_are_not_exclusive),
-        cmocka_unit_test(a_slice_pins_the_whole),
-        cmocka_unit_test(payload_is_not_copied_to_be_sent),
-        cmocka_unit_test(bad_columns_are_named),
-        cmocka_unit_test(a_block_is_checked_against_a_spec),
-        cmocka_unit_test(structures_are_canonical),
-        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(specs_survive_protobuf),
-        cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,14 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
     mr_block *rest = in->rest;
 
     if (rest == NULL) {
-        return mr_op_pull(below, pull, ret, err);
+        mr_error failure;
+        int rc = mr_op_pull(below, pull, ret, &failure);
+
+        in->index += rc < 0 && mr_op_element_failed(rc, &failure); /* it has had its number */
+        if (rc < 0 && err != NULL) {
+            *err = failure;
+        }
+        return rc;
     }
     uint32_t rows = mr_block_rows(rest);
     uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;

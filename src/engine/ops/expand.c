@@ -74,7 +74,7 @@ int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_
         /* Until it is closed, there may be more that descends from the row. */
         (*ret)->origin = mr_origin_ref(mr_block_origin(row));
     } else {
-        (void)mr_op_fail(e->head, e->index, rc, err);
+        (void)mr_op_fail_row(e->head, e->index, row, 0, rc, err);
     }
     e->index++; /* an element that fails is done with */
     mr_bound_unref(bound);

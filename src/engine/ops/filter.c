@@ -97,7 +97,7 @@ static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret
         it->in.index += mr_block_rows(in);
         return MR_OK;
     }
-    (void)mr_op_fail(head, it->in.index + bad, failed, &failure);
+    (void)mr_op_fail_row(head, it->in.index + bad, in, bad, failed, &failure);
     rc = mr_apply_keep(&it->in, in, bad, err);
     if (rc == MR_OK && *ret != NULL) {
         return mr_op_defer(head, failed, &failure);

@@ -211,7 +211,7 @@ static void drop_rows(struct group_iter *it)
 /* One element is an error and no part of a group: those behind it are looked at again. */
 static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failure, mr_error *err)
 {
-    (void)mr_op_fail(&it->base.head, it->in.index + row, rc, failure);
+    (void)mr_op_fail_row(&it->base.head, it->in.index + row, it->rows, row, rc, failure);
     int kept = mr_apply_keep(&it->in, it->rows, row, err);
     if (kept != MR_OK) {
         return kept;

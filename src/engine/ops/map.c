@@ -79,7 +79,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     if (rc == MR_OK) {
         it->in.index += mr_block_rows(in);
     } else {
-        (void)mr_op_fail(head, it->in.index + bad, rc, &failure);
+        (void)mr_op_fail_row(head, it->in.index + bad, in, bad, rc, &failure);
         int kept = mr_apply_keep(&it->in, in, bad, err);
 
         if (kept != MR_OK) {

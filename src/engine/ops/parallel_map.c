@@ -99,7 +99,7 @@ static void run_task(struct mr_task *task)
     int64_t ns = mr_now_ns() - begin;
 
     if (rc != MR_OK) {
-        (void)mr_op_fail(m->head, s->index + bad, rc, &s->err);
+        (void)mr_op_fail_row(m->head, s->index + bad, s->in, bad, rc, &s->err);
     }
     MR_LOCK(&m->driver.lock);
     s->rc = rc;
@@ -180,6 +180,8 @@ static void pull_block(void *ctx, void *work)
         m->ended = true;
     } else if (rc < 0 && rc != MR_ECANCELED) {
         struct slot *s = new_slot_locked(m);
+
+        m->index += mr_op_element_failed(rc, &err); /* it has had its number */
 
         s->rc = rc;
         s->err = err;

@@ -2,6 +2,7 @@
  * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is opened by the first
  * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended.
  */
+#include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
 
@@ -20,7 +21,9 @@ struct records_iter {
     struct mr_fixed_format fixed;
     struct mr_record_file *file;
     struct mr_buf data;
-    uint64_t *offsets;
+    mr_trace_file *trace;
+    uint64_t *offsets; /* of each record in `data`, and where they end */
+    uint64_t *places;  /* of each record in the file */
     size_t offsets_cap;
     bool ended;
 };
@@ -116,28 +119,48 @@ static int open_file(struct records_iter *it, mr_error *err)
     int rc = mr_record_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
     if (rc == MR_OK) {
         it->file->fixed = it->fixed;
+        it->trace = mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
     }
     return rc;
 }
 
-static int note_end(struct records_iter *it, uint32_t rows, mr_error *err)
+/* Room for what is known of record number @rows of the block. */
+static int reserve(struct records_iter *it, uint32_t rows, mr_error *err)
 {
     if (rows + 1 >= it->offsets_cap) {
         size_t cap = it->offsets_cap * 2 + 64;
-        uint64_t *bigger = mr_reallocarray(it->offsets, cap, sizeof *bigger);
+        uint64_t *offsets = mr_reallocarray(it->offsets, cap, sizeof *offsets);
 
-        if (bigger == NULL) {
+        it->offsets = offsets != NULL ? offsets : it->offsets;
+        uint64_t *places = mr_reallocarray(it->places, cap, sizeof *places);
+        it->places = places != NULL ? places : it->places;
+        if (offsets == NULL || places == NULL) {
             return mr_error_nomem(err);
         }
-        it->offsets = bigger;
         it->offsets_cap = cap;
     }
     it->offsets[0] = 0;
-    it->offsets[rows + 1] = it->data.len;
     return MR_OK;
 }
 
-static int make_block(struct records_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
+/* The next record. One whose data is damaged has a number, too: those of a block follow one another, or it ends there.
+ */
+static int read_one(struct records_iter *it, uint32_t rows, size_t most, mr_error *err)
+{
+    int rc = reserve(it, rows, err);
+
+    if (rc != MR_OK) {
+        return rc;
+    }
+    it->places[rows] = it->fixed.record_bytes > 0 ? it->fixed.header_bytes + it->file->record * it->fixed.record_bytes
+                                                  : mr_record_file_position(it->file);
+    rc = it->next(it->file, most, &it->data, err);
+    it->offsets[rows + 1] = it->data.len;
+    return rc;
+}
+
+/* Of the records from number @first of the file on. */
+static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr_block **ret, mr_error *err)
 {
     struct mr_column column = {
         .kind = MR_COLUMN_FIXED,
@@ -146,7 +169,11 @@ static int make_block(struct records_iter *it, uint32_t rows, mr_block **ret, mr
         .data = it->data.len > 0 ? (const void *)it->data.data : "",
     };
 
-    return mr_block_new(rows, &column, 1, ret, err);
+    int rc = mr_block_new(rows, &column, 1, ret, err);
+    if (rc == MR_OK) {
+        mr_block_trace(*ret, it->trace, first, it->places);
+    }
+    return rc;
 }
 
 static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
@@ -167,12 +194,11 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     }
     it->data.memory = head->env->memory;
     mr_buf_clear(&it->data);
+    uint64_t first = it->file->record;
+
     while (rc == MR_OK && rows < pull->rows && it->data.len < pull->bytes && !mr_env_cancelled(head->env)) {
-        rc = it->next(it->file, most, &it->data, &failure);
-        if (rc == MR_OK) {
-            rc = note_end(it, rows, &failure);
-            rows += rc == MR_OK;
-        }
+        rc = read_one(it, rows, most, &failure);
+        rows += rc == MR_OK;
     }
     it->ended = it->file->ended || rc == MR_END;
     if (rc < 0) {
@@ -182,7 +208,7 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         if (rc < 0) {
             (void)mr_op_defer(head, rc, &failure);
         }
-        rc = make_block(it, rows, ret, err);
+        rc = make_block(it, first, rows, ret, err);
     } else if (rc < 0 && err != NULL) {
         *err = failure;
     } else if (rc == MR_OK) {
@@ -237,6 +263,8 @@ static void records_close(struct mr_op_iter *head)
     mr_record_file_close(it->file);
     mr_buf_free(&it->data);
     mr_free(it->offsets);
+    mr_free(it->places);
+    mr_trace_file_unref(it->trace);
     mr_free(it->path);
 }
 

@@ -206,7 +206,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
             row += rc == MR_OK;
         }
         if (rc != MR_OK) {
-            (void)mr_op_fail(head, it->in.index + row, rc, &failure);
+            (void)mr_op_fail_row(head, it->in.index + row, in, row, rc, &failure);
             int kept = mr_apply_keep(&it->in, in, row, &failure);
             rc = kept == MR_OK ? rc : kept;
         } else {

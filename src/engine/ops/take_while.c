@@ -52,7 +52,7 @@ static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t 
     mr_block *out = NULL;
     int kept = good > 0 ? mr_block_slice(in, 0, good, &out, err) : MR_OK;
 
-    (void)mr_op_fail(head, it->in.index + good, rc, failure);
+    (void)mr_op_fail_row(head, it->in.index + good, in, good, rc, failure);
     if (kept == MR_OK) {
         kept = mr_apply_keep(&it->in, in, good, err);
     }

@@ -67,7 +67,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
         rc = mr_gather_add(&it->rows, out, 0, mr_block_rows(out), err);
     }
     if (rc != MR_OK) {
-        (void)mr_op_fail(&it->base.head, it->index, rc, err);
+        (void)mr_op_fail_row(&it->base.head, it->index, in, 0, rc, err);
     }
     it->index++;
     mr_block_unref(in);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "element/trace.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
 
@@ -243,6 +244,7 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
         rc = finish(p, rows, columns, ret, err);
     }
     if (rc == MR_OK) {
+        mr_block_trace_as(*ret, in);
         rc = mr_block_add_origin(ret, mr_block_origin(in), err);
         if (rc != MR_OK) {
             mr_block_unref(*ret);
