@@ -31,8 +31,8 @@ void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);
 
 struct run {
     int signal_fd;
-    int owner_fd; /* -1: no owner */
-    bool told;    /* the first signal to end was read */
+    int owner_fd;            /* -1: no owner */
+    bool told;               /* the first signal to end was read */
     bool ends_with_terminal; /* SIGHUP is an end, too; set after run_prepare() */
 };
 
