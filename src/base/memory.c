@@ -129,9 +129,10 @@ int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err)
     for (; m != NULL; m = m->parent) {
         which = mr_memory_is_short(m, MR_MEMORY_WORK, bytes) ? m : which;
     }
-    return mr_error_set_traits(err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
-                        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use",
-                        bytes, (unsigned long long)mr_memory_limit(which), (unsigned long long)mr_memory_used(which));
+    return mr_error_set_traits(
+        err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
+        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use", bytes,
+        (unsigned long long)mr_memory_limit(which), (unsigned long long)mr_memory_used(which));
 }
 
 uint64_t mr_memory_limit(const mr_memory *m)

@@ -7,9 +7,9 @@
  * outside of one (a user's constants) is not counted. Nobody waits for a budget: a charge succeeds or is refused, so
  * tasks that each have a part of it cannot lock each other up.
  *
- * What gives way first: what is made ahead of need must leave a quarter free; what is held because somebody asked for it
- * an eighth, so that it is the holder who is refused and named; single large pieces a sixteenth, so that the small ones
- * that everybody works with find room beside somebody greedy.
+ * What gives way first: what is made ahead of need must leave a quarter free; what is held because somebody asked for
+ * it an eighth, so that it is the holder who is refused and named; single large pieces a sixteenth, so that the small
+ * ones that everybody works with find room beside somebody greedy.
  *
  * Threads: safe from any thread; the current budget is each thread's own.
  */
@@ -35,8 +35,8 @@ void mr_memory_release(mr_memory *m, size_t bytes);
 /* So many bytes more would be refused now. */
 bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes);
 /*
- * MR_EEXHAUSTED with the numbers. Whoever wanted the memory is not known here: MR_MEMORY_UNNAMED, among the traits, says
- * so to the layer that knows, which names it and takes the trait away.
+ * MR_EEXHAUSTED with the numbers. Whoever wanted the memory is not known here: MR_MEMORY_UNNAMED, among the traits,
+ * says so to the layer that knows, which names it and takes the trait away.
  */
 #define MR_MEMORY_UNNAMED (1u << 31)
 int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err);

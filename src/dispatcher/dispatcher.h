@@ -18,8 +18,8 @@ typedef struct mr_dispatcher mr_dispatcher;
 
 /* Zero (NULL) means the default in every field but those marked "required". Strings are copied. */
 struct mr_dispatcher_options {
-    const char *listen;    /* "host:port", port 0 = any; default "0.0.0.0:5050" */
-    const char *advertise; /* what others are told; default: the listening address, or this host's */
+    const char *listen;         /* "host:port", port 0 = any; default "0.0.0.0:5050" */
+    const char *advertise;      /* what others are told; default: the listening address, or this host's */
     const char *etcd_endpoints; /* required; this and the next as struct mr_etcd_options (coord/etcd/etcd.h) has them */
     const char *etcd_ca;        /* files in PEM */
     const char *etcd_cert;

@@ -44,7 +44,9 @@ static const struct opt own_options[] = {
     {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:0", 0, 0, NULL,
      "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
     {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
-     "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on; with 0.0.0.0 this host's own", 0},
+     "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on;\nwith "
+     "0.0.0.0 this host's own",
+     0},
     {"metrics-address", OPT_STRING, AT(metrics), "HOST:PORT", NULL, 0, 0, NULL,
      "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without it nothing is "
      "served",

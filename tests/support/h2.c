@@ -37,11 +37,10 @@ static void send_all(struct h2 *h, const void *bytes, size_t n)
 
 static void send_frame(struct h2 *h, int type, int flags, uint32_t stream, const void *bytes, size_t n)
 {
-    unsigned char frame[FRAME_HEADER + FRAME_MAX] = {(unsigned char)(n >> 16),      (unsigned char)(n >> 8),
-                                                     (unsigned char)n,              (unsigned char)type,
-                                                     (unsigned char)flags,          (unsigned char)(stream >> 24),
-                                                     (unsigned char)(stream >> 16), (unsigned char)(stream >> 8),
-                                                     (unsigned char)stream};
+    unsigned char frame[FRAME_HEADER + FRAME_MAX] = {
+        (unsigned char)(n >> 16),      (unsigned char)(n >> 8),      (unsigned char)n,
+        (unsigned char)type,           (unsigned char)flags,         (unsigned char)(stream >> 24),
+        (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream};
 
     memcpy(frame + FRAME_HEADER, bytes, n);
     send_all(h, frame, FRAME_HEADER + n);

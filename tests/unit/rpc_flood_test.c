@@ -164,8 +164,8 @@ static void calls_without_a_message_make_room(void **state)
     mr_rpc_stream *silent[SILENT_CALLS + 2];
 
     for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
-        assert_int_equal(
-            mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent[i], NULL), MR_OK);
+        assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent[i], NULL),
+                         MR_OK);
         mr_rpc_stream_receive(silent[i]);
     }
     mr_mutex_lock(&f->lock);

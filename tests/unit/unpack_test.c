@@ -74,8 +74,7 @@ static void what_workers_say_fits(void **state)
 static void large_ones_may_be_data_only(void **state)
 {
     assert_int_equal(mr_unpack_budget(0), 64 * MR_KIB);
-    assert_int_equal(mr_unpack_budget(MR_RPC_DEFINITION_BYTES_MAX),
-                     64 * MR_KIB + MR_RPC_DEFINITION_BYTES_MAX + MR_MIB);
+    assert_int_equal(mr_unpack_budget(MR_RPC_DEFINITION_BYTES_MAX), 64 * MR_KIB + MR_RPC_DEFINITION_BYTES_MAX + MR_MIB);
 }
 
 int main(void)

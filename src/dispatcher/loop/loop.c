@@ -75,7 +75,8 @@ static void take_items(struct mr_loop *l, struct mr_item *items)
 /* After STOP: what was accepted is committed first, within reason; then leadership is handed over. */
 static void drain(struct mr_loop *l)
 {
-    bool quiet = l->held == NULL && STAILQ_EMPTY(&l->uploads) && mr_member_newest(l->member) == mr_member_committed(l->member);
+    bool quiet =
+        l->held == NULL && STAILQ_EMPTY(&l->uploads) && mr_member_newest(l->member) == mr_member_committed(l->member);
 
     if (l->stopping && !l->leaving && (quiet || l->now_ms >= l->drain_until_ms)) {
         l->leaving = true;
