@@ -82,6 +82,11 @@ struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, s
 /* One of a bulk method, not decoded yet. Takes @m on success. */
 struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m, mr_error *err);
 int mr_call_unpack(struct mr_call *call, mr_error *err);
+/* It names the content of a definition in place of it. */
+static inline bool mr_call_is_by_content(const Millrace__RegisterDatasetRequest *r)
+{
+    return r->definition.len == 0 && r->fingerprint[0] != '\0';
+}
 /* Without an answer: it must have been given, or be a stream's. The stream's reference is the caller's business. */
 void mr_call_free(struct mr_call *call);
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call); /* NULL: the request has none */

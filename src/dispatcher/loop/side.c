@@ -294,7 +294,8 @@ static void run_register(mr_side *s, struct job *job)
     mr_error_clear(&call->error);
     if (call->packed == NULL || mr_call_unpack(call, &call->error) >= 0) {
         r = (const Millrace__RegisterDatasetRequest *)call->request;
-        if (mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
+        if (!mr_call_is_by_content(r) &&
+            mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
             call->definition = NULL;
         }
     }

@@ -100,13 +100,14 @@ static void register_known(struct mr_loop *l, struct mr_call *call)
 
 void mr_loop_register(struct mr_loop *l, struct mr_call *call)
 {
+    /* NULL: not unpacked yet, which the side thread does. */
     const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
     struct mr_header_info info = mr_loop_header(l);
     struct mr_upload *u = NULL;
     mr_error err;
     int rc = MR_OK;
 
-    if (r->definition.len == 0 && r->fingerprint[0] != '\0') {
+    if (r != NULL && mr_call_is_by_content(r)) {
         register_known(l, call);
         return;
     }
