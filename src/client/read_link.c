@@ -261,12 +261,15 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
         mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job, "why", "%s",
                reply->unshared, NULL);
     }
-    if (!again && reply->finished && r->opts.repetition == 0 && r->opts.job_name[0] != '\0') {
+    bool has_failed = reply->end != NULL && reply->end->error_code < 0;
+
+    if (!again && reply->finished && !has_failed && r->opts.repetition == 0 && r->opts.job_name[0] != '\0') {
         say_was_over(r);
     }
     if (reply->finished) {
-        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. */
-        take_end_locked(r, again ? reply->end : NULL);
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. One that has failed
+         * is over for all: a consumer that took that for the end would think that the others are through, too. */
+        take_end_locked(r, again || has_failed ? reply->end : NULL);
         (void)pthread_cond_broadcast(&r->ready);
     }
     return MR_OK;

@@ -325,8 +325,8 @@ def test_an_error_of_the_pipeline_reaches_everybody(cluster):
     readers = Consumers(cluster, 2, ds=ds)
     for consumer in readers:
         consumer.join(LONG_S)
-        assert isinstance(consumer.error, mr.errors.MillraceError)
         assert not consumer.is_alive()
+        assert isinstance(consumer.error, mr.errors.MillraceError)  # also of one that opened when it had failed already
 
 
 def test_who_keeps_the_others_waiting_is_named(cluster):

@@ -573,6 +573,17 @@ static void who_comes_when_it_is_over_has_nothing(void **state)
     assert_int_equal(pull(f, LONG_MS, &value, NULL), MR_END);
 }
 
+/* A worker reads ahead before all consumers are there: it may have failed before this one came. */
+static void who_comes_when_it_has_failed_is_told(void **state)
+{
+    struct fixture *f = *state;
+
+    f->d.job_finished = true;
+    f->d.error_code = MR_EINVAL;
+    open_reader(f, -1);
+    expect_error(f, MR_EINVAL, "the iteration failed");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -601,6 +612,7 @@ int main(void)
         TEST(it_ends_with_an_error_of_the_iteration),
         TEST(it_ends_though_nobody_knows_how),
         TEST(who_comes_when_it_is_over_has_nothing),
+        TEST(who_comes_when_it_has_failed_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -830,6 +830,19 @@ static void a_late_comer_is_not_told_of_losses(void **state)
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
 }
 
+/* That it failed is no loss: nobody takes it for an epoch without elements. */
+static void a_late_comer_is_told_of_the_error(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    f->d.job_finished = true;
+    f->d.error_code = MR_EINVAL;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "the iteration failed"));
+}
+
 static void at_least_once_holds_the_end_until_all_was_returned(void **state)
 {
     struct fixture *f = *state;
@@ -1118,6 +1131,7 @@ int main(int argc, char **argv)
         TEST(a_lost_copy_is_a_loss),
         TEST(a_client_that_comes_back_is_told_of_losses),
         TEST(a_late_comer_is_not_told_of_losses),
+        TEST(a_late_comer_is_told_of_the_error),
         TEST(at_least_once_holds_the_end_until_all_was_returned),
         TEST(at_least_once_closing_returns_what_was_used),
         TEST(closing_gives_back_what_was_not_used),
