@@ -2,9 +2,10 @@
  * Happy path: register, watch the task list (assignments.c does what it says), heartbeat. If an update of the list was
  * missed, or a task could not be started, all of it is asked for again, by registering.
  *
- * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or another cluster
- * answers at the old address): drop all tasks, which were given up, and register again. "Superseded" (another process
- * has this address now): the same, said once, tried again with back-off, since that process may go.
+ * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or their store was made
+ * anew): drop all tasks, which were given up, and register again. "Failed precondition" (another process has this
+ * address now, or a dispatcher of another cluster answers at one of ours): register, with back-off, since that may
+ * pass; the tasks stay, since they may be ours still.
  *
  * A cluster of another incarnation (its etcd was restored or made anew) has other tasks under the same names, and what
  * it believes to be ours may be older than what we know: all tasks are dropped, and the worker begins another life.
@@ -142,9 +143,10 @@ int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, co
 }
 /* ---- the task list ---- */
 
+/* Other refusals say nothing of our tasks: not even that they come from our cluster. */
 static bool is_forgotten(int code)
 {
-    return code == MR_ENOTFOUND || code == MR_EPRECOND;
+    return code == MR_ENOTFOUND;
 }
 
 /* The dispatchers do not know us (any more), or we were replaced: registering tells. */
@@ -435,12 +437,12 @@ static void *link_main(void *arg)
             continue;
         }
         int rc = heartbeat(link, false, &err);
-        if (is_forgotten(rc)) {
+        if (is_forgotten(rc) || rc == MR_EPRECOND) {
             mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
                    err.message, NULL);
             ask_to_register(link);
             MR_LOCK(&link->lock);
-            link->forgotten = true;
+            link->forgotten = link->forgotten || is_forgotten(rc);
         } else if (rc < 0 && !silent && !link_stopping(link)) {
             mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s", err.message, NULL);
         } else if (rc == MR_OK && is_other_cluster(link)) {

@@ -721,6 +721,29 @@ static void a_forgotten_worker_registers_again(void **state)
     fake_wait_heartbeats(f->d, 2);
 }
 
+/* Another process has our address, or another cluster's dispatcher that of ours: we may have our tasks still. */
+static void a_refusal_takes_no_task_away(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 2);
+    assert_true(fake_client_next(c, &m));
+    for (uint32_t r = 0; r < mr_block_rows(m.blocks[0]); r++) {
+        seen[((const int64_t *)mr_block_column(m.blocks[0], 0)->data)[r]]++;
+    }
+    uint64_t got = m.header->elements;
+    mr_frame_content_free(&m);
+    fake_fail_once(f->d, "WorkerHeartbeat", MR_EPRECOND);
+    fake_wait_registrations(f->d, 2);
+    fake_client_credit(c, got + 10, got);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
 static void reading_goes_on_while_no_dispatcher_answers(void **state)
 {
     struct fixture *f = *state;
@@ -832,6 +855,7 @@ int main(void)
         TEST(a_task_that_is_taken_away_ends_its_streams),
         TEST(an_update_that_was_missed_is_made_up_for),
         TEST(a_forgotten_worker_registers_again),
+        TEST(a_refusal_takes_no_task_away),
         TEST(reading_goes_on_while_no_dispatcher_answers),
         TEST(stopping_under_load_is_clean),
         TEST(bad_options_are_named),
