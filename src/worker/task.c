@@ -260,6 +260,7 @@ static bool wait_settled(struct mr_task *t)
         mr_mutex_unlock(&t->lock);
         mr_task_pump(t); /* Others may have to be told the end. */
         mr_mutex_lock(&t->lock);
+        break; /* Who was told it does not come for what is given back meanwhile. */
     }
     bool settled = !t->cancelled;
     mr_mutex_unlock(&t->lock);
