@@ -47,6 +47,7 @@ class Block:
         try:
             if getattr(self, "_born", None) == self._now():  # none: an exception met its making
                 self._unref(self.ptr)  # NULL is fine
+                self.ptr = None  # of a cycle, what refers to it may be asked after it
         except TypeError:  # the interpreter is half gone: so is the process's memory
             pass
 

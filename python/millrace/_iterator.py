@@ -109,6 +109,7 @@ class _Handle:
     def __del__(self):
         if hasattr(self, "_as_parameter_"):  # no exception met its making
             self._free(self)
+            self._as_parameter_ = None  # of a cycle, what refers to it may be asked after it
 
 
 class NumpyIterator:
@@ -233,7 +234,7 @@ class NumpyIterator:
     def _give_back(self):
         """What is here and was not returned goes to other readers of its job."""
         handle, block = self._handle, self._next
-        if handle is not None:
+        if handle is not None and handle._as_parameter_:
             lib.mr_iterator_give_back(handle, operator.length_hint(self._rows)
                                       + (lib.mr_block_rows(block.ptr) if block.ptr else 0))
 

@@ -23,6 +23,7 @@ static bool runs_in_parallel(const mr_dataset *ds)
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
     atomic_init(&log->handed, 0);
+    atomic_init(&log->unused, 0);
     atomic_init(&log->failed, false);
     while (is_named(ds, "take") || (is_named(ds, "map") && !runs_in_parallel(ds))) {
         ds = ds->inputs[0];
@@ -30,13 +31,17 @@ void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
     log->follows = is_named(ds, "distribute") || is_named(ds, "from_dataset_id");
 }
 
+bool mr_hand_log_knows(const struct mr_hand_log *log)
+{
+    return log->follows && !atomic_load(&log->failed);
+}
+
 uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint64_t max)
 {
     uint64_t handed = atomic_load(&log->handed);
-    uint64_t unused = taken > handed ? taken - handed : 0;
+    uint64_t back = atomic_load(&log->unused);
+    uint64_t used = handed > back ? handed - back : 0;
+    uint64_t unused = taken > used ? taken - used : 0;
 
-    if (!log->follows || atomic_load(&log->failed)) {
-        return 0;
-    }
     return unused < max ? unused : max;
 }

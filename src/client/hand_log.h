@@ -16,11 +16,13 @@
 struct mr_hand_log {
     bool follows;            /* it is known; constant */
     _Atomic uint64_t handed; /* elements */
+    _Atomic uint64_t unused; /* of these: given back */
     atomic_bool failed;      /* instead of an element came an error: not known any more */
 };
 
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds);
-/* Of @taken elements that the read gave, so many are unused; at most @max, those that it gave last. */
+bool mr_hand_log_knows(const struct mr_hand_log *log);
+/* Of @taken elements that the read gave, so many are unused, if that is known; at most @max, the last ones. */
 uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint64_t max);
 
 #endif

@@ -138,9 +138,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
 void mr_iterator_give_back(mr_iterator *it, uint64_t rows)
 {
     if (it->generation == generation) {
-        uint64_t handed = atomic_load(&it->reports.hand.handed);
-
-        atomic_fetch_sub(&it->reports.hand.handed, rows < handed ? rows : handed);
+        atomic_store(&it->reports.hand.unused, rows);
     }
 }
 
@@ -152,7 +150,7 @@ void mr_iterator_free(mr_iterator *it)
     /* In a forked child the threads and connections behind this are the parent's: leave them alone. */
     if (it->generation == generation) {
         if (it->block != NULL) {
-            mr_iterator_give_back(it, mr_block_rows(it->block) - it->row);
+            atomic_fetch_add(&it->reports.hand.unused, mr_block_rows(it->block) - it->row);
         }
         mr_block_unref(it->block);
         mr_engine_close(it->engine);

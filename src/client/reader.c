@@ -457,10 +457,11 @@ static void count_used_locked(mr_reader *r)
         return;
     }
     r->given = NULL;
-    uint64_t unused = log == NULL ? 0 : mr_hand_log_unused(log, r->taken, r->given_elements);
-    if (unused == 0 && r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && (log == NULL || !log->follows)) {
+    bool known = log != NULL && mr_hand_log_knows(log);
+    if (!known && r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
         return;
     }
+    uint64_t unused = known ? mr_hand_log_unused(log, r->taken, r->given_elements) : 0;
     uint64_t used = t->session.returned > unused ? t->session.returned - unused : 0;
     t->session.used = used > t->session.used ? used : t->session.used;
 }

@@ -35,9 +35,9 @@ def alternate(*readers):
 # ---- names ----
 
 
-@pytest.mark.parametrize("leave", ["break", "close", "take"])
+@pytest.mark.parametrize("leave", ["break", "close", "close twice", "take"])
 @pytest.mark.parametrize("batch", [0, 10])
-def test_who_leaves_early_loses_nothing(make_cluster, batch, leave):
+def test_who_leaves_early_loses_nothing(make_cluster, batch, leave, monkeypatch):
     """What a reader had received and not returned goes to the next reader of the job."""
     cluster = make_cluster(workers=2)
     numbers = Dataset.range(1000) if not batch else Dataset.range(1000).batch(batch)
@@ -51,7 +51,14 @@ def test_who_leaves_early_loses_nothing(make_cluster, batch, leave):
         got.append(x)
         if len(got) == n and leave != "take":
             break
-    if leave == "close":
+    if leave == "close twice":  # an exception out of a signal handler ended the first one
+        def interrupt(iterator):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(type(it), "_ask_round", interrupt)
+            it.close()
+    if leave.startswith("close"):
         it.close()
     del it
     never = iter(first_epoch())

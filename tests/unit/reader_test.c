@@ -916,6 +916,40 @@ static void closing_gives_back_what_was_not_used(void **state)
     }
 }
 
+/* At least once, what may have been held back by an operator that failed goes to others. */
+static void closing_after_a_failure_gives_back_what_was_given(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 100);
+    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->hand.follows = true;
+    atomic_store(&f->hand.handed, 2);
+    atomic_store(&f->hand.failed, true);
+    f->opts.hand_log = &f->hand;
+    open_reader(f, 0);
+    pull_n(f, 3);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_true(w->done && w->gave_back);
+    assert_in_range(w->returned, 0, 2);
+}
+
+static void a_goodbye_says_what_was_given_back_last(void **state)
+{
+    struct fixture *f = *state;
+    const struct mr_hand_log *log = &f->hand;
+
+    f->hand.follows = true;
+    atomic_store(&f->hand.handed, 10);
+    assert_int_equal(mr_hand_log_unused(log, 10, 8), 0);
+    atomic_store(&f->hand.unused, 3);
+    assert_int_equal(mr_hand_log_unused(log, 10, 8), 3);
+    assert_int_equal(mr_hand_log_unused(log, 14, 8), 7);
+    assert_int_equal(mr_hand_log_unused(log, 16, 8), 8);
+}
+
 static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
 {
     struct fixture *f = *state;
@@ -1135,6 +1169,8 @@ int main(int argc, char **argv)
         TEST(at_least_once_holds_the_end_until_all_was_returned),
         TEST(at_least_once_closing_returns_what_was_used),
         TEST(closing_gives_back_what_was_not_used),
+        TEST(closing_after_a_failure_gives_back_what_was_given),
+        TEST(a_goodbye_says_what_was_given_back_last),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
         TEST(nobody_answers),

@@ -87,6 +87,7 @@ MR_API int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err);
  * The last @rows elements that mr_iterator_next_block() handed out were not used. For an iterator that is freed next: a
  * read from a service leaves them to other readers of its job, as it does with what it was sent and did not hand out.
  * Operators behind the service that hold elements back (prefetch, batch, shuffle) count as part of the application.
+ * Only the last call counts.
  */
 MR_API void mr_iterator_give_back(mr_iterator *it, uint64_t rows);
 
