@@ -349,6 +349,8 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
     mr_error err;
 
     (void)mr_error_set(&err, h->code, "%s", h->message);
+    (void)snprintf(t->why, sizeof t->why, "%.159s", h->message);
+    t->refused_why = true;
     if (h->code == MR_EABORTED && t->end) {
         t->settled = true; /* It has closed the session, so it knows. */
     } else if (h->code == MR_EABORTED) {
@@ -498,6 +500,8 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     t->unsaid = false;
     t->revoking = false;
     r->streams--;
+    bool said_why = t->refused_why;
+    t->refused_why = false;
     if (t->end && rc == MR_OK) {
         t->settled = true;
     }
@@ -507,7 +511,9 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
         if (t->failing_ms == 0) {
             t->failing_ms = now;
         }
-        (void)snprintf(t->why, sizeof t->why, "%.159s", rc < 0 ? err->message : "it refuses");
+        if (!said_why) {
+            (void)snprintf(t->why, sizeof t->why, "%.159s", rc < 0 ? err->message : "it refuses");
+        }
         if (!t->complained && now - t->failing_ms >= COMPLAIN_MS) {
             t->complained = true;
             mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker",

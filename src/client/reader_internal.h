@@ -54,6 +54,7 @@ struct mr_read_task {
     unsigned refused;     /* attempts since the last connection that were refused: nobody listens there */
     int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
     char why[160];        /* failing: what was seen last */
+    bool refused_why;     /* `why` is what the worker said, and its stream has not ended yet */
     bool complained;      /* ... and people were told */
 };
 

@@ -126,6 +126,7 @@ static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *chan
 static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
     struct mr_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_task *));
+    size_t failed = 0;
     mr_error why;
 
     if (added == NULL) {
@@ -151,8 +152,8 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
     /* When all are in the list: a production lets those in that are there before its pipeline starts. */
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (added[i] != NULL) {
-            if (mr_task_start(added[i], &why) < 0) {
-                complain(w, added[i]->id, &why);
+            if (mr_task_start(added[i], &why) < 0 && failed++ == 0) {
+                complain(w, added[i]->id, &why); /* The others fail for the same reason. */
             }
             mr_task_unref(added[i]);
         }

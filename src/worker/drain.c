@@ -43,6 +43,18 @@ bool mr_task_drains(struct mr_task *t)
     return is_cut_off(t) && mr_split_feed_is_draining(t->feed);
 }
 
+void mr_drain_begin_locked(struct mr_worker *w)
+{
+    struct mr_task *t;
+
+    TAILQ_FOREACH(t, &w->tasks, link)
+    {
+        if (is_cut_off(t) && mr_task_begin_locked(t, NULL) < 0) {
+            return; /* When one is through, it is the others' turn. */
+        }
+    }
+}
+
 bool mr_task_was_cut(struct mr_task *t)
 {
     const struct mr_task *other;
@@ -76,6 +88,7 @@ void mr_worker_drain(mr_worker *w)
     {
         mr_task_drain(t);
     }
+    mr_drain_begin_locked(w);
     mr_mutex_unlock(&w->lock);
     mr_link_beat(w->link);
 }

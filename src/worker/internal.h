@@ -4,8 +4,9 @@
  * Objects: the worker has tasks (one for each that the dispatcher assigned) and connections (one for each open Read
  * stream). A connection belongs to a task once its `open` was accepted.
  *
- * Threads: the link thread registers, watches and heartbeats; each task has a thread that produces or reads and, under
- * DYNAMIC, one that asks for splits; streams call back on the runtime's thread, productions on the producer's.
+ * Threads: the link thread registers, watches and heartbeats; each task that has begun has a thread that produces or
+ * reads and, under DYNAMIC, one that asks for splits; streams call back on the runtime's thread, productions on the
+ * producer's.
  *
  * Locks: worker->lock, then task->lock, then the split feed's or a production's. No lock is held across a call to a
  * dispatcher, a pull from the engine, or a callback.
@@ -80,6 +81,8 @@ struct mr_worker {
     pthread_cond_t changed; /* ntasks; while it drains, how far it is */
     TAILQ_HEAD(, mr_task) tasks;
     unsigned ntasks;               /* alive, dropped ones included */
+    unsigned nrunning;             /* of them: with a thread */
+    unsigned running_max;
     TAILQ_HEAD(, mr_conn) waiting; /* opened for a task that the dispatcher has not told us of yet */
     char *cluster;
     char *cluster_incarnation;
@@ -109,6 +112,7 @@ enum mr_task_kind {
 struct mr_task {
     TAILQ_ENTRY(mr_task) link; /* worker->lock */
     bool listed;               /* worker->lock */
+    bool begun;                /* worker->lock: it has, or had, a thread */
     _Atomic unsigned refs;
     struct mr_worker *worker;
     /* Set when made, then only read. */
@@ -160,8 +164,13 @@ struct mr_task {
 
 /* Make the task of @a and put it into the list. *@ret is a reference. worker->lock is not held. */
 int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err);
-/* Start it: when all that came with it are in the list. On failure it is dropped. */
+/*
+ * When all that came with it are in the list: start it; a task with a pipeline of its own begins with its first
+ * session. On failure it is dropped.
+ */
 int mr_task_start(struct mr_task *t, mr_error *err);
+/* Give it its thread, if it has had none. MR_EEXHAUSTED: too many have one. worker->lock is held, t->lock may be. */
+int mr_task_begin_locked(struct mr_task *t, mr_error *err);
 /* Take it off the list, break off its work, end its streams. Its thread frees the rest. */
 void mr_task_drop(struct mr_task *t);
 struct mr_task *mr_task_ref(struct mr_task *t);
@@ -193,6 +202,8 @@ void mr_task_drain(struct mr_task *t);
 bool mr_task_drains(struct mr_task *t);
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may be held. */
 bool mr_task_has_nothing(struct mr_task *t);
+/* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is held, no other. */
+void mr_drain_begin_locked(struct mr_worker *w);
 /* It ended because it drained, or what it read did. No lock is held. */
 bool mr_task_was_cut(struct mr_task *t);
 /* A task has come on, or gone: whoever waits for the drain looks again. No lock is held. */

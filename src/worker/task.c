@@ -309,14 +309,25 @@ static void finish(struct mr_task *t, int code, const mr_error *err)
     mr_task_pump(t);
 }
 
+static int run(struct mr_task *t, mr_error *err)
+{
+    if (t->kind == MR_TASK_READING) {
+        return mr_reading_run(t, err);
+    }
+    if (mr_task_has_nothing(t)) { /* It began in order to end. */
+        mr_split_feed_close(t->feed);
+        return MR_END;
+    }
+    return mr_pipeline_run(t, &book_sink, err);
+}
+
 /* Rows go to clients, whoever made them. */
 static void serve(struct mr_task *t)
 {
     mr_error err;
-    int rc;
 
     mr_error_clear(&err);
-    rc = t->kind == MR_TASK_READING ? mr_reading_run(t, &err) : mr_pipeline_run(t, &book_sink, &err);
+    int rc = run(t, &err);
     int code = rc == MR_END ? MR_OK : rc;
     if (code < 0 && atomic_load(&t->disowned)) {
         mr_log(MR_LOG_INFO, "this task gets no more, waiting for the next list of tasks", "task", "%s", t->id, "error",
@@ -350,8 +361,9 @@ static void take_turns(struct mr_task *t)
 static void *task_main(void *arg)
 {
     struct mr_task *t = arg;
+    struct mr_worker *w = t->worker;
 
-    (void)mr_memory_enter(t->worker->memory);
+    (void)mr_memory_enter(w->memory);
     if (t->kind == MR_TASK_PRODUCING) {
         mr_producing_run(t);
     } else if (t->kind == MR_TASK_TURNS) {
@@ -360,6 +372,12 @@ static void *task_main(void *arg)
         serve(t);
     }
     mr_reading_close(t);
+    mr_mutex_lock(&w->lock);
+    w->nrunning--;
+    if (w->draining) {
+        mr_drain_begin_locked(w);
+    }
+    mr_mutex_unlock(&w->lock);
     mr_task_unref(t);
     return NULL;
 }
@@ -479,7 +497,7 @@ int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct 
     return MR_OK;
 }
 
-int mr_task_start(struct mr_task *t, mr_error *err)
+int mr_task_begin_locked(struct mr_task *t, mr_error *err)
 {
     static const char *const names[MR_TASK_KINDS] = {
         [MR_TASK_OWN] = "mr-task",
@@ -487,18 +505,48 @@ int mr_task_start(struct mr_task *t, mr_error *err)
         [MR_TASK_READING] = "mr-read",
         [MR_TASK_TURNS] = "mr-turns",
     };
+    struct mr_worker *w = t->worker;
     pthread_t thread;
 
+    if (t->begun) {
+        return MR_OK;
+    }
+    if (w->nrunning >= w->running_max) {
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                   "worker %.120s has %u tasks at work, its limit: another one waits until one of them "
+                                   "has ended",
+                                   w->address, w->nrunning);
+    }
     (void)mr_task_ref(t); /* the thread's */
     int rc = mr_thread_start(&thread, names[t->kind], task_main, t, err);
     if (rc < 0) {
-        mr_task_unref(t);
-        mr_task_drop(t);
+        (void)atomic_fetch_sub(&t->refs, 1); /* The list has another one. */
         return rc;
     }
     (void)pthread_detach(thread); /* w->ntasks says when it is through. */
+    t->begun = true;
+    w->nrunning++;
+    return MR_OK;
+}
+
+int mr_task_start(struct mr_task *t, mr_error *err)
+{
+    struct mr_worker *w = t->worker;
+    int rc = MR_OK;
+
+    mr_mutex_lock(&w->lock);
+    if (t->kind != MR_TASK_OWN) {
+        rc = mr_task_begin_locked(t, err);
+    } else if (w->draining) {
+        mr_drain_begin_locked(w);
+    }
+    mr_mutex_unlock(&w->lock);
+    if (rc < 0) {
+        mr_task_drop(t);
+        return rc;
+    }
     mr_reading_attach(t);
-    mr_conn_admit_waiting(t->worker, t);
+    mr_conn_admit_waiting(w, t);
     return MR_OK;
 }
 

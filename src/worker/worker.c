@@ -17,6 +17,7 @@
 #define READ_PATH "/millrace.Worker/Read"
 #define LISTEN_DEFAULT "127.0.0.1:0"
 #define DISPATCHER_TIMEOUT_MS 3600000u
+#define TASKS_MAX 1024u
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)
@@ -84,6 +85,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     w->heartbeat_ms = opts->heartbeat_ms;
     w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
     w->threads = opts->threads;
+    w->running_max = opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max;
     struct mr_windows_options windows = {.dir = opts->cache_dir,
                                          .disk_bytes_max = opts->cache_bytes_max,
                                          .memory_bytes_max = opts->cache_memory_bytes_max};

@@ -29,6 +29,7 @@ struct mr_worker_options {
     uint64_t memory_budget_bytes;    /* of all tasks together, with their buffers and windows in memory; default: half
                                         of the memory this process may use */
     uint32_t threads;                /* of the engine; default: cores this process may use */
+    uint32_t tasks_max;              /* at work at once, with a thread each; default 1024 */
     const char *cache_dir;           /* for the windows of shared productions, common to the workers of a machine: each
                                         has a directory of its own in it; default: one of this user's in TMPDIR */
     uint64_t cache_bytes_max;        /* on disk, of all windows and of each; default 10 GiB */

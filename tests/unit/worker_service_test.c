@@ -7,6 +7,7 @@
 #include "worker/worker.h"
 #include "worker_fake.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,21 +64,21 @@ static mr_dataset *make_failing(int64_t n)
     return ds;
 }
 
-static mr_worker *start_worker(struct fixture *f)
+static mr_worker *start_worker(struct fixture *f, uint32_t tasks_max)
 {
     char list[64];
     mr_worker *w;
     mr_error err;
 
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
-    struct mr_worker_options opts = {.dispatchers = list};
+    struct mr_worker_options opts = {.dispatchers = list, .tasks_max = tasks_max};
     if (mr_worker_start(&opts, &w, &err) != MR_OK) {
         fail_msg("%s", err.message);
     }
     return w;
 }
 
-static int setup(void **state)
+static int setup_with(void **state, uint32_t tasks_max)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
     mr_dataset *ds = fake_range(N);
@@ -89,10 +90,20 @@ static int setup(void **state)
     ds = fake_range(SHORT);
     fake_add_dataset(f->d, "short", ds);
     mr_dataset_unref(ds);
-    f->w = start_worker(f);
+    f->w = start_worker(f, tasks_max);
     assert_int_equal(mr_worker_wait_registered(f->w, 30000, NULL), MR_OK);
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 0);
+}
+
+static int setup_small(void **state)
+{
+    return setup_with(state, 2);
 }
 
 static int teardown(void **state)
@@ -634,9 +645,114 @@ static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
     char *message = NULL;
 
     fake_assign(f->d, "t1", "nowhere", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, N);
+    assert_int_equal(fake_client_drain(c, NULL, 0, NULL), MR_ENOTFOUND);
     assert_int_equal(fake_wait_ended(f->d, "t1", &message), MR_ENOTFOUND);
     assert_non_null(strstr(message, "nowhere"));
     mr_free(message);
+    fake_client_free(c);
+}
+
+static unsigned count_threads(const char *name)
+{
+    DIR *all = opendir("/proc/self/task");
+    const struct dirent *entry;
+    unsigned n = 0;
+
+    assert_non_null(all);
+    while ((entry = readdir(all)) != NULL) {
+        char path[512], comm[64] = "";
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file != NULL) { /* else it has just ended */
+            n += fgets(comm, sizeof comm, file) != NULL && strncmp(comm, name, strlen(name)) == 0;
+            (void)fclose(file);
+        }
+    }
+    (void)closedir(all);
+    return n;
+}
+
+static void assign_five(struct fixture *f)
+{
+    char task[8];
+
+    fake_hold(f->d);
+    for (int i = 1; i <= 5; i++) {
+        (void)snprintf(task, sizeof task, "t%d", i);
+        fake_assign(f->d, task, "short", SHORT, 10);
+    }
+    fake_tell(f->d);
+}
+
+/* Whoever opens jobs and does not read them costs no threads. */
+static void a_task_begins_with_its_first_reader(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[SHORT] = {0};
+
+    assign_five(f);
+    struct fake_client *c = open_client(f, "t5", "a", 0, SHORT); /* the last of them: the others have come, too */
+    assert_int_equal(fake_client_drain(c, seen, SHORT, NULL), MR_OK);
+    assert_all_once(seen, SHORT);
+    assert_true(count_threads("mr-task") <= 1);
+    assert_true(count_threads("mr-splits") <= 1);
+    fake_client_free(c);
+}
+
+/* What a client of @task is told first: an element, or that it is refused, and why. */
+static int begin_to_read(struct fixture *f, const char *task, const char *word, struct fake_client **ret)
+{
+    struct mr_frame_content m;
+
+    *ret = open_client(f, task, "a", 0, 1);
+    assert_true(fake_client_next(*ret, &m));
+    int code = m.header->code;
+    assert_true(code == MR_OK ? m.header->elements > 0 : strstr(m.header->message, word) != NULL);
+    mr_frame_content_free(&m);
+    return code;
+}
+
+static void so_many_tasks_are_at_work_and_no_more(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_client *idle[2], *c;
+    const char *limit = "2 tasks at work, its limit";
+
+    assign_five(f);
+    assert_int_equal(begin_to_read(f, "t1", "", &idle[0]), MR_OK);
+    assert_int_equal(begin_to_read(f, "t2", "", &idle[1]), MR_OK);
+    assert_int_equal(begin_to_read(f, "t3", limit, &c), MR_EEXHAUSTED);
+    fake_client_free(c);
+
+    fake_unassign(f->d, "t1");
+    int code = begin_to_read(f, "t3", limit, &c);
+    while (code == MR_EEXHAUSTED) { /* until the thread of the one that goes has gone */
+        fake_client_free(c);
+        code = begin_to_read(f, "t3", limit, &c);
+    }
+    assert_int_equal(code, MR_OK);
+    fake_client_free(c);
+    fake_client_free(idle[0]);
+    fake_client_free(idle[1]);
+}
+
+/* They end one after the other, although few are at work at once. */
+static void tasks_that_nobody_reads_end_when_their_worker_drains(void **state)
+{
+    struct fixture *f = *state;
+    char task[8];
+
+    assign_five(f);
+    mr_worker_drain(f->w);
+    for (int i = 1; i <= 5; i++) {
+        (void)snprintf(task, sizeof task, "t%d", i);
+        assert_int_equal(fake_wait_ended(f->d, task, NULL), MR_OK);
+        assert_true(fake_has_drained(f->d, task));
+    }
+    assert_int_equal(fake_grants(f->d), 0);
+    assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, 30000));
 }
 
 static void names_that_are_not_ours_are_refused(void **state)
@@ -851,6 +967,9 @@ int main(void)
         TEST(a_task_that_the_dispatcher_disowns_is_no_failure),
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
+        TEST(a_task_begins_with_its_first_reader),
+        cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(tasks_that_nobody_reads_end_when_their_worker_drains, setup_small, teardown),
         TEST(names_that_are_not_ours_are_refused),
         TEST(a_task_that_is_taken_away_ends_its_streams),
         TEST(an_update_that_was_missed_is_made_up_for),
