@@ -383,7 +383,7 @@ int64_t mr_core_next_timer(const mr_core *core)
 {
     bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
     bool work_left =
-        unsettled || (!core->full && core->spoiled > 0) || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
+        unsettled || (!core->full && core->spoiled + core->revived > 0) || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
     const struct mr_alarm *alarm = mr_alarm_first(core);
 
     return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);

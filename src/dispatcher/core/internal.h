@@ -213,6 +213,7 @@ struct mr_worker {
     uint64_t version;
     int64_t seen;    /* last sign of life */
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
+    bool unwritten;  /* made at takeover, from its name */
     int64_t deadline;
     struct mr_alarm alarm;
     Millrace__WorkerUpdate *delta;  /* what it hears at the end of this step */
@@ -251,6 +252,7 @@ struct mr_core {
     uint64_t counter;      /* of ids; both begin beyond those of this epoch's earlier loads */
     uint64_t loaded_epoch; /* the latest that a loaded record tells of */
     size_t spoiled;        /* iterations whose end at takeover is not written yet */
+    size_t revived;        /* lives made at takeover that are not written yet */
     uint64_t versions;     /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
@@ -568,6 +570,8 @@ void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
 bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
 /* Out of memory; its keys are left over. */
 void mr_task_remove(mr_core *core, struct mr_task *task);
+/* Its grants are left over, and nothing of them is needed any more. */
+void mr_task_leave_grants(mr_core *core, struct mr_task *task);
 void mr_task_free(struct mr_task *task);
 const char *mr_task_state_name(enum mr_task_state state);
 uint64_t mr_task_granted(const struct mr_task *task);
@@ -707,6 +711,14 @@ int mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, 
 void mr_core_end_spoiled(mr_core *core);
 /* Put what was ended, as far as there is room. True: all of it is. */
 bool mr_core_write_spoiled(mr_core *core);
+
+/* revive.c: takeover, when the record of a life is gone. */
+/* Make life @ref again, as lost. False: nothing can be made of that name, or the core has failed. */
+bool mr_worker_revive(mr_core *core, const char *ref);
+/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is not there. */
+void mr_worker_revive_holder(mr_core *core, const char *path);
+/* Put what was made again, as far as there is room. */
+void mr_core_write_revived(mr_core *core);
 
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
 mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,

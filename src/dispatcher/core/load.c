@@ -214,6 +214,38 @@ static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, m
     return MR_OK;
 }
 
+/* Behind the first @n '/' of @key. */
+static const char *behind(const char *key, int n)
+{
+    while (n > 0 && *key != '\0') {
+        n -= *key++ == '/' ? 1 : 0;
+    }
+    return key;
+}
+
+/* Before iterations get their tasks: whoever has grants, or a recovery task, was there. Grants of a recovery task that
+ * is gone are left over by a live worker, too, so its own record speaks for it. */
+static void revive_holders(mr_core *core)
+{
+    const struct staged_record *staged;
+
+    for (size_t i = 0; i < KINDS; i++) {
+        bool is_task = kinds[i].adopt == mr_adopt_task;
+
+        if (!is_task && kinds[i].adopt != mr_adopt_grant) {
+            continue;
+        }
+        STAILQ_FOREACH(staged, &core->staged->lists[i], link)
+        {
+            const char *path = behind(staged->key, is_task ? 2 : 3);
+
+            if (is_task == (strchr(path, '/') != NULL)) {
+                mr_worker_revive_holder(core, path);
+            }
+        }
+    }
+}
+
 static int adopt_all(mr_core *core, mr_error *err)
 {
     struct staged_record *staged;
@@ -234,6 +266,9 @@ static int adopt_all(mr_core *core, mr_error *err)
             if (rc < 0) {
                 return rc;
             }
+        }
+        if (kinds[i].adopt == mr_adopt_worker) {
+            revive_holders(core);
         }
     }
     return MR_OK;

@@ -242,6 +242,20 @@ bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why)
     return true;
 }
 
+void mr_task_leave_grants(mr_core *core, struct mr_task *task)
+{
+    char key[MR_KEY_SIZE];
+
+    for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
+        if (task->grants[i].rec != NULL) {
+            mr_grant_key(task, i, key, sizeof key);
+            mr_core_leave_over(core, key);
+            mr_record_free(task->grants[i].rec);
+            task->grants[i].rec = NULL;
+        }
+    }
+}
+
 void mr_task_remove(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
@@ -250,15 +264,10 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     if (task->state == MR_TASK_OPEN) {
         mr_worker_note_dropped(core, task);
     }
+    mr_task_leave_grants(core, task);
     if (task->rec != NULL) {
         task_key(task, key, sizeof key);
         mr_core_leave_over(core, key);
-    }
-    for (size_t i = 0; i < it->rec->n_providers; i++) {
-        if (task->grants[i].rec != NULL) {
-            mr_grant_key(task, i, key, sizeof key);
-            mr_core_leave_over(core, key);
-        }
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
     it->draining_tasks -= task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;

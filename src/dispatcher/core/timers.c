@@ -410,6 +410,7 @@ void mr_core_do_timer(mr_core *core)
     bool written = mr_core_write_spoiled(core);
     struct mr_alarm *alarm;
 
+    mr_core_write_revived(core); /* where that finds no room, nothing is settled either */
     settle(core);
     for (int i = 0; i < RINGS_MAX && core->failed == 0; i++) {
         alarm = mr_alarm_first(core);

@@ -150,18 +150,23 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
                                              : "lost: nothing was heard of this worker for too long");
 }
 
+/* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a grant and no life
+ * was not forgotten like this (revive.c), and whatever has a life still has the end of its tasks. */
 void mr_worker_forget(mr_core *core, struct mr_worker *worker)
 {
+    struct mr_task *task;
     char key[MR_KEY_SIZE];
 
     MR_ASSERT(!mr_worker_is_live(worker));
-    while (!TAILQ_EMPTY(&worker->tasks)) {
-        struct mr_task *task = TAILQ_FIRST(&worker->tasks);
-
-        mr_task_remove(core, task);
+    TAILQ_FOREACH(task, &worker->tasks, in_worker)
+    {
+        mr_task_leave_grants(core, task);
     }
     snprintf(key, sizeof key, "workers/%s", worker->ref);
-    mr_core_delete(core, key);
+    mr_core_leave_over(core, key);
+    while (!TAILQ_EMPTY(&worker->tasks)) {
+        mr_task_remove(core, TAILQ_FIRST(&worker->tasks));
+    }
     mr_worker_untouch(core, worker);
     mr_map_remove(&core->workers_by_ref, worker->ref);
     if (mr_map_get(&core->workers, worker->rec->incarnation) == worker) {
