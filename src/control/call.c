@@ -7,12 +7,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
+
+/* From here on a definition counts as large; what time it gets to be sent (32 Mbit/s), and how often that may double.
+ */
+#define LARGE_BYTES (32 * MR_KIB)
+#define LARGE_MS_PER_MIB 250
+#define LATE_MAX 5u
 
 /* One call of a caller, and its attempt in flight. */
 struct mr_pending {
@@ -22,6 +29,7 @@ struct mr_pending {
     int64_t until_ms; /* -1: none */
     struct mr_search search;
     bool maybe_applied;
+    unsigned late; /* attempts at something large that took too long */
     /* the attempt */
     mr_rpc_call *call;
     bool over;
@@ -130,18 +138,46 @@ static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_member 
     return p->rc;
 }
 
+/* What a request sends of a definition, or SIZE_MAX if it wants one. */
+static size_t definition_bytes(const ProtobufCMessage *request)
+{
+    if (request->descriptor == &millrace__get_dataset_request__descriptor) {
+        return ((const Millrace__GetDatasetRequest *)request)->want_definition ? SIZE_MAX : 0;
+    }
+    return request->descriptor == &millrace__register_dataset_request__descriptor
+               ? ((const Millrace__RegisterDatasetRequest *)request)->definition.len
+               : 0;
+}
+
+static bool is_large(const ProtobufCMessage *request)
+{
+    return definition_bytes(request) >= LARGE_BYTES;
+}
+
+/* It takes its time to be sent and stored, and what is wanted has a size that nobody knows yet: each attempt has more.
+ */
+static int64_t patience_for_large_ms(const mr_control *c, const struct mr_pending *p, const ProtobufCMessage *request)
+{
+    size_t size = definition_bytes(request);
+    int64_t ms = c->attempt_timeout_ms + (size != SIZE_MAX ? (int64_t)(size / MR_MIB) * LARGE_MS_PER_MIB : 0);
+
+    return ms << (p->late < LATE_MAX ? p->late : LATE_MAX);
+}
+
 /*
  * How long an attempt may take. A leader answers within milliseconds, so one that does not within a second may be
  * frozen: the others are asked before it gets more time. Not where what is sent or answered is large.
  */
 static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, const struct mr_member *m,
-                           const ProtobufCMessageDescriptor *reply_type)
+                           const ProtobufCMessage *request)
 {
-    bool large = reply_type == &millrace__get_dataset_reply__descriptor ||
-                 reply_type == &millrace__register_dataset_reply__descriptor;
+    bool stores = request->descriptor == &millrace__register_dataset_request__descriptor;
     bool others = c->nmembers > 1 && p->search.silent == NULL && p->search.rounds == 0 && m == c->leader;
 
-    return !large && others && QUICK_MS < c->attempt_timeout_ms ? QUICK_MS : c->attempt_timeout_ms;
+    if (is_large(request)) {
+        return patience_for_large_ms(c, p, request);
+    }
+    return !stores && others && QUICK_MS < c->attempt_timeout_ms ? QUICK_MS : c->attempt_timeout_ms;
 }
 
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
@@ -154,7 +190,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
     ProtobufCMessage *msg = NULL;
     enum mr_verdict verdict = MR_VERDICT_AGAIN;
     int64_t left = left_ms(p);
-    int64_t patience = patience_ms(c, p, m, reply_type);
+    int64_t patience = patience_ms(c, p, m, request);
     int rc = attempt_locked(c, p, m, path, request, left < patience ? left : patience, err);
 
     if (rc == MR_OK) {
@@ -176,6 +212,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
         p->maybe_applied = p->maybe_applied || rc != MR_EUNAVAIL;
         p->search.heard = p->search.heard || rc != MR_EUNAVAIL;
         p->search.silent = rc == MR_EDEADLINE ? m : p->search.silent;
+        p->late += rc == MR_EDEADLINE && is_large(request);
     } else if (verdict == MR_VERDICT_AGAIN && (err->traits & MR_MAYBE_APPLIED) != 0) {
         p->maybe_applied = true;
     }

@@ -1,5 +1,6 @@
 /* Finding the leader and following it, against dispatchers that do as the test says. */
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/sync.h"
 #include "control/control.h"
 #include "fake_service.h"
@@ -262,6 +263,23 @@ static void a_leader_that_hangs_is_passed_over(void **state)
     mr_mutex_unlock(&f->b.lock);
     assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK);
     assert_int_equal(mr_control_learned(f->c, NULL, NULL), 9);
+}
+
+/* What is large may take longer than an attempt: each has twice the time of the one before. */
+static void what_is_large_is_given_more_time(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    static uint8_t definition[40 * MR_KIB];
+
+    req.definition = (ProtobufCBinaryData){sizeof definition, definition};
+    connect_for(f, f->a.address, NULL, 100);
+    f->a.role = FAKE_HANGS;
+    assert_int_equal(mr_control_call(f->c, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor,
+                                     3000, NULL, &reply, NULL),
+                     MR_EUNAVAIL);
+    assert_in_range(calls_of(&f->a), 1, 5); /* 100 + 200 + 400 + 800 + 1600 > 3000 */
 }
 
 static void a_deposed_leader_is_not_believed(void **state)
@@ -561,6 +579,7 @@ int main(int argc, char **argv)
         TEST(an_attempt_that_was_cut_short_does_not_hide_why),
         TEST(nobody_answers),
         TEST(a_leader_that_hangs_is_passed_over),
+        TEST(what_is_large_is_given_more_time),
         TEST(a_deposed_leader_is_not_believed),
         TEST(all_addresses_of_a_name_are_asked),
         TEST(redirects_in_a_circle_end),
