@@ -9,8 +9,9 @@
 #define MR_NAME_BYTES_MAX 256
 #define MR_ADDRESS_BYTES_MAX 512
 
-/* A dataset definition with its constants. */
-#define MR_DEFINITION_BYTES_MAX (32 * MR_MIB)
+/* A dataset definition with its constants, and as it is sent and stored: compressed where that helps. */
+#define MR_DEFINITION_BYTES_MAX (256 * MR_MIB)
+#define MR_DEFINITION_SENT_BYTES_MAX (96 * MR_MIB)
 #define MR_DEFINITION_PART_BYTES (1 * MR_MIB)
 #define MR_GRAPH_NODES_MAX 65536
 #define MR_FUNCTION_DEPTH_MAX 32
@@ -18,7 +19,7 @@
 
 /* One RPC message: what is asked for, with a definition in it, and data. */
 #define MR_RPC_REQUEST_BYTES_MAX (64 * MR_KIB)
-#define MR_RPC_DEFINITION_BYTES_MAX (MR_DEFINITION_BYTES_MAX + MR_RPC_REQUEST_BYTES_MAX)
+#define MR_RPC_DEFINITION_BYTES_MAX (MR_DEFINITION_SENT_BYTES_MAX + MR_RPC_REQUEST_BYTES_MAX)
 #define MR_DATA_MESSAGE_BYTES_TARGET (1 * MR_MIB)
 #define MR_ELEMENT_BYTES_MAX (1024 * MR_MIB)
 

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "dataset/definition.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -57,8 +58,11 @@ static int with_definition(mr_dataset *ds, bool asked, Millrace__RegisterDataset
     int rc = mr_dataset_serialize(ds, &bytes, &size, err);
 
     if (rc == MR_OK && (asked || size < LARGE_BYTES || !by_content(req, call, ctx, reply, &rc, err))) {
-        req->definition = (ProtobufCBinaryData){size, bytes};
-        rc = call(ctx, req, reply, err);
+        rc = mr_definition_compress(&bytes, &size, err);
+        if (rc == MR_OK) {
+            req->definition = (ProtobufCBinaryData){size, bytes};
+            rc = call(ctx, req, reply, err);
+        }
     }
     mr_free(bytes);
     return rc;

@@ -6,10 +6,9 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "dataset/canonical.h"
+#include "dataset/definition.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
-#include "element/unpack.h"
-#include "millrace/dataset.pb-c.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -424,24 +423,24 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
     return rc;
 }
 
-int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
+int mr_dataset_of_definition(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error *err)
 {
-    size_t budget = size * 8 + (64u << 10); /* A graph is structure. */
-    Millrace__DatasetDef *def;
-    int rc;
+    int rc = parse_def(def, ret, err);
 
-    if (size > MR_DEFINITION_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes, the limit is %llu", size,
-                            MR_DEFINITION_BYTES_MAX);
-    }
-    def = (Millrace__DatasetDef *)mr_unpack(&millrace__dataset_def__descriptor, bytes, size, &budget);
-    if (def == NULL) {
-        return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes that are no millrace.DatasetDef", size);
-    }
-    rc = parse_def(def, ret, err);
-    millrace__dataset_def__free_unpacked(def, NULL);
     if (rc != MR_OK) {
         mr_error_wrap(err, "dataset definition");
+    }
+    return rc;
+}
+
+int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
+{
+    Millrace__DatasetDef *def = NULL;
+    int rc = mr_definition_unpack(bytes, size, &def, err);
+
+    if (rc == MR_OK) {
+        rc = mr_dataset_of_definition(def, ret, err);
+        millrace__dataset_def__free_unpacked(def, NULL);
     }
     return rc;
 }

@@ -293,8 +293,9 @@ def test_a_file_that_the_worker_does_not_see_is_named(cluster, tmp_path):
 
 def test_a_definition_above_the_limit_is_refused(cluster):
     import numpy as np
+    big = np.zeros((264, 1 << 20), np.uint8)  # the limit is 256 MiB
     with pytest.raises((mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"):
-        list(Dataset.from_tensors(np.zeros(5 << 20, np.int64)).apply(cluster.distribute()))
+        list(Dataset.from_tensors(big).apply(cluster.distribute()))
     assert values(Dataset.range(3).apply(cluster.distribute())) == [0, 1, 2]
 
 

@@ -299,7 +299,7 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
         .sources = sources,
         .ignores_errors = tolerant,
         .summary = "range > batch",
-        .definition_size = 10,
+        .definition_size = mr_core_has_definition(t->core, fingerprint) ? 12 : 10, /* in another form */
         .blob = "",
     };
     struct mr_command command = {.kind = MR_COMMAND_STORE_PART, .part = &part};

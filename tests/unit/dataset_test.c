@@ -4,15 +4,17 @@
  */
 #include "engine_support.h"
 
+#include "base/hash.h"
 #include "base/limits.h"
+#include "dataset/definition.h"
 #include "dataset/graph.h"
-#include "millrace/dataset.pb-c.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -411,9 +413,14 @@ static void definitions_are_checked(void **state)
 
 static void large_constants_are_named(void **state)
 {
-    size_t n = MR_DEFINITION_BYTES_MAX / 8 + 1000;
-    int64_t *v = calloc(n, sizeof *v);
-    mr_dataset *ds = make_ints(v, (uint32_t)n);
+    const uint32_t rows = 33; /* of 8 MiB */
+    int64_t *v = calloc(rows, 8 * MR_MIB);
+    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {MR_MIB}, .data = v};
+    mr_block *block = NULL;
+    CHECK_OK(mr_block_new(rows, &c, 1, &block, e));
+    struct mr_attr a = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
+    mr_dataset *ds = make("from_tensor_slices", NULL, NULL, &a, 1, NULL);
+    mr_block_unref(block);
     void *bytes = NULL;
     size_t size;
     mr_error err;
@@ -421,9 +428,131 @@ static void large_constants_are_named(void **state)
     (void)state;
     assert_int_equal(mr_dataset_serialize(ds, &bytes, &size, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "from_tensor_slices"));
-    assert_non_null(strstr(err.message, "the limit is 33554432"));
+    assert_non_null(strstr(err.message, "the limit is 268435456"));
     mr_dataset_unref(ds);
     free(v);
+}
+
+/* ---- as it is sent ---- */
+
+static void parse_sent_refused(const void *bytes, size_t size, const char *what)
+{
+    mr_dataset *ds = NULL;
+    mr_error err;
+
+    assert_int_equal(mr_dataset_parse(bytes, size, &ds, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, what));
+}
+
+/* The definition of @n numbers; with @seed they do not compress. */
+static void *definition_of(uint32_t n, uint64_t seed, uint8_t fingerprint[16], size_t *size)
+{
+    int64_t *v = calloc(n, sizeof *v);
+    void *bytes = NULL;
+
+    assert_non_null(v);
+    for (uint32_t i = 0; i < n; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + (seed != 0);
+        v[i] = (int64_t)(seed != 0 ? mr_hash64(&seed, sizeof seed) : i % 1000);
+    }
+    mr_dataset *ds = make_ints(v, n);
+    CHECK_OK(mr_dataset_serialize(ds, &bytes, size, e));
+    CHECK_OK(mr_dataset_fingerprint(ds, fingerprint, e));
+    mr_dataset_unref(ds);
+    free(v);
+    return bytes;
+}
+
+static void what_compresses_is_sent_compressed(void **state)
+{
+    uint8_t before[16];
+    uint8_t after[16];
+    size_t plain = 0;
+    void *bytes = definition_of(100000, 0, before, &plain);
+    size_t size = plain;
+    mr_dataset *ds = NULL;
+
+    (void)state;
+    CHECK_OK(mr_definition_compress(&bytes, &size, e));
+    assert_true(size < plain / 4);
+    CHECK_OK(mr_dataset_parse(bytes, size, &ds, e));
+    CHECK_OK(mr_dataset_fingerprint(ds, after, e));
+    assert_memory_equal(before, after, sizeof after);
+    mr_dataset_unref(ds);
+    parse_sent_refused(bytes, size - 1, "do not expand");
+    free(bytes);
+}
+
+static void what_does_not_compress_is_sent_as_it_is(void **state)
+{
+    const struct {
+        uint32_t n;
+        uint64_t seed;
+    } cases[] = {{100000, 1}, {100, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t fingerprint[16];
+        size_t plain = 0;
+        void *bytes = definition_of(cases[i].n, cases[i].seed, fingerprint, &plain);
+        size_t size = plain;
+        void *same = bytes;
+
+        CHECK_OK(mr_definition_compress(&bytes, &size, e));
+        assert_ptr_equal(bytes, same);
+        assert_int_equal(size, plain);
+        free(bytes);
+    }
+}
+
+/* Nothing but zeros is no reason to let a few bytes of a stranger become hundreds of megabytes. */
+static void bombs_are_refused(void **state)
+{
+    size_t n = 64 * MR_MIB;
+    void *zeros = calloc(1, n);
+    void *packed = malloc(ZSTD_compressBound(n));
+    size_t size = ZSTD_compress(packed, ZSTD_compressBound(n), zeros, n, 1);
+    void *bytes = zeros;
+
+    (void)state;
+    assert_false(ZSTD_isError(size));
+    parse_sent_refused(packed, size, "a factor of 1000");
+    size_t sent = n;
+    CHECK_OK(mr_definition_compress(&bytes, &sent, e));
+    assert_int_equal(sent, n); /* so that it can be taken */
+    free(bytes);
+    free(packed);
+}
+
+/* A frame whose header states @size, in four bytes, and some more. */
+static void a_wrong_size_is_refused(void **state)
+{
+    uint8_t frame[600000] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0 /* one segment, a size of four bytes, no checksum */};
+    uint8_t without[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x01, 0x00, 0x00};
+    uint32_t more = (uint32_t)MR_DEFINITION_BYTES_MAX + 1;
+
+    (void)state;
+    memcpy(frame + 5, &more, sizeof more);
+    parse_sent_refused(frame, sizeof frame, "the limits are 268435456");
+    more = 100000; /* and there are none: an empty last block */
+    memcpy(frame + 5, &more, sizeof more);
+    frame[9] = 1;
+    parse_sent_refused(frame, 12, "a factor of 1000");
+    parse_sent_refused(frame, 200, "do not expand");
+    parse_sent_refused(without, sizeof without, "does not say");
+}
+
+static void what_is_too_large_even_so_is_told_with_both_sizes(void **state)
+{
+    size_t size = MR_DEFINITION_SENT_BYTES_MAX + 1;
+    void *bytes = calloc(1, size); /* Too dense to be compressed. */
+    mr_error err;
+
+    (void)state;
+    assert_int_equal(mr_definition_compress(&bytes, &size, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "100663297 as it would be sent"));
+    assert_non_null(strstr(err.message, "268435456 and 100663296"));
+    free(bytes);
 }
 
 int main(void)
@@ -441,6 +570,11 @@ int main(void)
         cmocka_unit_test(doubling_graphs_are_refused_where_they_would_run),
         cmocka_unit_test(definitions_are_checked),
         cmocka_unit_test(large_constants_are_named),
+        cmocka_unit_test(what_compresses_is_sent_compressed),
+        cmocka_unit_test(what_does_not_compress_is_sent_as_it_is),
+        cmocka_unit_test(bombs_are_refused),
+        cmocka_unit_test(a_wrong_size_is_refused),
+        cmocka_unit_test(what_is_too_large_even_so_is_told_with_both_sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,6 +88,7 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     blob->fingerprint = mr_strdup(rec->fingerprint);
     blob->id = mr_strdup(rec->blob);
     blob->parts = rec->parts;
+    blob->size = rec->definition_size;
     TAILQ_INIT(&blob->productions);
     if (blob->fingerprint == NULL || blob->id == NULL) {
         mr_core_nomem(core);
@@ -303,7 +304,7 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const
     mr_core_set(core, &rec->blob, stored != NULL ? stored->id : in->blob);
     rec->parts = stored != NULL ? stored->parts : in->parts;
     rec->cardinality = in->cardinality;
-    rec->definition_size = in->definition_size;
+    rec->definition_size = stored != NULL ? stored->size : in->definition_size;
     rec->ignores_errors = in->ignores_errors;
     rec->used_ms = (uint64_t)core->wall_ms;
     if (in->spec_size > 0) {

@@ -98,6 +98,7 @@ struct mr_blob {
     char *fingerprint;
     char *id;
     uint32_t parts;
+    uint64_t size; /* of what is in them: who registers the content again may have it in another form */
     uint32_t datasets;
     TAILQ_HEAD(, mr_production) productions;
 };

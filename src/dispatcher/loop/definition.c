@@ -2,10 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "dataset/definition.h"
 #include "dataset/operator.h"
 #include "element/spec_proto.h"
 #include "engine/engine.h"
-#include "millrace/dataset.pb-c.h"
 
 #include <millrace/dataset.h>
 #include <stdio.h>
@@ -91,34 +91,11 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
-static int describe_graph(const void *bytes, size_t size, struct mr_definition *d, mr_error *err)
-{
-    Millrace__DatasetDef *def = millrace__dataset_def__unpack(NULL, size, bytes);
-
-    if (def == NULL) {
-        return mr_error_nomem(err); /* it was parsed before */
-    }
-    summarise(def, d->summary, sizeof d->summary);
-    d->ignores_errors = ignores_errors(def);
-    millrace__dataset_def__free_unpacked(def, NULL);
-    return MR_OK;
-}
-
-int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **ret, mr_error *err)
+static int describe_all(const Millrace__DatasetDef *def, struct mr_definition *d, mr_error *err)
 {
     mr_dataset *ds = NULL;
-    struct mr_definition *d;
-    int rc;
+    int rc = mr_dataset_of_definition(def, &ds, err);
 
-    if (size > MR_DEFINITION_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a definition of %zu bytes, at most %llu are allowed", size,
-                            MR_DEFINITION_BYTES_MAX);
-    }
-    d = mr_calloc(1, sizeof *d);
-    if (d == NULL) {
-        return mr_error_nomem(err);
-    }
-    rc = mr_dataset_parse(bytes, size, &ds, err);
     if (rc >= 0) {
         rc = mr_infer_no_datasets(mr_dataset_spec(ds), err); /* which could not be sent */
     }
@@ -126,13 +103,36 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
         rc = describe(ds, d, err);
     }
     if (rc >= 0) {
-        rc = describe_graph(bytes, size, d, err);
-    }
-    if (rc >= 0) {
-        *ret = d;
-        d = NULL;
+        summarise(def, d->summary, sizeof d->summary);
+        d->ignores_errors = ignores_errors(def);
     }
     mr_dataset_unref(ds);
-    mr_definition_free(d);
     return rc;
+}
+
+int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **ret, mr_error *err)
+{
+    Millrace__DatasetDef *def = NULL;
+    struct mr_definition *d;
+    int rc;
+
+    if (size > MR_DEFINITION_SENT_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a definition of %zu bytes, at most %llu are allowed", size,
+                            MR_DEFINITION_SENT_BYTES_MAX);
+    }
+    d = mr_calloc(1, sizeof *d);
+    if (d == NULL) {
+        return mr_error_nomem(err);
+    }
+    rc = mr_definition_unpack(bytes, size, &def, err);
+    if (rc >= 0) {
+        rc = describe_all(def, d, err);
+        millrace__dataset_def__free_unpacked(def, NULL);
+    }
+    if (rc < 0) {
+        mr_definition_free(d);
+        return rc;
+    }
+    *ret = d;
+    return MR_OK;
 }

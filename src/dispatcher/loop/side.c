@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 #define CACHE_ENTRIES 16
-#define CACHE_BYTES_MAX (64 * MR_MIB)
+#define CACHE_BYTES_MAX MR_DEFINITION_SENT_BYTES_MAX
 #define PAGE_PARTS 8
 #define READ_TIMEOUT_MS 3000
 #define EMPTY_READS_MAX 5 /* a read may be stale; a part that several do not show is not there */
@@ -99,8 +99,8 @@ static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *er
     }
     const Millrace__BlobPart *part = (const Millrace__BlobPart *)msg;
 
-    if (out->len + part->data.len > MR_DEFINITION_BYTES_MAX) {
-        rc = mr_error_set(err, MR_EDATALOSS, "more than %llu bytes", MR_DEFINITION_BYTES_MAX);
+    if (out->len + part->data.len > MR_DEFINITION_SENT_BYTES_MAX) {
+        rc = mr_error_set(err, MR_EDATALOSS, "more than %llu bytes", MR_DEFINITION_SENT_BYTES_MAX);
     } else {
         mr_buf_append(out, part->data.data, part->data.len);
         rc = out->failed ? mr_error_nomem(err) : MR_OK;

@@ -34,7 +34,7 @@ enum mr_attr_kind {
     MR_ATTR_DTYPE = 5,
     MR_ATTR_SHAPE = 6, /* dims in ints[0..count), MR_DIM_UNKNOWN allowed; count = -1: rank unknown */
     MR_ATTR_INTS = 7,
-    MR_ATTR_BLOCK = 8,   /* constant tensors: kept by content, limit 32 MiB in a definition */
+    MR_ATTR_BLOCK = 8,   /* constant tensors: kept by content, limit 256 MiB in a definition */
     MR_ATTR_STRINGS = 9, /* block: one MR_STRING column of rank 0, one row a string */
     MR_ATTR_VALUE = 10,  /* a value of the enclosing function; i = value number in the scope's builder */
 };
