@@ -18,6 +18,8 @@
 #include <sys/queue.h>
 #include <time.h>
 
+#define LATER 100 /* workers that come last */
+
 struct entry {
     TAILQ_ENTRY(entry) link;
     char *key;
@@ -34,6 +36,7 @@ struct bench {
     int64_t now_ms;
     uint64_t epoch;
     char (*iterations)[48];
+    char (*lives)[96]; /* of the workers: "<incarnation>.<stamp>" */
 };
 
 struct times {
@@ -218,6 +221,12 @@ static void register_worker(struct bench *b, unsigned n, struct times *times)
     in.incarnation = incarnation;
     in.address = address;
     step(b, &command, times);
+    snprintf(b->lives[n], sizeof b->lives[n], "%s", strchr(b->out.changes[0].key, '/') + 1);
+}
+
+static void print_task(const struct bench *b, unsigned job, unsigned worker, char *out, size_t size)
+{
+    snprintf(out, size, "%s/%s", b->iterations[job], b->lives[worker]);
 }
 
 static void open_job(struct bench *b, unsigned n, struct times *times)
@@ -244,10 +253,10 @@ static void get_splits(struct bench *b, unsigned job, unsigned worker, struct ti
 {
     Millrace__GetSplitsRequest in = MILLRACE__GET_SPLITS_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &in};
-    char incarnation[33], task[128];
+    char incarnation[33], task[160];
 
     hex_id(incarnation, "ee", worker);
-    snprintf(task, sizeof task, "%s/%s.1", b->iterations[job], incarnation);
+    print_task(b, job, worker, task, sizeof task);
     in.incarnation = incarnation;
     in.task_id = task;
     in.seq = 1;
@@ -270,13 +279,70 @@ static void end_task(struct bench *b, unsigned job, unsigned worker, struct time
 {
     Millrace__TaskEndedRequest in = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &in};
-    char incarnation[33], task[128];
+    char incarnation[33], task[160];
 
     hex_id(incarnation, "ee", worker);
-    snprintf(task, sizeof task, "%s/%s.1", b->iterations[job], incarnation);
+    print_task(b, job, worker, task, sizeof task);
     in.incarnation = incarnation;
     in.task_id = task;
     step(b, &command, times);
+}
+
+/* @update, packed for each of @b->workers clients, or once and copied. Returns their number. */
+static unsigned tell(const struct bench *b, const Millrace__ClientUpdate *update, bool once)
+{
+    size_t size = millrace__client_update__get_packed_size(update);
+    uint8_t *packed = mr_malloc(size), *copy = mr_malloc(size);
+
+    if (packed == NULL || copy == NULL) {
+        die("packing", NULL);
+    }
+    for (unsigned c = 0; c < b->workers; c++) {
+        if (c == 0 || !once) {
+            millrace__client_update__pack(update, packed);
+        }
+        memcpy(copy, packed, size);
+    }
+    mr_free(packed);
+    mr_free(copy);
+    return b->workers;
+}
+
+/* What the end of an epoch costs its clients' leader beside deciding it: messages to @b->workers clients of job 0, one
+ * for each change, or for each batch. The core alone knows no batches; one here is what a transaction takes. */
+static void tell_end(struct bench *b, bool joined)
+{
+    Millrace__ClientUpdate *held = NULL;
+    unsigned messages = 0;
+    double us = 0;
+
+    for (unsigned i = 0; i < b->workers; i++) {
+        end_task(b, b->jobs - (joined ? 1 : 2), i, NULL);
+        double from = now_us();
+
+        for (size_t k = 0; k < b->out.neffects; k++) {
+            struct mr_effect *e = &b->out.effects[k];
+            Millrace__ClientUpdate *update = (Millrace__ClientUpdate *)e->message;
+
+            if (e->kind != MR_EFFECT_PUSH_ITERATION) {
+                continue;
+            }
+            e->message = NULL;
+            if (held == NULL) {
+                held = update;
+            } else if (!mr_client_update_join(held, update)) {
+                die("joining updates", NULL);
+            }
+        }
+        if (held != NULL && (!joined || (i + 1) % MR_CORE_CHANGES_MAX == 0 || i + 1 == b->workers)) {
+            messages += tell(b, held, joined);
+            protobuf_c_message_free_unpacked(&held->base, NULL);
+            held = NULL;
+        }
+        us += now_us() - from;
+    }
+    printf("\"tell_end%s_messages\": %u, \"tell_end%s_ms\": %.1f, ", joined ? "_joined" : "", messages,
+           joined ? "_joined" : "", 1e-3 * us);
 }
 
 static void on_job(void *ctx, const struct mr_job_numbers *n)
@@ -313,13 +379,14 @@ int main(int argc, char **argv)
     struct times times = {0};
     double ms, mib;
 
-    if (b.workers == 0 || b.jobs == 0) {
-        (void)fprintf(stderr, "usage: core_bench [WORKERS] [JOBS]\n");
+    if (b.workers == 0 || b.jobs < 3) {
+        (void)fprintf(stderr, "usage: core_bench [WORKERS] [JOBS]; three jobs at least\n");
         return 2;
     }
     TAILQ_INIT(&b.store);
     b.iterations = mr_calloc(b.jobs, sizeof b.iterations[0]);
-    b.core = b.iterations != NULL ? load(&b, &ms, &mib) : NULL;
+    b.lives = mr_calloc(b.workers + LATER, sizeof b.lives[0]);
+    b.core = b.iterations != NULL && b.lives != NULL ? load(&b, &ms, &mib) : NULL;
     if (b.core == NULL) {
         die("start", NULL);
     }
@@ -353,7 +420,9 @@ int main(int argc, char **argv)
         end_task(&b, 0, i, &times);
     }
     print_times("end_task", &times);
-    for (unsigned i = 0; i < 100; i++) {
+    tell_end(&b, false);
+    tell_end(&b, true);
+    for (unsigned i = 0; i < LATER; i++) {
         register_worker(&b, b.workers + i, &times);
     }
     print_times("register_worker", &times);

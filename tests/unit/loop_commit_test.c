@@ -395,6 +395,78 @@ static void all_of_a_command_is_committed(void **state)
     }
 }
 
+/* What the core would say of task @n of iteration @topic, after version @follows. */
+static void say(struct fixture *f, const char *topic, uint64_t follows, const char *task, bool finished, uint64_t batch)
+{
+    Millrace__ClientUpdate *update = mr_calloc(1, sizeof *update);
+    struct mr_effect *e = mr_calloc(1, sizeof *e);
+
+    millrace__client_update__init(update);
+    update->follows = follows;
+    update->version = follows + 1;
+    update->tasks = mr_calloc(1, sizeof(Millrace__TaskInfo *));
+    update->tasks[update->n_tasks] = mr_calloc(1, sizeof(Millrace__TaskInfo));
+    millrace__task_info__init(update->tasks[update->n_tasks]);
+    update->tasks[update->n_tasks++]->task_id = mr_strdup(task);
+    update->finished = finished;
+    *e = (struct mr_effect){.kind = MR_EFFECT_PUSH_ITERATION, .fenced = true, .message = &update->base};
+    (void)snprintf(e->topic, sizeof e->topic, "%s", topic);
+    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
+    assert_int_equal(mr_loop_hold(f->l, NULL, batch, false, NULL), MR_OK);
+    mr_outcome_clear(&f->l->outcome);
+}
+
+/* At the end of an epoch a thousand tasks end in a few batches, and a thousand clients hear of it. */
+static void clients_hear_once_of_a_batch(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t batch = mr_member_newest(f->l->member) + 1; /* not committed */
+    const Millrace__ClientUpdate *update;
+
+    say(f, "i1", 7, "a", false, batch);
+    say(f, "i2", 9, "x", false, batch);
+    say(f, "i1", 8, "b", false, batch);
+    say(f, "i1", 9, "c", true, batch);
+    say(f, "i1", 10, "d", false, batch + 1);
+    update = (const Millrace__ClientUpdate *)f->l->held->message;
+    assert_string_equal(f->l->held->topic, "i1");
+    assert_int_equal(update->follows, 7);
+    assert_int_equal(update->version, 10);
+    assert_int_equal(update->n_tasks, 3);
+    assert_string_equal(update->tasks[2]->task_id, "c");
+    assert_true(update->finished);
+    update = (const Millrace__ClientUpdate *)f->l->held->next->message;
+    assert_int_equal(update->n_tasks, 1);
+    update = (const Millrace__ClientUpdate *)f->l->held->next->next->message;
+    assert_int_equal(update->follows, 10);
+    assert_null(f->l->held->next->next->next);
+}
+
+/* Its first list is of all that was decided before: it has to come between, or what follows on it would not fit. */
+static void nothing_joins_what_was_said_before_somebody_came(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t batch = mr_member_newest(f->l->member) + 1;
+    Millrace__WatchClientRequest request = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
+    struct mr_method method = {.command = MR_COMMAND_WATCH_CLIENT};
+    struct mr_call call = {.method = &method, .request = &request.base};
+
+    request.iteration_id = (char[]){"i1"};
+    say(f, "i1", 7, "a", false, batch);
+    struct mr_effect *e = mr_calloc(1, sizeof *e);
+
+    *e = (struct mr_effect){.kind = MR_EFFECT_REPLY, .fenced = true};
+    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
+    assert_int_equal(mr_loop_hold(f->l, &call, batch, false, NULL), MR_OK);
+    mr_outcome_clear(&f->l->outcome);
+    f->l->held->next->call = NULL; /* it lives here */
+    say(f, "i1", 8, "b", false, batch);
+    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->message)->n_tasks, 1);
+    assert_int_equal(f->l->held->next->kind, MR_EFFECT_REPLY);
+    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->next->next->message)->n_tasks, 1);
+    f->l->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
+}
+
 static void a_call_to_another_cluster_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -419,6 +491,8 @@ int main(void)
         CASE(all_of_a_command_is_committed),
         CASE(a_call_to_another_cluster_is_refused),
         CASE(who_is_connected_keeps_its_address),
+        CASE(clients_hear_once_of_a_batch),
+        CASE(nothing_joins_what_was_said_before_somebody_came),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -382,8 +382,8 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
 int64_t mr_core_next_timer(const mr_core *core)
 {
     bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
-    bool work_left =
-        unsettled || (!core->full && core->spoiled + core->revived > 0) || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
+    bool unwritten = !core->full && core->spoiled + core->revived > 0;
+    bool work_left = unsettled || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
     const struct mr_alarm *alarm = mr_alarm_first(core);
 
     return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);

@@ -249,6 +249,10 @@ struct mr_effect {
     uint32_t parts;
 };
 
+/* Say @update and what follows on it, @next of the same topic, in one: @update becomes both, @next is freed. False:
+ * that cannot be (rounds are told one by one), and both are as they were. */
+bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next);
+
 /* Splits that a step moved, for counters: as decided, whether or not it is committed. */
 struct mr_tally {
     uint64_t assigned;

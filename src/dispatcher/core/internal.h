@@ -716,7 +716,7 @@ bool mr_core_write_spoiled(mr_core *core);
 /* revive.c: takeover, when the record of a life is gone. */
 /* Make life @ref again, as lost. False: nothing can be made of that name, or the core has failed. */
 bool mr_worker_revive(mr_core *core, const char *ref);
-/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is not there. */
+/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is gone. */
 void mr_worker_revive_holder(mr_core *core, const char *path);
 /* Put what was made again, as far as there is room. */
 void mr_core_write_revived(mr_core *core);

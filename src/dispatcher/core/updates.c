@@ -159,6 +159,33 @@ void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it)
     }
 }
 
+bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next)
+{
+    Millrace__TaskInfo **tasks;
+
+    if (next->follows != update->version || update->rounds != NULL || next->rounds != NULL) {
+        return false;
+    }
+    if (next->n_tasks > 0) {
+        tasks = mr_reallocarray(update->tasks, update->n_tasks + next->n_tasks, sizeof(Millrace__TaskInfo *));
+        if (tasks == NULL) {
+            return false;
+        }
+        memcpy(tasks + update->n_tasks, next->tasks, next->n_tasks * sizeof(Millrace__TaskInfo *));
+        update->tasks = tasks;
+        update->n_tasks += next->n_tasks;
+        next->n_tasks = 0; /* the tasks are of @update now */
+    }
+    if (next->finished && !update->finished) {
+        update->finished = true;
+        update->end = next->end;
+        next->end = NULL;
+    }
+    update->version = next->version;
+    protobuf_c_message_free_unpacked(&next->base, NULL);
+    return true;
+}
+
 /* ---------------------------------------------------------------- for workers */
 
 static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millrace__TaskAssignment *assignment)

@@ -128,6 +128,30 @@ static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own,
     return mr_member_fence(l->member, batch, err);
 }
 
+/* What one batch tells those who watch an iteration is told at once: at the end of an epoch each of its tasks ends, and
+ * each of its clients would hear of each. */
+static bool was_joined(struct mr_loop *l, struct mr_effect *e, uint64_t batch)
+{
+    struct mr_held *last = e->kind == MR_EFFECT_PUSH_ITERATION ? mr_map_get(&l->pushes, e->topic) : NULL;
+
+    if (last == NULL || last->batch != batch ||
+        !mr_client_update_join((Millrace__ClientUpdate *)last->message, (Millrace__ClientUpdate *)e->message)) {
+        return false;
+    }
+    e->message = NULL;
+    return true;
+}
+
+/* Who begins to watch gets a list that has what was pushed before: nothing later joins that. */
+static void note_held(struct mr_loop *l, struct mr_held *h)
+{
+    if (h->kind == MR_EFFECT_PUSH_ITERATION && mr_map_put(&l->pushes, h->topic, h, NULL) < 0) {
+        (void)mr_map_remove(&l->pushes, h->topic); /* without memory it stays by itself */
+    } else if (h->call != NULL && h->call->method->command == MR_COMMAND_WATCH_CLIENT) {
+        (void)mr_map_remove(&l->pushes, ((const Millrace__WatchClientRequest *)h->call->request)->iteration_id);
+    }
+}
+
 int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alone, mr_error *err)
 {
     const struct mr_effect *now = NULL;
@@ -143,6 +167,9 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
             continue;
         }
         rc = batch_for(l, e, own, &batch, err);
+        if (rc >= 0 && was_joined(l, e, batch)) {
+            continue;
+        }
         if (rc >= 0) {
             h = held_new(e, batch);
             rc = h == NULL ? mr_error_nomem(err) : MR_OK;
@@ -161,6 +188,7 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
         }
         *l->held_tail = h;
         l->held_tail = &h->next;
+        note_held(l, h);
     }
     if (rc >= 0 && now != NULL) {
         mr_loop_answer(l, call, now->message, NULL);
@@ -175,15 +203,22 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
 static void push(struct mr_loop *l, struct mr_held *h)
 {
     struct mr_header_info info = mr_loop_header(l);
+    struct mr_buf packed = MR_BUF_INIT; /* once: all streams of a topic are of one method */
 
     for (struct mr_dstream *d = mr_streams_of(&l->streams, h->topic); d != NULL; d = d->topic_next) {
+        struct mr_buf copy = MR_BUF_INIT;
+
         if (!d->answered) {
             continue; /* It was decided before the stream was; its first message will have it. */
         }
-        struct mr_buf b = mr_reply_pack(d->method->reply, h->message, &info, d->method->contact, NULL);
-
-        mr_dstream_send(d, &b);
+        if (packed.len == 0) {
+            packed = mr_reply_pack(d->method->reply, h->message, &info, d->method->contact, NULL);
+        }
+        mr_buf_append(&copy, packed.data, packed.len);
+        copy.failed = copy.failed || packed.failed;
+        mr_dstream_send(d, &copy);
     }
+    mr_buf_free(&packed);
 }
 
 static void end_stream(struct mr_loop *l, struct mr_dstream *d, const mr_error *error)
@@ -264,6 +299,9 @@ static struct mr_held *take_held(struct mr_loop *l)
     l->held = h->next;
     if (l->held == NULL) {
         l->held_tail = &l->held;
+    }
+    if (h->kind == MR_EFFECT_PUSH_ITERATION && mr_map_get(&l->pushes, h->topic) == h) {
+        (void)mr_map_remove(&l->pushes, h->topic);
     }
     return h;
 }

@@ -425,6 +425,7 @@ void mr_loop_free(mr_loop *l)
     mr_core_free(l->core);
     mr_outcome_clear(&l->outcome);
     mr_side_free(l->side);
+    mr_map_free(&l->pushes);
     mr_streams_free(&l->streams);
     mr_streams_free(&l->followers);
     for (size_t i = 0; i < l->ndispatchers; i++) {
