@@ -637,6 +637,56 @@ static void a_job_with_clients_goes_only_by_force(void **state)
     stop(t);
 }
 
+/* Sweeps of parameters use each name once: a full table is no reason to refuse a new one for days. */
+static void a_full_table_of_jobs_makes_room(void **state)
+{
+    const struct mr_core_config config = {.epoch = 50};
+    struct table *t = mr_calloc(1, sizeof *t);
+    mr_core *core = mr_core_new(&config);
+    struct mr_outcome out = {0};
+    char key[64], value[256];
+
+    (void)state;
+    table_open_usual(t);
+    for (size_t i = 0; i < t->count; i++) {
+        if (strncmp(t->keys[i], "blobs/", 6) != 0) {
+            assert_int_equal(mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), NULL), MR_OK);
+        }
+    }
+    for (int i = 1; i <= MR_CORE_JOBS_MAX; i++) { /* the one that was used last comes first */
+        snprintf(key, sizeof key, "jobs/j%d", i);
+        snprintf(value, sizeof value,
+                 "{\"id\":\"3.%d\",\"name\":\"j%d\",\"datasetId\":\"numbers\",\"targetWorkers\":\"AUTO\","
+                 "\"releasedMs\":\"%d\"}",
+                 i, i, 2 * MR_CORE_JOBS_MAX - i);
+        assert_int_equal(mr_core_load(core, key, value, strlen(value), NULL), MR_OK);
+    }
+    assert_int_equal(mr_core_ready(core, 0, NULL), MR_OK);
+
+    Millrace__OpenRequest in = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &in, .now_ms = 1000, .wall_ms = 3 * MR_CORE_JOBS_MAX};
+
+    spec.name = (char[]){"new"};
+    in.job = &spec;
+    in.dataset_id = (char[]){"numbers"};
+    in.client = (char *)(uintptr_t)id_of("c1");
+    assert_int_equal(mr_core_step(core, &command, &out, NULL), MR_OK);
+    assert_int_equal(out.effects[0].error.code, MR_EEXHAUSTED); /* their users may not have found this leader yet */
+    mr_outcome_clear(&out);
+    command.now_ms = 3600 * 1000;
+    assert_int_equal(mr_core_step(core, &command, &out, NULL), MR_OK);
+    assert_int_equal(out.effects[0].error.code, MR_OK);
+    snprintf(key, sizeof key, "jobs/j%d", MR_CORE_JOBS_MAX);
+    assert_string_equal(out.changes[0].key, key);
+    assert_null(out.changes[0].value);
+    assert_string_equal(out.changes[1].key, "jobs/new");
+    mr_outcome_clear(&out);
+    mr_core_free(core);
+    table_close(t);
+    mr_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -660,6 +710,7 @@ int main(void)
         cmocka_unit_test(a_stuck_task_is_closed_after_the_task_timeout),
         cmocka_unit_test(a_named_dataset_goes_by_command_unless_it_is_used),
         cmocka_unit_test(a_job_with_clients_goes_only_by_force),
+        cmocka_unit_test(a_full_table_of_jobs_makes_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

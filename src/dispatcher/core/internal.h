@@ -456,6 +456,9 @@ const char *mr_job_label(const struct mr_job *job); /* for traces and messages *
 void mr_job_put(mr_core *core, struct mr_job *job);
 /* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the rest). */
 void mr_job_forget(mr_core *core, struct mr_job *job);
+/* The one that makes room for a new one when there are too many: nobody has used it for longer than any other, and for
+ * longer than an anonymous one is kept, and all that was read of it has ended. NULL: none. timers.c. */
+struct mr_job *mr_job_superfluous(const mr_core *core);
 void mr_job_free(struct mr_job *job);
 /* No client is attached to any of its iterations. */
 bool mr_job_is_idle(const struct mr_job *job);

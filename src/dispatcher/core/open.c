@@ -287,8 +287,9 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
             return rc;
         }
     }
-    if (core->jobs.count >= MR_CORE_JOBS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already", core->jobs.count);
+    if (core->jobs.count >= MR_CORE_JOBS_MAX && mr_job_superfluous(core) == NULL) {
+        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already, all of them in use or used a moment ago",
+                            core->jobs.count);
     }
     return MR_OK;
 }
@@ -351,6 +352,17 @@ static int check_room(const mr_core *core, const struct mr_job *job, mr_error *e
                             job->niterations);
     }
     return MR_OK;
+}
+
+/* Names that are used once, as in a sweep of parameters, would otherwise fill the table for all of the retention. */
+static void make_room(mr_core *core)
+{
+    struct mr_job *job = core->jobs.count >= MR_CORE_JOBS_MAX ? mr_job_superfluous(core) : NULL;
+
+    if (job != NULL) {
+        mr_core_note(core, "job %s: forgotten before its time, to make room", mr_job_label(job));
+        mr_job_forget(core, job);
+    }
 }
 
 static struct mr_job *create_job(mr_core *core, const struct wish *wish, const char *client)
@@ -467,6 +479,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         return;
     }
     if (job == NULL) {
+        make_room(core);
         job = create_job(core, &wish, in->client);
     }
     if (finished) {

@@ -308,6 +308,36 @@ static bool ring_job(mr_core *core, struct mr_job *job)
     return true;
 }
 
+static bool has_open_iteration(const struct mr_job *job)
+{
+    const struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
+        if (!it->rec->finished) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A walk over all jobs, once for a new name in a full table. */
+struct mr_job *mr_job_superfluous(const mr_core *core)
+{
+    struct mr_job *job, *oldest = NULL;
+
+    TAILQ_FOREACH(job, &core->job_list, link)
+    {
+        bool older = oldest == NULL || job->rec->released_ms < oldest->rec->released_ms;
+
+        if (older && mr_job_is_idle(job) && job->rec->released_ms != 0 && !has_open_iteration(job) &&
+            retention_left(core, job->idle_since, job->rec->released_ms, core->config.job_gc_timeout_ms) <= 0) {
+            oldest = job;
+        }
+    }
+    return oldest;
+}
+
 static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
 {
     int64_t keep = core->config.dataset_retention_ms;
