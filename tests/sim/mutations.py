@@ -170,7 +170,7 @@ _FAILOVER = [
 _SPLITS = [
     _core(
         "SUPERSEDED_COMES_BACK", "3.1", "a worker that was superseded registers anew",
-        "workers.c", "        (last->rec->superseded || (there", "        (false || (there",
+        "workers.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
     ),
     _core(
         "NEVER_AGAIN", "3.1", "a repeated request is answered anew",
@@ -231,7 +231,7 @@ _SPLITS = [
     _core(
         "SILENT_IS_UNREACHABLE", "3.6", "a worker that is silent itself is closed as one that no client reaches",
         "closing.c",
-        "        if (task->state == MR_TASK_OPEN && !is_unheard(core, task->worker) &&\n",
+        "        if (task->state == MR_TASK_OPEN && !mr_worker_is_unheard(core, task->worker) &&\n",
         "        if (task->state == MR_TASK_OPEN &&\n",
         *_RECOVERY,
     ),

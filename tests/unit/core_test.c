@@ -366,6 +366,37 @@ static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
 
 /* ---------------------------------------------------------------- splits */
 
+static bool is_awaited(struct table *t, const char *address)
+{
+    bool awaited;
+
+    assert_non_null(mr_core_worker_at(t->core, address, &awaited));
+    return awaited;
+}
+
+/* Just after a takeover nobody is connected: a live worker's place is kept until it has come back, or has not. */
+static void who_lived_before_a_takeover_is_awaited(void **state)
+{
+    struct table *t = *state;
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    add_worker(t, "w3", "c:1");
+    assert_false(is_awaited(t, "a:1"));
+    table_take_over(t);
+    assert_int_equal(add_worker(t, "w4", "d:1"), MR_OK);
+    assert_false(is_awaited(t, "d:1"));
+    (void)watch_worker(t, "w2");
+    assert_false(is_awaited(t, "b:1")); /* From now on its stream says whether it is there. */
+    table_wait(t, 20 * 1000);
+    assert_int_equal(beat_worker(t, "w1"), MR_OK); /* It is about to watch. */
+    assert_true(is_awaited(t, "c:1"));
+    table_wait(t, 20 * 1000); /* more than half a worker timeout in all */
+    assert_int_equal(beat_worker(t, "w4"), MR_OK);
+    assert_false(is_awaited(t, "c:1"));
+    assert_true(is_awaited(t, "a:1"));
+}
+
 /* After a takeover all of them come at once. And it is first contact: a leader that was deposed must not capture it. */
 static void a_worker_that_finds_the_next_leader_writes_nothing(void **state)
 {
@@ -1196,6 +1227,7 @@ int main(void)
         T(changes_follow_on_what_a_watch_began_with),
         T(a_failed_task_ends_the_iteration_with_its_error),
         T(a_new_process_supersedes_the_old_one_at_its_address),
+        T(who_lived_before_a_takeover_is_awaited),
         T(splits_are_answered_by_number),
         T(a_worker_that_finds_the_next_leader_writes_nothing),
         T(grants_are_larger_when_the_store_must_be_spared),

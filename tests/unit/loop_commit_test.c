@@ -95,16 +95,13 @@ static void run_ms(struct fixture *f, int64_t ms)
     }
 }
 
-static int setup(void **state)
+/* A dispatcher begins, and leads. */
+static void begin(struct fixture *f)
 {
-    struct fixture *f = mr_calloc(1, sizeof *f);
     struct mr_loop *l = mr_calloc(1, sizeof *l);
 
-    *state = f;
     f->l = l;
-    assert_int_equal(mr_fake_new(1, &f->fake, NULL), MR_OK);
     assert_int_equal(mr_fake_connect(f->fake, &f->store, NULL), MR_OK);
-    assert_int_equal(mr_fake_connect(f->fake, &f->other, NULL), MR_OK);
     l->opts = (struct mr_loop_options){.store = f->store,
                                        .cluster = CLUSTER,
                                        .address = "d:1",
@@ -148,6 +145,22 @@ static int setup(void **state)
     assert_true(l->serving);
     run_ms(f, 100); /* and the schema is written */
     assert_int_equal(mr_member_newest(l->member), mr_member_committed(l->member));
+}
+
+static void end(struct fixture *f)
+{
+    f->store->ops->close(f->store);
+    mr_loop_free(f->l);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = mr_calloc(1, sizeof *f);
+
+    *state = f;
+    assert_int_equal(mr_fake_new(1, &f->fake, NULL), MR_OK);
+    assert_int_equal(mr_fake_connect(f->fake, &f->other, NULL), MR_OK);
+    begin(f);
     return 0;
 }
 
@@ -155,9 +168,8 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    f->store->ops->close(f->store);
     f->other->ops->close(f->other);
-    mr_loop_free(f->l);
+    end(f);
     mr_fake_free(f->fake);
     mr_free(f);
     return 0;
@@ -347,6 +359,27 @@ static void who_is_connected_keeps_its_address(void **state)
     expect(f, &stranger, MR_OK);
     beat(f, 1, false, &first);
     expect(f, &first, MR_EPRECOND);
+    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(2), NULL, NULL), MR_OK);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &first);
+    expect(f, &first, MR_EPRECOND); /* for good: it exits */
+    mr_streams_unsubscribe(&f->l->streams, &stream);
+}
+
+/* Nobody has a stream when a leader begins. */
+static void a_new_leader_gives_nobody_the_address_of_another(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    expect(f, &a, MR_OK);
+    end(f);
+    begin(f);
+    register_at(f, CLUSTER, 2, (char[]){"w:1"}, &a);
+    expect(f, &a, MR_EUNAVAIL);
+    assert_int_equal(a.traits, MR_RETRYABLE);
+    beat(f, 1, false, &a);
+    expect(f, &a, MR_OK);
 }
 
 static void ignore(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
@@ -493,6 +526,7 @@ int main(void)
         CASE(who_is_connected_keeps_its_address),
         CASE(clients_hear_once_of_a_batch),
         CASE(nothing_joins_what_was_said_before_somebody_came),
+        CASE(a_new_leader_gives_nobody_the_address_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,12 +54,6 @@ static int64_t next_report(const mr_core *core, const struct mr_iteration *it, b
     return next;
 }
 
-/* Not heard of here either: dead, as far as anybody can see. That is found by its silence, and counts as a crash. */
-static bool is_unheard(const mr_core *core, const struct mr_worker *worker)
-{
-    return mr_time_add(worker->seen, core->config.worker_timeout_ms / 2) <= core->now;
-}
-
 /* Somebody else is there to go on, or has come to the end: without, closing the task would only end all reading. */
 static bool others_are_left(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
 {
@@ -68,7 +62,7 @@ static bool others_are_left(const mr_core *core, const struct mr_iteration *it, 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         bool there = mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
-                     !is_unheard(core, task->worker) && !mr_iteration_cannot_reach(core, it, task->worker);
+                     !mr_worker_is_unheard(core, task->worker) && !mr_iteration_cannot_reach(core, it, task->worker);
 
         if (task->worker != worker && (task->state == MR_TASK_OPEN || mr_iteration_repeats(it)) && there) {
             return true;
@@ -83,7 +77,7 @@ static struct mr_task *find_unreachable(const mr_core *core, struct mr_iteration
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state == MR_TASK_OPEN && !is_unheard(core, task->worker) &&
+        if (task->state == MR_TASK_OPEN && !mr_worker_is_unheard(core, task->worker) &&
             mr_iteration_cannot_reach(core, it, task->worker) && others_are_left(core, it, task->worker)) {
             break;
         }

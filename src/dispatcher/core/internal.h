@@ -213,6 +213,7 @@ struct mr_worker {
     uint32_t recoveries; /* open recovery tasks among them */
     uint64_t version;
     int64_t seen;    /* last sign of life */
+    bool awaited;    /* it lived under the leader before this one, and has not opened its watch here yet */
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     bool unwritten;  /* made at takeover, from its name */
     int64_t deadline;
@@ -675,6 +676,9 @@ void mr_worker_put(mr_core *core, const struct mr_worker *worker);
 enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
 void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why);
 void mr_worker_seen(mr_core *core, struct mr_worker *worker);
+/* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence, and counts as a crash.
+ */
+bool mr_worker_is_unheard(const mr_core *core, const struct mr_worker *worker);
 void mr_worker_forget(mr_core *core, struct mr_worker *worker);
 void mr_core_worker_free(struct mr_worker *worker);
 void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);

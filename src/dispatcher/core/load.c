@@ -360,6 +360,7 @@ static void arm(mr_core *core)
     {
         derive_losses(core, worker);
         worker->seen = core->now;
+        worker->awaited = true;
         worker->lost_at = core->now;
         worker->deadline = mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
         mr_alarm_at(core, &worker->alarm, mr_worker_is_live(worker) ? worker->deadline : core->now);

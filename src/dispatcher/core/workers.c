@@ -102,6 +102,11 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker)
     }
 }
 
+bool mr_worker_is_unheard(const mr_core *core, const struct mr_worker *worker)
+{
+    return mr_time_add(worker->seen, core->config.worker_timeout_ms / 2) <= core->now;
+}
+
 static void note_loss(mr_core *core, const struct mr_task *task)
 {
     const struct mr_iteration *it = task->iteration;
@@ -209,10 +214,11 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
     return in->header != NULL ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err) : MR_OK;
 }
 
-const char *mr_core_worker_at(const mr_core *core, const char *address)
+const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited)
 {
     const struct mr_worker *there = mr_map_get(&core->workers_by_address, address);
 
+    *awaited = there != NULL && there->awaited && !mr_worker_is_unheard(core, there);
     return there != NULL ? there->rec->incarnation : NULL;
 }
 
@@ -223,16 +229,17 @@ const char *mr_core_worker_at(const mr_core *core, const char *address)
 static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
                           const struct mr_worker *there, bool watches, mr_error *err)
 {
-    if (there != NULL && watches && strcmp(there->rec->incarnation, in->incarnation) != 0) {
+    bool taken = there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0;
+
+    if (last != NULL && (last->rec->superseded || (taken && !watches))) {
+        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
+    }
+    if (taken && watches) {
         return mr_error_set_traits(
             err, MR_EUNAVAIL, MR_RETRYABLE,
             "%.120s is the address of worker %.8s, which is connected: another one is taken on there "
             "when that has gone (does each worker have an --advertise-address of its own?)",
             in->address, there->rec->incarnation);
-    }
-    if (last != NULL &&
-        (last->rec->superseded || (there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0))) {
-        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
     }
     if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */
         return mr_error_set(err, MR_EPRECOND, "worker %.8s has left", in->incarnation);
@@ -361,6 +368,7 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
         return;
     }
     mr_worker_seen(core, worker);
+    worker->awaited = false;
     Millrace__WorkerUpdate *update = mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
 
     if (update != NULL) {

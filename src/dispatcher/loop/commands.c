@@ -178,9 +178,10 @@ static bool subscribe(struct mr_loop *l, struct mr_call *call)
 /* Whoever registers says whose address it is; who has it and is connected is no less at home. */
 static bool is_watching(const struct mr_loop *l, const Millrace__RegisterWorkerRequest *r)
 {
-    const char *incarnation = mr_core_worker_at(l->core, r->address);
+    bool awaited;
+    const char *incarnation = mr_core_worker_at(l->core, r->address, &awaited);
 
-    return incarnation != NULL && mr_streams_of(&l->streams, incarnation) != NULL;
+    return awaited || (incarnation != NULL && mr_streams_of(&l->streams, incarnation) != NULL);
 }
 
 /* Requests of all kinds that the core takes as they are: the union's members are all pointers to the message. */
