@@ -959,8 +959,6 @@ static void a_value_that_makes_no_sense_is_refused(void **state)
         {"jobs/train", "{\"id\":\"5.1\",\"name\":\"other\",\"datasetId\":\"numbers\"}"},
         {"jobs/train", "not json"},
         {"datasets/x", "{\"id\":\"y\"}"},
-        {"workers/x", "{\"incarnation\":\"x\",\"life\":1,\"registered\":\"5.1\"}"},
-        {"clients/x", "{\"client\":\"y\",\"iterationId\":\"5.1\"}"},
         {"elsewhere/x", "{}"},
     };
     struct mr_core_config config = {.epoch = 9};
@@ -1074,6 +1072,45 @@ static void what_a_successor_wrote_is_not_taken_over(void **state)
     assert_int_equal(mr_core_ready(core, 0, &err), MR_EUNAVAIL);
     assert_non_null(strstr(err.message, "another dispatcher leads"));
     mr_core_free(core);
+}
+
+/* Whatever is wrong with them: the worker is lost and comes back, the client attaches again, and nobody's read ends. */
+static void a_bad_worker_or_client_is_one_that_comes_back(void **state)
+{
+    static const char *const values[] = {"{", "{\"life\":1}", "{\"client\":\"x\"}", "\xff", "{\"lostMs\":\"-\"}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        struct table *t = mr_calloc(1, sizeof *t);
+        char one[64], other[64], worker[160], client[64];
+
+        table_open(t, NULL);
+        assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
+        begin_two(t, one, other);
+        snprintf(worker, sizeof worker, "workers/%s", strchr(task_of(one, "w1", 1), '/') + 1);
+        snprintf(client, sizeof client, "clients/%s", id_of("c1"));
+        table_put(t, worker, values[i]);
+        table_put(t, client, values[i]);
+        table_put(t, "workers/x", values[i]);
+        table_put(t, "clients/x", values[i]);
+        table_take_over(t);
+        assert_non_null(mr_core_set_aside(t->core));
+        table_wait(t, 0);
+        table_take_over(t);
+        assert_null(mr_core_set_aside(t->core)); /* it is put right */
+        assert_null(table_get(t, "workers/x"));
+        assert_null(table_get(t, "clients/x"));
+        assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+        assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK);
+        assert_int_equal(beat_client(t, "c1", one, NULL), MR_ENOTFOUND);
+        open_job(t, (struct open_args){
+                        .client = "c1", .dataset = "numbers", .name = "bad", .iteration_id = one, .dynamic = true});
+        assert_string_equal(opened(t)->iteration_id, one);
+        expect_range(t, "w1", task_of(one, "w1", 2), 1, 25, 25, 25);
+        assert_false(watch_client(t, "c2", other)->finished);
+        table_close(t);
+        mr_free(t);
+    }
 }
 
 static void unknown_fields_survive_a_rewrite(void **state)
@@ -1254,6 +1291,7 @@ int main(void)
         T(a_value_that_makes_no_sense_is_refused),
         T(a_bad_record_ends_its_own_iteration),
         T(what_a_successor_wrote_is_not_taken_over),
+        T(a_bad_worker_or_client_is_one_that_comes_back),
         T(unknown_fields_survive_a_rewrite),
         T(a_restart_of_a_thousand_tasks_is_one_transaction),
         T(status_shows_what_there_is_and_no_capability),

@@ -131,6 +131,7 @@ void mr_core_free(mr_core *core)
     mr_map_free(&core->clients);
     mr_map_free(&core->productions);
     mr_map_free(&core->families);
+    mr_free(core->done_without);
     mr_free(core->alarms);
     mr_free(core);
 }

@@ -108,11 +108,12 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
 /* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. An iteration of which a
- * part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended with an error that names the key. MR_EDATALOSS
+ * part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended with an error that names the key; a worker
+ * (workers/) is lost, a client (clients/) not known. MR_EDATALOSS
  * names any other key ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not.
  * MR_EUNAVAIL: records are of a later epoch, so somebody else leads by now. */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
-/* "'<key>': <why>" of a record for which an iteration was ended so, until that is written; NULL: there is none. */
+/* "'<key>': <why>" of a record that was set aside so (of an iteration: until its end is written); NULL: none was. */
 const char *mr_core_set_aside(const mr_core *core);
 
 /* The value of "schema", for a store that has none: it is to be the first write. Freed with mr_free(). */

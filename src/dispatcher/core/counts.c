@@ -39,7 +39,7 @@ static void count_workers(const mr_core *core, struct mr_core_counts *ret)
             ret->workers_live++;
         }
     }
-    ret->keys += core->lives - core->revived;
+    ret->keys += core->lives - core->absent;
 }
 
 static void count_task(const mr_core *core, const struct mr_task *task, struct mr_core_counts *ret)

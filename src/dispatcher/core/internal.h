@@ -215,7 +215,8 @@ struct mr_worker {
     int64_t seen;    /* last sign of life */
     bool awaited;    /* it lived under the leader before this one, and has not opened its watch here yet */
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
-    bool unwritten;  /* made at takeover, from its name */
+    bool unwritten;  /* made at takeover, from its name, ... */
+    bool absent;     /* ... and there was no record of it */
     int64_t deadline;
     struct mr_alarm alarm;
     Millrace__WorkerUpdate *delta;  /* what it hears at the end of this step */
@@ -255,6 +256,8 @@ struct mr_core {
     uint64_t loaded_epoch; /* the latest that a loaded record tells of */
     size_t spoiled;        /* iterations whose end at takeover is not written yet */
     size_t revived;        /* lives made at takeover that are not written yet */
+    size_t absent;         /* of those: that have no record at all */
+    char *done_without;    /* which record of a worker or client was bad at takeover, and why; the first one, or NULL */
     uint64_t versions;     /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
@@ -715,14 +718,17 @@ int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
 /* set_aside.c: takeover, when a record of an iteration is bad. */
 /* @key, of @it, cannot be used, as @err says: @it is to end for it. MR_EDATALOSS: the state cannot be used without. */
 int mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
+/* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the core has failed. */
+bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
 /* When all records are there: end what is spoiled. */
 void mr_core_end_spoiled(mr_core *core);
 /* Put what was ended, as far as there is room. True: all of it is. */
 bool mr_core_write_spoiled(mr_core *core);
 
 /* revive.c: takeover, when the record of a life is gone. */
-/* Make life @ref again, as lost. False: nothing can be made of that name, or the core has failed. */
-bool mr_worker_revive(mr_core *core, const char *ref);
+/* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be made of that name, or
+ * the core has failed. */
+bool mr_worker_revive(mr_core *core, const char *ref, bool stored);
 /* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is gone. */
 void mr_worker_revive_holder(mr_core *core, const char *path);
 /* Put what was made again, as far as there is room. */

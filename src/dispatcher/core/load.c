@@ -22,20 +22,24 @@ static const struct {
     const char *prefix;
     const ProtobufCMessageDescriptor *desc;
     mr_adopt_fn *adopt;
-    bool is_part; /* of the iteration that its key names first */
+    enum {
+        SPOILS_ALL,
+        SPOILS_ITERATION, /* that its key names first */
+        SPOILS_ITSELF,
+    } bad;
 } kinds[] = {
-    {"schema", &millrace__schema_record__descriptor, mr_adopt_schema, false},
-    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, false},
-    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, false},
-    {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker, false},
-    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, false},
-    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, false},
-    {"tasks/", &millrace__task_record__descriptor, mr_adopt_task, true},
-    {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor, true},
-    {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant, true},
-    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds, true},
-    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer, true},
-    {"clients/", &millrace__client_record__descriptor, mr_adopt_client, false},
+    {"schema", &millrace__schema_record__descriptor, mr_adopt_schema, SPOILS_ALL},
+    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, SPOILS_ALL},
+    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, SPOILS_ALL},
+    {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker, SPOILS_ITSELF},
+    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, SPOILS_ALL},
+    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, SPOILS_ALL},
+    {"tasks/", &millrace__task_record__descriptor, mr_adopt_task, SPOILS_ITERATION},
+    {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor, SPOILS_ITERATION},
+    {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant, SPOILS_ITERATION},
+    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds, SPOILS_ITERATION},
+    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer, SPOILS_ITERATION},
+    {"clients/", &millrace__client_record__descriptor, mr_adopt_client, SPOILS_ITSELF},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -112,7 +116,7 @@ static int stage(struct staged_list *list, const char *key, void *rec, char *why
     return MR_OK;
 }
 
-/* A record of an iteration that cannot be used by itself, as @why says: when its iteration is there, that ends. */
+/* A record that cannot be used by itself, as @why says: what that spoils is seen when the others are there. */
 static int stage_bad(struct staged_list *list, const char *key, const mr_error *why, mr_error *err)
 {
     char *copy = mr_strdup(why->message);
@@ -135,7 +139,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         mr_error why;
         int rc = mr_pbjson_parse(kinds[i].desc, value, size, &rec, &why);
 
-        if (rc == MR_EINVAL && kinds[i].is_part) {
+        if (rc == MR_EINVAL && kinds[i].bad != SPOILS_ALL) {
             return stage_bad(&staged->lists[i], key, &why, err);
         }
         if (rc < 0) {
@@ -152,7 +156,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         rc = mr_vet_record(rec, &why);
         if (rc < 0) {
             mr_record_free(rec);
-            if (kinds[i].is_part) {
+            if (kinds[i].bad != SPOILS_ALL) {
                 return stage_bad(&staged->lists[i], key, &why, err);
             }
             mr_error_wrap(&why, "the value of '%.120s'", key);
@@ -192,12 +196,12 @@ static struct mr_iteration *iteration_of(const mr_core *core, const char *key)
 
 static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, mr_error *err)
 {
-    struct mr_iteration *it = kinds[kind].is_part ? iteration_of(core, staged->key) : NULL;
+    struct mr_iteration *it = kinds[kind].bad == SPOILS_ITERATION ? iteration_of(core, staged->key) : NULL;
     bool is_bad = staged->rec == NULL;
     mr_error why;
     int rc;
 
-    if (is_bad && (it == NULL || it->rec->finished)) {
+    if (is_bad && kinds[kind].bad == SPOILS_ITERATION && (it == NULL || it->rec->finished)) {
         mr_core_leave_over(core, staged->key);
         return MR_OK;
     }
@@ -205,6 +209,9 @@ static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, m
                 : kinds[kind].adopt(core, staged->key, staged->rec, &why);
     staged->rec = NULL; /* taken */
     if (rc == MR_EDATALOSS && it != NULL && mr_iteration_spoil(core, it, staged->key, &why) == MR_OK) {
+        return MR_OK;
+    }
+    if (rc == MR_EDATALOSS && kinds[kind].bad == SPOILS_ITSELF && mr_core_do_without(core, staged->key, &why)) {
         return MR_OK;
     }
     if (rc < 0) {

@@ -1,5 +1,5 @@
 /*
- * Takeover, when the record of a worker's life is gone and somebody deleted it: its grants are still there. A leader
+ * Takeover, when the record of a worker's life is bad, or gone and somebody deleted it: its grants are there. A leader
  * deletes them before it deletes the life, so whatever has open grants and no life was not forgotten in order. Such a
  * life is made again from its name, lost at this moment: its loss is counted like any other, and what it held goes
  * back or is counted as lost, by guarantee. The process, if it lives, is told that it was lost, and registers anew.
@@ -25,7 +25,7 @@ static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const ch
     return mr_id_is_valid(incarnation) && mr_stamp_parse(*registered, &stamp);
 }
 
-bool mr_worker_revive(mr_core *core, const char *ref)
+bool mr_worker_revive(mr_core *core, const char *ref, bool stored)
 {
     char incarnation[MR_ID_HEX + 1], lost[MR_STAMP_SIZE];
     const char *registered;
@@ -50,8 +50,11 @@ bool mr_worker_revive(mr_core *core, const char *ref)
         return false;
     }
     worker->unwritten = true;
+    worker->absent = !stored;
     core->revived++;
-    mr_core_note(core, "worker %s: its record is gone and it holds splits: it counts as lost", ref);
+    core->absent += worker->absent ? 1 : 0;
+    mr_core_note(core, "worker %s: its record %s: it counts as lost", ref,
+                 stored ? "is bad" : "is gone and it has splits");
     return true;
 }
 
@@ -64,7 +67,7 @@ void mr_worker_revive_holder(mr_core *core, const char *path)
         memcpy(ref, path, n);
         ref[n] = '\0';
         if (mr_map_get(&core->workers_by_ref, ref) == NULL) {
-            (void)mr_worker_revive(core, ref);
+            (void)mr_worker_revive(core, ref, false);
         }
     }
 }
@@ -81,6 +84,8 @@ void mr_core_write_revived(mr_core *core)
         if (worker->unwritten) {
             worker->rec->lost_ms = (uint64_t)core->wall_ms;
             mr_worker_put(core, worker);
+            core->absent -= worker->absent ? 1 : 0;
+            worker->absent = false;
             worker->unwritten = false;
             core->revived--;
         }

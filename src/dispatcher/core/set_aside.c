@@ -1,7 +1,7 @@
 /*
  * Takeover, when a record is bad: what it spoils is its iteration, which ends at once with an error that names the key.
- * All others go on. Only what belongs to a job's own iteration is set aside like that; anything else that is bad is
- * refused, since nobody could say what rests on it.
+ * All others go on. Only what belongs to a job's own iteration is set aside like that; what a bad record of a worker or
+ * a client says is done without; anything else that is bad is refused, since nobody could say what rests on it.
  *
  * The end is decided before anybody is served, and written by the first steps of the timer. Until then nothing that was
  * left over is deleted: the next leader is to find the same.
@@ -33,10 +33,38 @@ int mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, 
     return MR_OK;
 }
 
+/* A client that is not known attaches anew. A worker's life is made again from its name, as lost. */
+bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
+{
+    static const char workers[] = "workers/";
+    char line[MR_ERROR_MESSAGE_SIZE];
+
+    if (core->failed != 0) {
+        return false;
+    }
+    mr_error_wrap(err, "'%.160s'", key);
+    mr_line_copy(err->message, line, sizeof line);
+    mr_core_note(core, "done without: %s", line);
+    if (core->done_without == NULL) {
+        core->done_without = mr_strdup(line);
+        if (core->done_without == NULL) {
+            mr_core_nomem(core);
+        }
+    }
+    if (strncmp(key, workers, sizeof workers - 1) != 0 ||
+        !mr_worker_revive(core, key + sizeof workers - 1, true /* stored */)) {
+        mr_core_leave_over(core, key);
+    }
+    return true;
+}
+
 const char *mr_core_set_aside(const mr_core *core)
 {
     const struct mr_iteration *it;
 
+    if (core->done_without != NULL) {
+        return core->done_without;
+    }
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (it->broken != NULL) {
