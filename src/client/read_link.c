@@ -267,8 +267,9 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
         say_was_over(r);
     }
     if (reply->finished) {
-        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. One that has failed
-         * is over for all: a consumer that took that for the end would think that the others are through, too. */
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. One that has
+         * failed is over for all: a consumer that took that for the end would think that the others are through, too.
+         */
         take_end_locked(r, again || has_failed ? reply->end : NULL);
         (void)pthread_cond_broadcast(&r->ready);
     }

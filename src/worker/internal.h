@@ -80,8 +80,8 @@ struct mr_worker {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* ntasks; while it drains, how far it is */
     TAILQ_HEAD(, mr_task) tasks;
-    unsigned ntasks;               /* alive, dropped ones included */
-    unsigned nrunning;             /* of them: with a thread */
+    unsigned ntasks;   /* alive, dropped ones included */
+    unsigned nrunning; /* of them: with a thread */
     unsigned running_max;
     TAILQ_HEAD(, mr_conn) waiting; /* opened for a task that the dispatcher has not told us of yet */
     char *cluster;
