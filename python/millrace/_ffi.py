@@ -125,6 +125,7 @@ FUNCTIONS = {
     "mr_iterator_save": (c_int, [_P, _PP, POINTER(c_size_t), _ERR]),
     "mr_iterator_restore": (c_int, [_P, c_char_p, c_size_t, _ERR]),
     "mr_iterator_free": (None, [_P]),
+    "mr_iterator_close": (None, [_P, POINTER(Losses)]),
     # service.h
     "mr_service_register": (c_int, [c_char_p, _P, c_char_p, c_char_p, c_int, _PP, _ERR]),
     "mr_service_dataset_spec": (c_int, [c_char_p, c_char_p, c_int, _PP, POINTER(c_int64), _ERR]),

@@ -57,8 +57,8 @@ _block.os.register_at_fork(after_in_child=_after_fork)
 @dataclasses.dataclass(frozen=True)
 class Losses:
     """
-    What an iterator's reads from a service ended without, all that have ended so far. A read that was left early is not in
-    it. Bounds from above: part of a lost split may have arrived, part of a repeated one may not have come twice.
+    What an iterator's reads from a service ended without, all that have ended so far; of a read that was left early what it
+    took along. Bounds from above: part of a lost split may have arrived, part of a repeated one may not have come twice.
     """
 
     lost_splits: int = 0  # DYNAMIC
@@ -67,7 +67,7 @@ class Losses:
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
     incomplete_reads: int = 0  # reads with elements missing
     skipped_elements: int = 0  # of a shared production: that its windows had dropped before the job had them
-    abandoned_elements: int = 0  # at_most_once: that went with readers of the job that fell silent, perhaps unused
+    abandoned_elements: int = 0  # at_most_once: that went with readers of the job, perhaps unused
 
     def __str__(self):
         parts = [(self.lost_splits, "split lost", "splits lost"),
@@ -75,8 +75,7 @@ class Losses:
                  (self.lost_workers, "worker lost", "workers lost"),
                  (self.repeated_splits, "split handed out again", "splits handed out again"),
                  (self.skipped_elements, "element skipped", "elements skipped"),
-                 (self.abandoned_elements, "element gone with a reader that fell silent",
-                  "elements gone with readers that fell silent")]
+                 (self.abandoned_elements, "element gone with a reader", "elements gone with readers")]
         return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n) or "nothing lost"
 
     def __sub__(self, other):
@@ -100,15 +99,16 @@ def _row_builder(structure):
 class _Handle:
     """What a function of the library takes for an iterator."""
 
-    __slots__ = ("_as_parameter_",)
-    _free = staticmethod(lib.mr_iterator_free)  # does nothing in a forked child
+    __slots__ = ("_as_parameter_", "_last")
+    _close = staticmethod(lib.mr_iterator_close)  # does nothing in a forked child
 
-    def __init__(self):
+    def __init__(self, last):
+        self._last = last  # where what its reads ended without stands when it is gone
         self._as_parameter_ = ctypes.c_void_p()
 
     def __del__(self):
         if hasattr(self, "_as_parameter_"):  # no exception met its making
-            self._free(self)
+            self._close(self, self._last)
             self._as_parameter_ = None  # of a cycle, what refers to it may be asked after it
 
 
@@ -139,7 +139,8 @@ class NumpyIterator:
         _open_iterators.add(self)
 
     def _open(self):
-        dataset, handle = self._dataset, _Handle()
+        self._last_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))  # the library's, when it has closed
+        dataset, handle = self._dataset, _Handle(self._last_losses)
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
                            or dataset._options.autotune.cpu_budget or 0)
@@ -205,6 +206,9 @@ class NumpyIterator:
         """What was lost since the last time."""
         c = self._c_losses
         check(lib.mr_iterator_losses(handle, byref(c), byref(self._error)), self._error)
+        return self._note_losses(c)
+
+    def _note_losses(self, c):
         if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
                 or c.abandoned_elements):  # the common path
             return _NO_LOSSES
@@ -214,14 +218,14 @@ class NumpyIterator:
         return new
 
     @staticmethod
-    def _warn(new):
+    def _warn(new, level=4):
         if new.incomplete_reads:
             text = f"a read from the service has elements missing: {new}"
         elif new.repeated_splits:
             text = f"a read from the service ended with elements that may have come twice: {new}"
         else:
             return
-        warnings.warn(text, errors.DataLossWarning, 4)  # at the line that asked for the next element
+        warnings.warn(text, errors.DataLossWarning, level)  # at the line that asked for the next element, or closed
 
     def _close(self, state):
         """Whoever is in a call still holds the handle: what it stands for goes with the last of them."""
@@ -241,6 +245,8 @@ class NumpyIterator:
     def __del__(self):
         if hasattr(self, "_handle"):  # no exception met its making
             self._give_back()
+            self._handle = None
+            self._warn(self._note_losses(self._last_losses), 2)
 
     def close(self):
         """
@@ -254,6 +260,8 @@ class NumpyIterator:
         lib.mr_iterator_cancel(handle)
         with self._calls:
             self._close("closed")
+            del handle
+            self._warn(self._note_losses(self._last_losses), 3)
 
     def __enter__(self):
         return self
@@ -275,6 +283,7 @@ class NumpyIterator:
         The Losses of the reads from a service that have ended, and what a read with lag="wait" has missed all the same; all
         zero without a service.
         """
+        self._note_losses(self._last_losses)
         return self._losses
 
     @property

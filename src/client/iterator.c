@@ -144,6 +144,11 @@ void mr_iterator_give_back(mr_iterator *it, uint64_t rows)
 
 void mr_iterator_free(mr_iterator *it)
 {
+    mr_iterator_close(it, NULL);
+}
+
+void mr_iterator_close(mr_iterator *it, struct mr_losses *last)
+{
     if (it == NULL) {
         return;
     }
@@ -154,6 +159,9 @@ void mr_iterator_free(mr_iterator *it)
         }
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
+        if (last != NULL) {
+            (void)mr_iterator_losses(it, last, NULL);
+        }
         reports_destroy(&it->reports);
         mr_free(it);
     }

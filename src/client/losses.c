@@ -89,6 +89,5 @@ void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size
     used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");
     used = append(text, size, used, end->repeated_splits, "split handed out again", "splits handed out again");
     used = append(text, size, used, end->skipped_elements, "element skipped", "elements skipped");
-    (void)append(text, size, used, end->abandoned_elements, "element gone with a reader that fell silent",
-                 "elements gone with readers that fell silent");
+    (void)append(text, size, used, end->abandoned_elements, "element gone with a reader", "elements gone with readers");
 }

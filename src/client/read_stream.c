@@ -147,6 +147,7 @@ static void send_locked(struct mr_read_task *t, bool first)
     }
     t->sending = true;
     t->unsaid = false;
+    t->said_bye = req.done;
     t->told_ms = mr_now_ms();
     s->limit = req.limit_elements;
     s->limit_bytes = req.limit_bytes;
@@ -348,6 +349,7 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
 {
     mr_error err;
 
+    t->refused_open = true;
     (void)mr_error_set(&err, h->code, "%s", h->message);
     (void)snprintf(t->why, sizeof t->why, "%.159s", h->message);
     t->refused_why = true;
@@ -502,8 +504,10 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     r->streams--;
     bool said_why = t->refused_why;
     t->refused_why = false;
-    if (t->end && rc == MR_OK) {
+    if (rc == MR_OK && (t->end || (t->said_bye && !t->refused_open))) {
         t->settled = true;
+    } else if (rc == MR_EABORTED && t->said_bye) {
+        t->closed = true; /* Our goodbye came after its end. */
     }
     if (!t->settled && !t->closed && !r->stopping) {
         mr_log(MR_LOG_DEBUG, "a stream ended", "worker", "%s", t->address, "task", "%s", t->id, "why", "%s",
@@ -552,6 +556,7 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
     }
     r->streams++;
     t->retry_ms = 0;
+    t->refused_open = false;
     mr_session_reconnect(&t->session);
     t->session.number += r->rounds != NULL ? 1 : 0; /* each stream has a number of its own */
     send_locked(t, true);

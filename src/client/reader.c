@@ -467,6 +467,41 @@ static void count_used_locked(mr_reader *r)
 }
 
 /*
+ * After the goodbyes: what was not used, and was not given back, is nobody's. The number that is to be told to the
+ * dispatcher: of the rest the workers hear from it that this client is gone, and count it.
+ */
+static uint64_t count_abandoned_locked(mr_reader *r)
+{
+    struct mr_read_end sum = {0};
+    struct mr_read_task *t;
+    uint64_t ended = 0;
+
+    if (r->rounds != NULL || r->failed || r->end_err.code < 0 || r->opts.job_name[0] == '\0' ||
+        r->opts.guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE || mr_read_options_share(&r->opts)) {
+        return 0; /* Nobody else would read it, or somebody does, or counts it. */
+    }
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        uint64_t n = t->session.received > t->session.used ? t->session.received - t->session.used : 0;
+        bool over = t->closed || t->refused_open;
+
+        if (n == 0 || t->settled) {
+            continue;
+        }
+        sum.abandoned_elements += n;
+        ended += over ? n : 0;
+        mr_log(MR_LOG_WARN,
+               over ? "closing a reader with elements that nobody gets: their task has ended"
+                    : "closing a reader with elements that nobody gets: their worker cannot be reached",
+               "job", "%s", r->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n, NULL);
+    }
+    if (sum.abandoned_elements > 0 && r->opts.losses != NULL) {
+        mr_loss_tally_add(r->opts.losses, &sum, true /* incomplete */);
+    }
+    return ended;
+}
+
+/*
  * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told when they know, since
  * its word alone ("this client is gone") does not say what of the elements on their way was used.
  */
@@ -492,6 +527,7 @@ static void say_goodbye(mr_reader *r)
     while (r->streams > 0 && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
+    req.abandoned = count_abandoned_locked(r);
     mr_mutex_unlock(&r->lock);
     if (r->attached) {
         req.client = r->client;

@@ -37,12 +37,14 @@ struct mr_read_task {
     struct mr_round_queue rounds; /* coordinated: in place of the session's queue */
     bool connected;               /* something was sent on this stream: there is a connection */
     bool sending;
-    bool unsaid;   /* something to say when the send in flight is done */
-    bool revoking; /* a lowered limit was told; the next message is the answer */
-    bool goodbye;  /* the stream is to end: nothing more is wanted */
-    bool end;      /* the worker has no more */
-    bool settled;  /* ... and knows that we know: no need to connect again */
-    bool closed;   /* the dispatcher says that it ended or is lost */
+    bool unsaid;       /* something to say when the send in flight is done */
+    bool revoking;     /* a lowered limit was told; the next message is the answer */
+    bool goodbye;      /* the stream is to end: nothing more is wanted */
+    bool said_bye;     /* ... and that was said on this stream */
+    bool refused_open; /* the worker did not take this stream: the task is not there any more, or our session */
+    bool end;          /* the worker has no more */
+    bool settled;      /* ... and knows that we know: no need to connect again */
+    bool closed;       /* the dispatcher says that it ended or is lost */
     bool failed;
     uint64_t skipped;     /* elements that the job missed there, whichever of its readers was slow */
     mr_error err;         /* failed */

@@ -263,9 +263,14 @@ static bool may_be_kept_for_ever(const mr_book_session *s)
     return !s->book->limits.repeats && s->owner != NULL && s->received == s->next;
 }
 
+bool mr_book_keeps_for(const mr_book_session *s)
+{
+    return !TAILQ_EMPTY(&s->sent);
+}
+
 void mr_book_note_awaited(mr_book_session *s)
 {
-    bool now = !TAILQ_EMPTY(&s->sent) && !(s->book->rests && may_be_kept_for_ever(s));
+    bool now = mr_book_keeps_for(s) && !(s->book->rests && may_be_kept_for_ever(s));
 
     s->book->awaited = s->book->awaited - (s->awaited ? 1u : 0u) + (now ? 1u : 0u);
     s->awaited = now;
@@ -285,6 +290,22 @@ bool mr_book_waits_for_clients(const mr_book *book)
         }
     }
     return true;
+}
+
+bool mr_book_keeps_clients(const mr_book *book)
+{
+    const mr_book_session *s;
+
+    if (!mr_book_waits_for_clients(book)) {
+        return false;
+    }
+    TAILQ_FOREACH(s, &book->sessions, link)
+    {
+        if (s->owner != NULL && !mr_book_keeps_for(s)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void mr_book_stop_waiting(mr_book *book)

@@ -12,7 +12,7 @@
  *
  * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that are
  * kept: until then those may come back and be given to this one. Where elements are not given twice there is a limit to
- * that: a client that has received everything and rests is not waited for for ever (mr_book_stop_waiting()).
+ * that: a client that has received everything and rests does not keep others for ever (mr_book_stop_waiting()).
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
@@ -63,6 +63,8 @@ void mr_book_finish(mr_book *book, int code, const char *message);
  * it is theirs, and waited for no longer. They can still give it back.
  */
 bool mr_book_waits_for_clients(const mr_book *book);
+/* ... and there is a client that has nothing left and is kept waiting for its end. */
+bool mr_book_keeps_clients(const mr_book *book);
 void mr_book_stop_waiting(mr_book *book);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is ready. */
 uint32_t mr_book_demand(const mr_book *book);
@@ -90,6 +92,8 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
  * (a client that does not know better uses the rest). @s is gone afterwards.
  */
 void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back);
+/* Elements are kept for it. */
+bool mr_book_keeps_for(const mr_book_session *s);
 /*
  * Nobody knows what the client has: it fell silent, or begins anew. What is not known to have arrived may have, so it
  * counts as lost, or, if each element has to be returned, is ready for others again. @s is gone afterwards.

@@ -470,6 +470,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
     struct mr_task *t = c->task;
     bool gone;
+    bool too_late = false;
     mr_error err;
     int rc = MR_OK;
 
@@ -483,6 +484,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
         mr_book_session *s = c->session;
 
         c->session = NULL;
+        too_late = req->done && t->settled && mr_book_keeps_for(s);
         if (req->done) {
             mr_book_close(t->book, s, req->gives_back);
         } else {
@@ -496,6 +498,8 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
         mr_log(MR_LOG_WARN, "a client broke the protocol", "task", "%s", t->id, "peer", "%s",
                mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
         mr_rpc_stream_finish(c->stream, rc, err.message);
+    } else if (too_late) {
+        mr_rpc_stream_finish(c->stream, MR_EABORTED, "the task has ended: what is given back goes to nobody");
     } else if (req->done) {
         mr_rpc_stream_finish(c->stream, MR_OK, NULL);
     } else {

@@ -31,8 +31,8 @@
 #define KEPT_BYTES_MAX (256 * MR_MIB)
 #define READING_KEPT_BYTES_MAX (64 * MR_MIB)
 /*
- * At most once: whoever has received everything and has neither returned any of it for so long nor closed is not waited
- * for: others end, and what it closes with after that is nobody's.
+ * At most once: whoever has received everything, and has neither returned any of it for so long nor closed, does not
+ * keep others any longer: they end, and what it closes with after that is nobody's. It counts that itself.
  */
 #define CLIENT_RESTS_MS 5000
 
@@ -218,14 +218,18 @@ static const struct mr_sink book_sink = {.wait = wait_demand, .put = put_into_bo
 /* ---- the thread ---- */
 
 /*
- * All that is left is with clients that are here: how long to wait for them to return it, or close. -1: that is not so.
- * @returned and @since_ms: when one of them returned something last. t->lock is held.
+ * All that is left is with clients that are here: how long to wait for them to return it, or close. -1: that is not so,
+ * or they keep nobody, and whoever comes later may get it. @returned and @since_ms: when one of them returned something
+ * last. t->lock is held.
  */
 static int64_t patience_locked(struct mr_task *t, uint64_t *returned, int64_t *since_ms)
 {
     struct mr_book_counts counts;
 
-    if (!mr_book_waits_for_clients(t->book)) {
+    if (mr_task_drains(t) && mr_book_waits_for_clients(t->book)) {
+        return 0;
+    }
+    if (!mr_book_keeps_clients(t->book)) {
         *since_ms = 0;
         return -1;
     }
@@ -235,7 +239,7 @@ static int64_t patience_locked(struct mr_task *t, uint64_t *returned, int64_t *s
         *since_ms = mr_now_ms();
     }
     int64_t left_ms = *since_ms + CLIENT_RESTS_MS - mr_now_ms();
-    return left_ms > 0 && !mr_task_drains(t) ? left_ms : 0;
+    return left_ms > 0 ? left_ms : 0;
 }
 
 /*
@@ -257,12 +261,16 @@ static bool wait_settled(struct mr_task *t)
             continue;
         }
         mr_book_stop_waiting(t->book);
+        mr_log(MR_LOG_INFO, "the end does not wait any longer for readers that rest with elements", "task", "%s", t->id,
+               "job", "%s", t->job, NULL);
+        t->settled = true;
         mr_mutex_unlock(&t->lock);
         mr_task_pump(t); /* Others may have to be told the end. */
         mr_mutex_lock(&t->lock);
         break; /* Who was told it does not come for what is given back meanwhile. */
     }
     bool settled = !t->cancelled;
+    t->settled = settled;
     mr_mutex_unlock(&t->lock);
     return settled;
 }

@@ -387,6 +387,23 @@ def test_what_a_killed_reader_takes_along_is_told_to_the_others(make_cluster, st
     assert int(iteration["end"]["abandoned"]) == it.losses.abandoned_elements
 
 
+def test_what_a_reader_closes_with_after_the_end_is_told_to_it(make_cluster):
+    """The other one has ended without it, so nobody gets what it holds."""
+    cluster = make_cluster()
+    rests, other = [iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="shared")))
+                    for _ in range(2)]
+    used = [int(next(rests))]
+    used += [int(x) for x in other]
+    if len(used) == 100:
+        rests.close()  # it had been sent no other
+        return
+    with pytest.warns(mr.DataLossWarning, match="gone with"):
+        rests.close()
+    assert len(used) == len(set(used)) and rests.losses.abandoned_elements == 100 - len(used)
+    (iteration,) = [i for job in cluster.status()["jobs"] for i in job["iterations"]]
+    assert int(iteration["end"]["abandoned"]) == 100 - len(used)
+
+
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
     """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
     cluster = make_cluster(client_timeout_ms=CLIENT_MS)

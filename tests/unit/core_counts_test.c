@@ -193,6 +193,42 @@ static void what_went_with_clients_is_in_the_end(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"42\""));
 }
 
+static void leave_with(struct fixture *f, const char *client, uint64_t elements)
+{
+    Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &request};
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = f->it;
+    request.abandoned = elements;
+    table_step(&f->t, &command);
+}
+
+/* Before the end, and after it; said twice it counts once, and who was given up may say it late. */
+static void what_a_client_closes_with_is_in_the_record(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c3", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    leave_with(f, "c1", 40);
+    leave_with(f, "c1", 40);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"40\""));
+    table_take_over(&f->t);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->it, "w1", 1), MR_OK, ""), MR_OK);
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->it, "w2", 1), MR_OK, ""), MR_OK);
+    table_wait(&f->t, 0);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"40\""));
+    leave_with(f, "c2", 2);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"42\""));
+    leave_with(f, "c3", 0);
+    leave_with(f, "c3", 7);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"42\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +236,7 @@ int main(void)
         CASE(everything_is_counted_by_state),
         CASE(a_step_says_which_splits_it_moved),
         CASE(what_went_with_clients_is_in_the_end),
+        CASE(what_a_client_closes_with_is_in_the_record),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };
 

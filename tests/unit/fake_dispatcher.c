@@ -175,6 +175,7 @@ static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t
     mr_mutex_lock(&d->lock);
     bool held = begin(d, req, r->header);
     d->releases++;
+    d->abandoned = r->abandoned;
     fill_header(d, &header);
     mr_mutex_unlock(&d->lock);
     reply.header = &header;

@@ -88,6 +88,7 @@ struct fake_dispatcher {
     char closing[64]; /* the first promise of the last report; "": none */
     uint64_t held_below;
     unsigned releases;
+    uint64_t abandoned; /* of the last one */
     unsigned watches;
     uint64_t last_epoch; /* of a request's header */
     char last_cluster[64];

@@ -97,7 +97,7 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .on_loss = f->opts.on_loss,
         .losses = &f->losses,
         .hand_log = f->opts.hand_log,
-        .job_name = mr_strdup(""),
+        .job_name = mr_strdup(f->opts.job_name != NULL ? f->opts.job_name : ""),
         .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
         .sharing = f->opts.sharing,
         .lag = f->opts.lag,
@@ -950,6 +950,83 @@ static void a_goodbye_says_what_was_given_back_last(void **state)
     assert_int_equal(mr_hand_log_unused(log, 16, 8), 8);
 }
 
+/* One element with the application, which is through with it, and another that it has not come to. */
+static void open_with_one_in_the_queue(struct fixture *f)
+{
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 2); /* the first window */
+    f->opts.job_name = "shared";
+    open_reader(f, 0);
+    pull_n(f, 1);
+    mr_mutex_lock(&w->lock);
+    while (!w->end_sent || w->received < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&w->lock);
+}
+
+static void wait_until_nothing_is_connected(struct fixture *f)
+{
+    MR_LOCK(&f->r->lock);
+    while (f->r->streams > 0) {
+        assert_true(mr_cond_wait_ms(&f->r->due, &f->r->lock, LONG_MS));
+    }
+}
+
+/* The read is over for everybody else: what it closes with is nobody's, which it and the job's record say. */
+static void what_is_closed_with_after_the_end_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses losses;
+
+    open_with_one_in_the_queue(f);
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].ended = true;
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    wait_until_nothing_is_connected(f);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 1);
+    assert_int_equal(losses.incomplete_reads, 1);
+    assert_int_equal(f->d.abandoned, 1);
+}
+
+/* The worker hears from the dispatcher that this client is gone, and counts it itself. */
+static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses losses;
+
+    open_with_one_in_the_queue(f);
+    fake_worker_stop(&f->w[0]);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 1);
+    assert_int_equal(losses.incomplete_reads, 1);
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->d.abandoned, 0);
+}
+
+/* Others get it, and in a job without a name there are none. */
+static void what_others_get_is_no_loss(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses losses;
+
+    open_with_one_in_the_queue(f);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_true(f->w[0].done && f->w[0].gave_back);
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 0);
+    assert_int_equal(f->d.abandoned, 0);
+}
+
 static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
 {
     struct fixture *f = *state;
@@ -1171,6 +1248,9 @@ int main(int argc, char **argv)
         TEST(closing_gives_back_what_was_not_used),
         TEST(closing_after_a_failure_gives_back_what_was_given),
         TEST(a_goodbye_says_what_was_given_back_last),
+        TEST(what_is_closed_with_after_the_end_is_counted),
+        TEST(what_an_unreachable_worker_is_not_told_is_counted),
+        TEST(what_others_get_is_no_loss),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
         TEST(nobody_answers),

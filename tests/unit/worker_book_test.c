@@ -304,6 +304,34 @@ static void the_end_does_not_wait_for_a_client_that_rests(void **state)
     mr_book_free(book);
 }
 
+/* Alone it keeps nobody: what it gives back later goes to whoever comes then. */
+static void a_client_that_rests_alone_keeps_nobody(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 1000);
+
+    book_add_rows(book, 0, 4);
+    mr_book_finish(book, MR_OK, NULL);
+    expect(book, a, 0, 0, 4, true);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 4, 1, NULL), MR_OK);
+    assert_true(mr_book_waits_for_clients(book));
+    assert_false(mr_book_keeps_clients(book));
+    mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+    assert_true(mr_book_keeps_clients(book));
+    mr_book_disconnect(b);
+    assert_false(mr_book_keeps_clients(book));
+    b = open_session(book, "b", 1, 0, 1000);
+    mr_book_close(book, a, true);
+    expect(book, b, 0, 1, 3, true);
+    mr_book_sent(b);
+    assert_true(mr_book_keeps_for(b));
+    assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 3, 3, NULL), MR_OK);
+    assert_false(mr_book_keeps_for(b));
+    assert_true(mr_book_settled(book));
+    mr_book_free(book);
+}
+
 /* A silent client may wake up and use what it was sent: nobody else gets that. */
 static void what_a_silent_client_was_sent_is_lost(void **state)
 {
@@ -652,6 +680,7 @@ int main(void)
         cmocka_unit_test(what_a_leaving_client_did_not_use_goes_to_others),
         cmocka_unit_test(an_older_client_keeps_what_it_received),
         cmocka_unit_test(the_end_does_not_wait_for_a_client_that_rests),
+        cmocka_unit_test(a_client_that_rests_alone_keeps_nobody),
         cmocka_unit_test(what_a_silent_client_was_sent_is_lost),
         cmocka_unit_test(the_end_waits_for_what_may_come_back),
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),

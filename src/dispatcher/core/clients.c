@@ -344,9 +344,17 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 {
     struct mr_client *client = mr_map_get(&core->clients, in->client);
 
-    /* Not attached (any more) is what was wanted: the call may be a repeated one. */
-    if (client != NULL && is_live(client) && strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
-        mr_client_release(core, client, true /* by_itself */);
+    /* Not attached (any more) is what was wanted: the call may be a repeated one. One that was given up says it late.
+     */
+    if (client != NULL && client->iteration != NULL && (is_live(client) || client->rec->silent) &&
+        strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
+        mr_iteration_note_abandoned(core, client->iteration, in->abandoned);
+        if (is_live(client)) {
+            mr_client_release(core, client, true /* by_itself */);
+        } else {
+            client->rec->silent = false;
+            put_client(core, client);
+        }
     }
     mr_core_reply(core, &millrace__release_client_reply__descriptor, true /* fenced */);
 }

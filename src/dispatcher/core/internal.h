@@ -534,6 +534,8 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
  * unwritten. */
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
+/* A client took elements along that nobody else gets. */
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements);
 /* What it lost and repeated so far. */
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */

@@ -154,13 +154,23 @@ uint64_t mr_iteration_repeated(const struct mr_iteration *it)
 static uint64_t abandoned_elements(const struct mr_iteration *it)
 {
     const struct mr_task *task;
-    uint64_t sum = 0;
+    uint64_t sum = it->rec->abandoned;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         sum = mr_count_add(sum, mr_task_abandoned(task));
     }
     return sum;
+}
+
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements)
+{
+    uint64_t *sum = it->rec->end != NULL ? &it->rec->end->abandoned : &it->rec->abandoned;
+
+    if (elements > 0) {
+        *sum = mr_count_add(*sum, elements);
+        mr_iteration_put(core, it);
+    }
 }
 
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end)

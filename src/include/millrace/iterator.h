@@ -51,8 +51,8 @@ MR_API int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeou
 MR_API int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err);
 
 /*
- * What the reads from a service that have ended so far did not deliver, or may have delivered twice. A read that was
- * left before its end is not counted.
+ * What the reads from a service that have ended so far did not deliver, or may have delivered twice. Of a read that was
+ * left before its end only what it took along is counted, and only by mr_iterator_close().
  */
 struct mr_losses {
     size_t struct_size;          /* sizeof, set by the caller: lets an old caller meet a new library */
@@ -62,7 +62,7 @@ struct mr_losses {
     uint64_t lost_workers;       /* lost while they had a task of these reads */
     uint64_t incomplete_reads;   /* reads with elements missing */
     uint64_t skipped_elements;   /* that fell out of the window of a shared production before the job had them */
-    uint64_t abandoned_elements; /* at_most_once: that went with readers of the job that fell silent, perhaps unused */
+    uint64_t abandoned_elements; /* at_most_once: that went with readers of the job, perhaps unused */
 };
 
 /* Never waits. As many fields as @ret->struct_size has room for are written; MR_EINVAL if that is no size. */
@@ -107,6 +107,12 @@ MR_API int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, 
  * nobody answers. NULL is fine.
  */
 MR_API void mr_iterator_free(mr_iterator *it);
+
+/*
+ * The same, and then what mr_iterator_losses() would say (nothing, if @ret->struct_size is no size): to a read that is
+ * left before its end it may be that nobody gets what it was sent and the application did not take.
+ */
+MR_API void mr_iterator_close(mr_iterator *it, struct mr_losses *ret);
 
 MR_END_DECLS
 
