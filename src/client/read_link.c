@@ -12,7 +12,6 @@
 #include "client/reader_internal.h"
 #include "client/registration.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
@@ -218,21 +217,45 @@ static int register_dataset(mr_reader *r, mr_error *err)
     return rc;
 }
 
-/* Whoever begins anew under a name that was used finds pass after pass without elements: say why, at the first one. */
-static void say_was_over(const mr_reader *r)
+/*
+ * Whoever begins anew under a name that was used finds an end, and would take it for an epoch without elements. A later
+ * epoch of an object, or one that others have read while this reader opened, may well have none for it. @age_ms: of
+ * the reader, when it asked.
+ */
+static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)
 {
-    (void)fprintf(stderr,
-                  "millrace: job '%s' had ended its first pass before this read of it: there is nothing to read. Each "
-                  "dataset object counts its passes from the first; another job_name begins anew\n",
-                  r->opts.job_name);
+    bool named = r->opts.job_name[0] != '\0';
+    bool failed = reply->end != NULL && reply->end->error_code < 0;
+    bool meanwhile = reply->ended_ms == 0 || reply->ended_ms < (uint64_t)age_ms;
+
+    if (!reply->finished || failed || !named || r->opts.repetition != 0 || r->attached) {
+        return MR_OK;
+    }
+    if (meanwhile || r->opts.num_consumers > 0) { /* A consumer that comes back begins at the end, too. */
+        mr_log(MR_LOG_WARN, "the first epoch of a job is over: nothing is left for this read of it", "job", "%s",
+               r->opts.job_name, NULL);
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EPRECOND,
+                        "job '%s' had ended its first epoch (repetition 0) before this dataset object began to read "
+                        "it: there is nothing to read. To read the data anew give another job_name; for the next "
+                        "epoch read the same dataset object again, in the same process (a DataLoader keeps its "
+                        "processes with persistent_workers=True)",
+                        r->opts.job_name);
 }
 
-static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_error *err)
+static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)
 {
     char *job = mr_strdup(reply->job_id);
     char *iteration = mr_strdup(reply->iteration_id);
 
     MR_LOCK(&r->lock);
+    int over = judge_end(r, reply, age_ms, err);
+    if (over < 0) {
+        mr_free(job);
+        mr_free(iteration);
+        return over;
+    }
     if (job == NULL || iteration == NULL) {
         mr_free(job);
         mr_free(iteration);
@@ -263,9 +286,6 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, mr_er
     }
     bool has_failed = reply->end != NULL && reply->end->error_code < 0;
 
-    if (!again && reply->finished && !has_failed && r->opts.repetition == 0 && r->opts.job_name[0] != '\0') {
-        say_was_over(r);
-    }
     if (reply->finished) {
         /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. One that has
          * failed is over for all: a consumer that took that for the end would think that the others are through, too.
@@ -305,9 +325,10 @@ static int open_job(mr_reader *r, mr_error *err)
         req.job_id = r->job_id;
         req.iteration_id = r->iteration_id;
     }
+    int64_t age_ms = mr_now_ms() - r->opened_ms;
     int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor, (ProtobufCMessage **)&reply, err);
     if (rc == MR_OK) {
-        rc = take_open_reply(r, reply, err);
+        rc = take_open_reply(r, reply, age_ms, err);
         millrace__open_reply__free_unpacked(reply, NULL);
     }
     return rc;

@@ -417,6 +417,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     mr_cond_init(&r->timer_due);
     TAILQ_INIT(&r->tasks);
     mr_random_id(r->client);
+    r->opened_ms = mr_now_ms();
     r->memory = mr_memory_ref(mr_memory_current());
     mr_rng_seed(&r->rng, mr_random_u64());
     mr_rpc_keep_forkable();

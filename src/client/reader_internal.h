@@ -99,6 +99,7 @@ struct mr_reader {
     int64_t heartbeat_ms;
     mr_rounds *rounds; /* coordinated, and attached */
     bool attached;
+    int64_t opened_ms;
     int64_t heard_ms; /* a dispatcher answered last */
     struct mr_read_wait wait;
     bool reopen;            /* the leader does not know us any more */

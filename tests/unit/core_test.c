@@ -219,6 +219,7 @@ static void an_ended_repetition_is_never_run_again(void **state)
     table_take_over(t);
     open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "train"});
     assert_true(opened(t)->finished);
+    assert_true(opened(t)->ended_ms >= 3600 * 1000);
     assert_true(the_reply(t)->fenced);
     open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "train", .repetition = 1});
     assert_false(opened(t)->finished);

@@ -112,6 +112,7 @@ static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t si
     reply.from_round = d->from_round;
     fill_header(d, &header);
     reply.finished = d->job_finished;
+    reply.ended_ms = d->ended_ms;
     reply.client_timeout_ms = d->client_timeout_ms;
     fill_end(d, &end);
     reply.end = d->job_finished && !d->forgets_end ? &end : NULL;

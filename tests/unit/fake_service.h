@@ -39,6 +39,7 @@ struct fake_dispatcher {
     unsigned hang_after;  /* so many calls, if not 0: takes the others and says nothing */
     int refuse_heartbeat; /* only of heartbeats, once */
     bool job_finished;    /* what Open says */
+    uint64_t ended_ms;    /* ... with that */
     /* the task list */
     struct {
         const char *id;

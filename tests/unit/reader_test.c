@@ -98,6 +98,7 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .losses = &f->losses,
         .hand_log = f->opts.hand_log,
         .job_name = mr_strdup(f->opts.job_name != NULL ? f->opts.job_name : ""),
+        .repetition = f->opts.repetition,
         .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
         .sharing = f->opts.sharing,
         .lag = f->opts.lag,
@@ -214,6 +215,39 @@ static void a_job_that_is_over_has_no_element(void **state)
     struct fixture *f = *state;
 
     f->d.job_finished = true;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+}
+
+#define LONG_AGO_MS 1000000000
+
+static void who_begins_anew_under_a_used_name_is_told(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    f->d.job_finished = true;
+    f->d.ended_ms = LONG_AGO_MS;
+    f->opts.job_name = "used";
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EPRECOND);
+    assert_non_null(strstr(err.message, "job 'used' had ended its first epoch (repetition 0)"));
+    assert_non_null(strstr(err.message, "another job_name"));
+    assert_non_null(strstr(err.message, "same dataset object"));
+}
+
+/* A later epoch of an object, and one that ended when the reader was here already. */
+static void an_epoch_that_others_have_read_is_empty(void **state)
+{
+    struct fixture *f = *state;
+
+    f->d.job_finished = true;
+    f->opts.job_name = "used";
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    mr_reader_close(f->r);
+    f->d.ended_ms = LONG_AGO_MS;
+    f->opts.repetition = 1;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
 }
@@ -1212,6 +1246,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(everything_arrives_once),
         TEST(a_job_that_is_over_has_no_element),
+        TEST(who_begins_anew_under_a_used_name_is_told),
+        TEST(an_epoch_that_others_have_read_is_empty),
         TEST(tasks_may_come_later),
         TEST(one_credit_starves_nobody),
         TEST(the_bound_of_outstanding_elements_holds),

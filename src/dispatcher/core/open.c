@@ -461,6 +461,15 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
     return *it == NULL ? check_room(core, *job, err) : MR_OK;
 }
 
+/* How long ago @it ended, which is finished. Without its record: some time ago. */
+static uint64_t ended_ms(const mr_core *core, const struct mr_iteration *it)
+{
+    uint64_t now = (uint64_t)core->wall_ms;
+    uint64_t then = it != NULL ? it->rec->finished_ms : 0;
+
+    return now > then ? now - then : 0;
+}
+
 void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
 {
     struct mr_iteration *it = NULL;
@@ -506,6 +515,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         reply->client_timeout_ms = (uint32_t)core->config.client_timeout_ms;
         if (finished) {
             reply->end = end_of(core, job, it, in->repetition);
+            reply->ended_ms = ended_ms(core, it);
         } else if (it != NULL && it->rounds != NULL) {
             mr_consumer_reply(core, it, in, reply);
         }
