@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
+#define ROUNDED_MS 2 /* two times that are compared, each the difference of two that were cut to milliseconds */
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
 {
@@ -226,7 +227,7 @@ static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64
 {
     bool named = r->opts.job_name[0] != '\0';
     bool failed = reply->end != NULL && reply->end->error_code < 0;
-    bool meanwhile = reply->ended_ms == 0 || reply->ended_ms < (uint64_t)age_ms;
+    bool meanwhile = reply->ended_ms == 0 || reply->ended_ms + ROUNDED_MS < (uint64_t)age_ms;
 
     if (!reply->finished || failed || !named || r->opts.repetition != 0 || r->attached) {
         return MR_OK;
