@@ -139,7 +139,7 @@ struct mr_task {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
     mr_book *book;
-    bool settled; /* the end is being told: what comes back to the book now is nobody's any more */
+    bool settled;           /* the end is being told: what comes back to the book now is nobody's any more */
     struct mr_turns *turns; /* coordinated: in place of the book; set when made, then only what is in it changes */
     char (*released)[MR_RELEASED_ID_SIZE]; /* the last clients that the dispatcher said are gone, MR_RELEASED_MAX of
                                               them */
