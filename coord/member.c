@@ -368,7 +368,7 @@ static void key_of(const char secret[MR_INSTANCE_SIZE], uint8_t key[MR_SIPHASH_K
         const char *digit = strchr(digits, secret[i]);
         unsigned value = digit != NULL ? (unsigned)(digit - digits) : 0;
 
-        key[i / 2] = (uint8_t)(key[i / 2] << 4 | value);
+        key[i / 2] = (uint8_t)((unsigned)key[i / 2] << 4 | value);
     }
 }
 

@@ -16,7 +16,7 @@ static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const ch
 {
     struct mr_stamp stamp;
 
-    if (strlen(ref) >= MR_WORKER_REF_SIZE || strcspn(ref, ".") != MR_ID_HEX) {
+    if (strlen(ref) >= MR_WORKER_REF_SIZE || strcspn(ref, ".") != MR_ID_HEX || ref[MR_ID_HEX] == '\0') {
         return false;
     }
     memcpy(incarnation, ref, MR_ID_HEX);
