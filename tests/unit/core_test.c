@@ -844,14 +844,16 @@ static void a_worker_nobody_reaches_does_not_hold_up_the_end(void **state)
 
 /* Worker w1's task was closed, since no client reached it; then w2 dies, with 75 splits left, and clients still say
  * that they cannot reach w1. */
-static void leave_a_closed_one_alone(struct table *t, char iteration[64], int guarantee)
+static void leave_a_closed_one_alone(struct table *t, char iteration[64], bool dynamic, int guarantee)
 {
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
     open_job(t, (struct open_args){
-                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true, .guarantee = guarantee});
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = dynamic, .guarantee = guarantee});
     keep(iteration, opened(t)->iteration_id);
-    get_splits(t, "w2", task_of(iteration, "w2", 1), 0, 1, 25);
+    if (dynamic) {
+        get_splits(t, "w2", task_of(iteration, "w2", 1), 0, 1, 25);
+    }
     for (int i = 0; i < 63; i++) {
         beat_worker(t, "w1");
         beat_worker(t, "w2");
@@ -894,7 +896,7 @@ static void the_last_worker_goes_on_though_its_task_was_closed(void **state)
     struct table *t = *state;
     char iteration[64];
 
-    leave_a_closed_one_alone(t, iteration, 0);
+    leave_a_closed_one_alone(t, iteration, true, 0);
     expect_it_goes_on(t, iteration, 25);
     assert_int_equal(watch_client(t, "c1", iteration)->end->lost_splits, 25);
 }
@@ -904,9 +906,29 @@ static void and_so_it_does_at_least_once(void **state)
     struct table *t = *state;
     char iteration[64];
 
-    leave_a_closed_one_alone(t, iteration, 1);
+    leave_a_closed_one_alone(t, iteration, true, 1);
     expect_it_goes_on(t, iteration, 0);
     assert_int_equal(watch_client(t, "c1", iteration)->end->lost_splits, 0);
+}
+
+/* Its copy begins anew, as that of a worker would that comes. */
+static void and_so_it_does_without_sharding(void **state)
+{
+    struct table *t = *state;
+    char iteration[64], task[128];
+
+    leave_a_closed_one_alone(t, iteration, false, 0);
+    beat_client(t, "c1", iteration, NULL);
+    table_wait(t, 0);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    keep(task, watch_worker(t, "w1")->tasks[0]->task_id);
+    assert_string_not_equal(task, task_of(iteration, "w1", 1)); /* which the worker has dropped */
+    table_take_over(t);
+    assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
+    assert_string_equal(watch_worker(t, "w1")->tasks[0]->task_id, task);
+    assert_int_equal(end_task(t, "w1", task, 0, NULL), MR_OK);
+    assert_true(watch_client(t, "c1", iteration)->finished);
+    assert_int_equal(watch_client(t, "c1", iteration)->end->lost_workers, 2);
 }
 
 /* ---------------------------------------------------------------- takeover */
@@ -1288,6 +1310,7 @@ int main(void)
         T(a_worker_nobody_reaches_does_not_hold_up_the_end),
         T(the_last_worker_goes_on_though_its_task_was_closed),
         T(and_so_it_does_at_least_once),
+        T(and_so_it_does_without_sharding),
         T(what_was_on_its_way_out_is_swept),
         T(a_value_that_makes_no_sense_is_refused),
         T(a_bad_record_ends_its_own_iteration),

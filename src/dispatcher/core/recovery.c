@@ -17,21 +17,22 @@
  *
  * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost before one of them saw
  * the end: a worker whose task was closed, since no client reached it, gets no other one, and it may be the only one
- * that is left.
+ * that is left. Without sharding it reads its copy anew, as a worker would that comes.
  */
 #include "dispatcher/core/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Splits are handed out in it, and with the last of its open tasks nobody would be left to come for them. */
+/* With the last of its open tasks nobody would be left to go on. Who reads a production would have it from the start
+ * of the window again, and nothing comes twice from there. */
 static bool hangs_by_one(const struct mr_iteration *it)
 {
-    return it->open_tasks <= 1 && it->rec->n_providers > 0 && it->makes == NULL;
+    return it->open_tasks <= 1 && it->makes == NULL && it->uses == NULL;
 }
 
-/* It has no open task, and none of them saw the end: those that are alive were closed. Splits are left, behind the
- * cursor if nowhere else. */
+/* It has no open task, and none of them saw the end: those that are alive were closed. If splits are handed out some
+ * are left, behind the cursor if nowhere else. */
 static bool is_abandoned(const struct mr_iteration *it)
 {
     return hangs_by_one(it) && it->open_tasks == 0 && it->ended_tasks == 0 && !it->rec->pipeline_ended;
