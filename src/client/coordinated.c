@@ -101,7 +101,10 @@ static void follow_locked(mr_reader *r)
         if (t->closed && t->stream != NULL && !t->goodbye) {
             mr_read_task_drop_locked(t);
         }
+        mr_read_task_share_locked(t);
+        mr_read_task_list_locked(t);
     }
+    mr_read_retry_locked(r, 0);
     /* The timer connects; the link reports; the application may have waited for just this. */
     mr_reader_wake_locked(r);
     (void)pthread_cond_broadcast(&r->ready);
@@ -303,6 +306,9 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         drop_below(&t->rounds, mr_rounds_position(r->rounds));
+        if (t->gone) {
+            mr_read_task_list_locked(t);
+        }
     }
     if (mr_rounds_must_report(r->rounds)) {
         mr_reader_wake_locked(r);

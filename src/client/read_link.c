@@ -28,73 +28,6 @@ void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
 
 /* ---- the task list, on the watch's thread ---- */
 
-static struct mr_read_task *find_task_locked(const mr_reader *r, const Millrace__TaskInfo *info)
-{
-    struct mr_read_task *t;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (strcmp(t->id, info->task_id) == 0 && t->attempt == info->attempt &&
-            strcmp(t->incarnation, info->worker_incarnation) == 0) {
-            return t;
-        }
-    }
-    return NULL;
-}
-
-static void add_task_locked(mr_reader *r, const Millrace__TaskInfo *info)
-{
-    struct mr_read_task *t = mr_calloc(1, sizeof *t);
-    mr_error err;
-
-    if (t == NULL || r->ntasks == MR_READER_TASKS_MAX) {
-        mr_free(t);
-        (void)mr_error_set(&err, MR_EEXHAUSTED, "no room for task %s", info->task_id);
-        mr_reader_fail_locked(r, &err);
-        return;
-    }
-    t->reader = r;
-    t->id = mr_strdup(info->task_id);
-    t->address = mr_strdup(info->worker_address);
-    t->incarnation = mr_strdup(info->worker_incarnation);
-    t->attempt = info->attempt;
-    mr_session_init(&t->session);
-    if (t->id == NULL || t->address == NULL || t->incarnation == NULL) {
-        mr_read_task_free(t);
-        (void)mr_error_nomem(&err);
-        mr_reader_fail_locked(r, &err);
-        return;
-    }
-    TAILQ_INSERT_TAIL(&r->tasks, t, link);
-    r->ntasks++;
-    if (r->rounds == NULL) { /* Of a coordinated job when the schedule has it. */
-        mr_read_task_connect_locked(t);
-    }
-}
-
-static void close_task_locked(struct mr_read_task *t)
-{
-    if (!t->closed && t->reader->rounds == NULL) {
-        t->closed = true;
-        if (!t->goodbye) {
-            mr_read_task_drop_locked(t);
-        }
-    }
-}
-
-static bool is_listed(const struct mr_read_task *t, const Millrace__ClientUpdate *u)
-{
-    for (size_t i = 0; i < u->n_tasks; i++) {
-        const Millrace__TaskInfo *info = u->tasks[i];
-
-        if (strcmp(t->id, info->task_id) == 0 && t->attempt == info->attempt &&
-            strcmp(t->incarnation, info->worker_incarnation) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
 {
     struct mr_read_task *t;
@@ -102,7 +35,7 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
     r->finished = true;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        close_task_locked(t);
+        mr_read_task_close_locked(t);
     }
     if (end != NULL && end->error_code < 0) {
         (void)mr_error_set(&r->end_err, end->error_code, "%s", end->error);
@@ -115,11 +48,37 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
     }
 }
 
+/* Of a complete list the rest is over. */
+static void take_tasks_locked(mr_reader *r, const Millrace__ClientUpdate *u)
+{
+    struct mr_read_task *t;
+
+    r->lists += u->follows == 0;
+    for (size_t i = 0; i < u->n_tasks; i++) {
+        t = mr_read_task_get_locked(r, u->tasks[i]);
+        if (t == NULL) {
+            continue;
+        }
+        t->list = r->lists;
+        if (u->tasks[i]->ended || u->tasks[i]->lost) {
+            mr_read_task_close_locked(t);
+        }
+    }
+    if (u->follows != 0) {
+        return;
+    }
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        if (t->list < r->lists) {
+            mr_read_task_close_locked(t);
+        }
+    }
+}
+
 static void on_update(void *ctx, const ProtobufCMessage *msg)
 {
     mr_reader *r = ctx;
     const Millrace__ClientUpdate *u = (const Millrace__ClientUpdate *)msg;
-    struct mr_read_task *t;
 
     MR_LOCK(&r->lock);
     if (r->stopping) {
@@ -130,23 +89,7 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
         mr_reader_wake_locked(r);
         return;
     }
-    for (size_t i = 0; i < u->n_tasks; i++) {
-        const Millrace__TaskInfo *info = u->tasks[i];
-        bool over = info->ended || info->lost;
-
-        t = find_task_locked(r, info);
-        if (t == NULL && !over) {
-            add_task_locked(r, info);
-        } else if (t != NULL && over) {
-            close_task_locked(t);
-        }
-    }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (u->follows == 0 && !is_listed(t, u)) {
-            close_task_locked(t);
-        }
-    }
+    take_tasks_locked(r, u);
     r->version = u->version;
     if (r->rounds != NULL && u->rounds != NULL) {
         mr_coordinated_update_locked(r, u->rounds);
@@ -335,13 +278,20 @@ static int open_job(mr_reader *r, mr_error *err)
     return rc;
 }
 
+static void free_list(char **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mr_free(list[i]);
+    }
+}
+
 static int heartbeat(mr_reader *r, mr_error *err)
 {
     Millrace__ClientHeartbeatRequest req = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
     Millrace__ClientHeartbeatReply *reply = NULL;
     Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
     uint64_t number = 0;
-    char *list[UNREACHABLE_MAX]; /* lent: tasks stay until the reader's end */
+    char *unreachable[UNREACHABLE_MAX];
     char *refusing[UNREACHABLE_MAX];
 
     if (r->opts.num_consumers > 0) {
@@ -350,14 +300,16 @@ static int heartbeat(mr_reader *r, mr_error *err)
     }
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    req.n_unreachable = mr_read_unreachable(r, list, UNREACHABLE_MAX);
-    req.unreachable = list;
+    req.n_unreachable = mr_read_unreachable(r, unreachable, UNREACHABLE_MAX);
+    req.unreachable = unreachable;
     req.n_refusing = mr_read_refusing(r, refusing, UNREACHABLE_MAX);
     req.refusing = refusing;
     req.waits = mr_read_ask(r);
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
     mr_rounds_report_clear(&report);
+    free_list(unreachable, req.n_unreachable);
+    free_list(refusing, req.n_refusing);
     if (rc == MR_OK) {
         mr_coordinated_reported(r, number);
         if (req.waits) {

@@ -6,6 +6,7 @@
  * A stream proves that its worker is reachable when elements come, or when it has stood for a while: a pipeline may be
  * slow. That something took the connection proves nothing: an address may be another worker's by now, which refuses.
  */
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
@@ -31,6 +32,13 @@ bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms)
     return t->failing_ms != 0 && !mr_read_task_stands_locked(t, now_ms);
 }
 
+/* While they are sent the task may go. */
+static size_t add_copy(char **list, size_t n, const char *incarnation)
+{
+    list[n] = mr_strdup(incarnation);
+    return list[n] != NULL ? n + 1 : n;
+}
+
 size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
 {
     struct mr_read_task *t;
@@ -43,7 +51,7 @@ size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
         bool wanted = !t->settled && !t->closed;
 
         if (wanted && n < max && mr_read_task_is_away_locked(t, now) && now - t->failing_ms >= UNREACHABLE_MS) {
-            list[n++] = t->incarnation;
+            n = add_copy(list, n, t->incarnation);
         }
     }
     return n;
@@ -58,7 +66,7 @@ size_t mr_read_refusing(mr_reader *r, char **list, size_t max)
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (!t->settled && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
-            list[n++] = t->incarnation;
+            n = add_copy(list, n, t->incarnation);
         }
     }
     return n;

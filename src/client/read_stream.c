@@ -31,27 +31,14 @@
 /* A worker that was asked to give a credit back and says nothing for so long is not waited for. */
 #define REVOKED_MS 200
 
-/* Of the credits: who cannot be reached takes none away from the others. */
-static bool has_share_locked(const struct mr_read_task *t)
+static unsigned sharers_locked(const mr_reader *r)
 {
-    return !t->end && !t->closed && (t->connected || t->failing_ms == 0);
-}
-
-static unsigned open_tasks_locked(const mr_reader *r)
-{
-    const struct mr_read_task *t;
-    unsigned n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        n += has_share_locked(t);
-    }
-    return n > 0 ? n : 1;
+    return r->shares > 0 ? r->shares : 1;
 }
 
 bool mr_read_few_credits_locked(const mr_reader *r)
 {
-    return r->opts.max_outstanding > 0 && r->opts.max_outstanding < open_tasks_locked(r);
+    return r->opts.max_outstanding > 0 && r->opts.max_outstanding < sharers_locked(r);
 }
 
 /* ---- telling ---- */
@@ -59,7 +46,7 @@ bool mr_read_few_credits_locked(const mr_reader *r)
 static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_t *limit_bytes)
 {
     const mr_reader *r = t->reader;
-    unsigned tasks = open_tasks_locked(r) + (has_share_locked(t) ? 0 : 1);
+    unsigned tasks = sharers_locked(r) + (t->shares ? 0 : 1);
     uint64_t window_max = MR_WINDOW_MAX;
 
     if (r->opts.max_outstanding > 0) {
@@ -183,19 +170,6 @@ void mr_read_task_tell_locked(struct mr_read_task *t, bool force)
     }
 }
 
-/* What came and what was taken is said with the next credit, or soon: a message of its own for each would cost more. */
-static void acknowledge_soon_locked(struct mr_read_task *t)
-{
-    const struct mr_session *s = &t->session;
-    mr_reader *r = t->reader;
-    bool news = s->told_received != s->received || s->told_returned != s->used;
-
-    if (news && !r->ack_due) {
-        r->ack_due = true;
-        (void)pthread_cond_signal(&r->timer_due);
-    }
-}
-
 /* What the application does not have yet is still ours to give back, or to lose, so the worker keeps it. */
 static bool owes_returns_locked(const struct mr_read_task *t)
 {
@@ -205,11 +179,11 @@ static bool owes_returns_locked(const struct mr_read_task *t)
 void mr_read_task_taken_locked(struct mr_read_task *t)
 {
     mr_reader *r = t->reader;
+    bool over = t->goodbye || t->closed;
 
-    if (t->goodbye || t->closed) {
-        return;
-    }
-    if (t->end) {
+    if (over) {
+        /* Nobody is told any more. */
+    } else if (t->end) {
         t->goodbye = !owes_returns_locked(t);
         mr_read_task_tell_locked(t, t->goodbye);
     } else if (mr_read_few_credits_locked(r)) {
@@ -217,7 +191,7 @@ void mr_read_task_taken_locked(struct mr_read_task *t)
     } else {
         mr_read_task_tell_locked(t, false);
     }
-    acknowledge_soon_locked(t);
+    mr_read_task_list_locked(t);
 }
 
 /* ---- few credits for many tasks ---- */
@@ -380,6 +354,7 @@ static void skipped_locked(struct mr_read_task *t, uint64_t skipped)
             mr_reader_missed_locked(t->reader, more);
         }
         t->skipped = skipped;
+        t->reader->skipped += more;
     }
 }
 
@@ -420,6 +395,7 @@ static void note_connection_locked(struct mr_read_task *t)
     if (!t->connected) {
         t->connected = true;
         t->connected_ms = mr_now_ms();
+        mr_read_task_share_locked(t);
     }
 }
 
@@ -457,10 +433,11 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
                "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(stream);
     } else if (more) {
+        mr_read_task_share_locked(t);
         mr_read_task_tell_locked(t, t->goodbye || t->end);
-        acknowledge_soon_locked(t);
         mr_read_grant_locked(r);
     }
+    mr_read_task_list_locked(t);
     mr_mutex_unlock(&r->lock);
     if (wake) {
         (void)pthread_cond_signal(&r->ready); /* Not under the lock, on which the woken thread would wait again. */
@@ -481,6 +458,7 @@ static void on_sent(void *ctx, mr_rpc_stream *stream)
     note_connection_locked(t);
     mr_read_task_tell_locked(t, t->unsaid);
     mr_read_grant_locked(t->reader);
+    mr_read_task_list_locked(t);
 }
 
 static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *err)
@@ -524,10 +502,13 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
                    "%s", t->address, "error", "%s", t->why, NULL);
         }
         t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
+        mr_read_retry_locked(r, t->retry_ms);
     }
     /* Its credits are free again. */
     mr_session_reconnect(&t->session);
+    mr_read_task_share_locked(t);
     mr_read_grant_locked(r);
+    mr_read_task_list_locked(t);
     mr_rpc_stream_unref(stream);
     mr_reader_wake_locked(r);
     (void)pthread_cond_signal(&r->ready);
@@ -552,6 +533,7 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
     if (rc < 0) {
         mr_log(MR_LOG_WARN, "connecting to a worker", "worker", "%s", t->address, "error", "%s", err.message, NULL);
         t->retry_ms = mr_now_ms() + RETRY_MS_MAX;
+        mr_read_retry_locked(r, t->retry_ms);
         return;
     }
     r->streams++;
@@ -576,6 +558,7 @@ void mr_read_task_free(struct mr_read_task *t)
     mr_session_clear(&t->session);
     mr_round_queue_clear(&t->rounds);
     mr_rpc_channel_free(t->channel);
+    mr_free(t->key);
     mr_free(t->id);
     mr_free(t->address);
     mr_free(t->incarnation);

@@ -135,7 +135,7 @@ static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
     if (say_dispatcher(r, now_ms, out, size)) {
         return out[0] != '\0';
     }
-    if (r->ntasks == 0) {
+    if (!r->had_tasks) {
         (void)snprintf(out, size, "no worker has joined the service at %.120s yet", r->opts.service);
     } else if (say_away(r, now_ms, true, out, size)) {
         return true;

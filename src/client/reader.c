@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Soon enough for the end of a task, which waits for what every reader of it has received. */
-#define ACK_MS 5
 /*
  * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it only when the
  * client's time is over: so also a host where everything has to wait for a CPU gets through. Only what is frozen takes
@@ -39,36 +37,32 @@ static void use_given_locked(mr_reader *r)
 /* Rows of the next task in turn that has some. MR_TIMEOUT: nobody has. */
 static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_error *err)
 {
-    struct mr_read_task *t;
+    struct mr_read_task *t = TAILQ_FIRST(&r->full);
 
     if (r->opts.num_consumers > 0) {
         return mr_coordinated_take_locked(r, ret, err);
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (t->session.count == 0) {
-            if (t->failed) {
-                mr_reader_fail_locked(r, &t->err);
-                break;
-            }
-            continue;
-        }
-        int rc = mr_session_take(&t->session, want.rows_max, ret, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
-        TAILQ_REMOVE(&r->tasks, t, link);
-        TAILQ_INSERT_TAIL(&r->tasks, t, link);
-        r->given = t;
-        r->given_elements = mr_block_rows(*ret);
-        r->taken += r->given_elements;
-        if (mr_read_options_share(&r->opts)) {
-            t->session.used = t->session.returned; /* No other reader of the job is to get it, too. */
-        }
-        mr_read_task_taken_locked(t);
-        return MR_OK;
+    if (t == NULL) {
+        return MR_TIMEOUT;
     }
-    return MR_TIMEOUT;
+    if (t->session.count == 0) {
+        mr_reader_fail_locked(r, &t->err);
+        return MR_TIMEOUT;
+    }
+    int rc = mr_session_take(&t->session, want.rows_max, ret, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    TAILQ_REMOVE(&r->full, t, full_link);
+    TAILQ_INSERT_TAIL(&r->full, t, full_link);
+    r->given = t;
+    r->given_elements = mr_block_rows(*ret);
+    r->taken += r->given_elements;
+    if (mr_read_options_share(&r->opts)) {
+        t->session.used = t->session.returned; /* No other reader of the job is to get it, too. */
+    }
+    mr_read_task_taken_locked(t);
+    return MR_OK;
 }
 
 static bool at_end_locked(const mr_reader *r)
@@ -102,37 +96,42 @@ static bool owes_word_locked(const struct mr_read_task *t)
     const struct mr_session *s = &t->session;
 
     return s->told_returned != s->used &&
-           (mr_now_ms() - t->told_ms >= ACK_MS ||
+           (mr_now_ms() - t->told_ms >= MR_READ_ACK_MS ||
             mr_session_taken_bytes(s) - s->told_taken_bytes >= MR_DATA_MESSAGE_BYTES_TARGET);
 }
 
-/* The application waits: those that could deliver more if they were allowed to are allowed to. */
+static void allow_more_locked(struct mr_read_task *t)
+{
+    if (t->stream != NULL && !t->end && !t->closed) {
+        mr_session_found_empty(&t->session);
+        mr_read_task_tell_locked(t, owes_word_locked(t));
+    }
+}
+
+/*
+ * The application waits: those that could deliver more if they were allowed to are allowed to. Only where something has
+ * happened since it waited last can that have changed; for an element of one worker the others, a thousand, are not
+ * looked at. The rounds of a coordinated job and what few credits allow depend on the others, too.
+ */
 static void found_empty_locked(mr_reader *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (t->stream != NULL && !t->end && !t->closed) {
-            mr_session_found_empty(&t->session);
-            mr_read_task_tell_locked(t, owes_word_locked(t));
+    if (r->rounds != NULL || r->reshared) {
+        TAILQ_FOREACH(t, &r->tasks, link)
+        {
+            allow_more_locked(t);
         }
+        r->reshared = false;
+    }
+    while ((t = TAILQ_FIRST(&r->touched)) != NULL) {
+        TAILQ_REMOVE(&r->touched, t, touched_link);
+        t->touched = false;
+        allow_more_locked(t);
     }
     if (mr_read_few_credits_locked(r)) {
         mr_reader_wake_locked(r);
     }
-}
-
-static uint64_t skipped_locked(const mr_reader *r)
-{
-    const struct mr_read_task *t;
-    uint64_t n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        n += t->skipped;
-    }
-    return n;
 }
 
 void mr_reader_missed_locked(mr_reader *r, uint64_t n)
@@ -173,7 +172,7 @@ static int end_locked(mr_reader *r, mr_error *err)
 {
     char what[200];
 
-    r->end.skipped_elements = skipped_locked(r);
+    r->end.skipped_elements = r->skipped;
     bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
     if (r->end_err.code < 0 && !r->failed) {
         mr_reader_fail_locked(r, &r->end_err);
@@ -259,8 +258,11 @@ void mr_reader_cancel(void *ctx)
 static int64_t reconnect_locked(mr_reader *r, int64_t now)
 {
     struct mr_read_task *t;
-    int64_t next = INT64_MAX;
 
+    if (now < r->retry_ms) {
+        return r->retry_ms;
+    }
+    r->retry_ms = INT64_MAX;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (t->stream != NULL || t->settled || t->closed) {
@@ -269,72 +271,15 @@ static int64_t reconnect_locked(mr_reader *r, int64_t now)
         if (t->retry_ms <= now) {
             mr_read_task_connect_locked(t);
         } else {
-            next = t->retry_ms < next ? t->retry_ms : next;
+            mr_read_retry_locked(r, t->retry_ms);
         }
     }
-    return next;
-}
-
-static int64_t acknowledge_locked(mr_reader *r, int64_t now)
-{
-    struct mr_read_task *t;
-    int64_t next = INT64_MAX;
-
-    if (!r->ack_due) {
-        return next;
-    }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        bool news = t->session.told_received != t->session.received || t->session.told_returned != t->session.used;
-
-        if (t->stream == NULL || t->goodbye || t->closed || !news) {
-            continue;
-        }
-        if (now - t->told_ms >= ACK_MS) {
-            mr_read_task_tell_locked(t, true);
-        } else {
-            next = t->told_ms + ACK_MS < next ? t->told_ms + ACK_MS : next;
-        }
-    }
-    r->ack_due = next != INT64_MAX;
-    return next;
+    return r->retry_ms;
 }
 
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/*
- * A channel that nobody needs any more. gRPC goes on connecting to a worker that is gone for as long as there is one,
- * with a descriptor and threads.
- */
-static mr_rpc_channel *take_idle_channel_locked(mr_reader *r)
-{
-    struct mr_read_task *t;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (t->channel != NULL && t->stream == NULL && (t->settled || t->closed)) {
-            mr_rpc_channel *channel = t->channel;
-
-            t->channel = NULL;
-            return channel;
-        }
-    }
-    return NULL;
-}
-
-/* Freeing one may wait for gRPC, whose thread may wait for the lock. */
-static void free_idle_channels_locked(mr_reader *r)
-{
-    mr_rpc_channel *channel;
-
-    while ((channel = take_idle_channel_locked(r)) != NULL) {
-        mr_mutex_unlock(&r->lock);
-        mr_rpc_channel_free(channel);
-        mr_mutex_lock(&r->lock);
-    }
 }
 
 static void *run_timer(void *arg)
@@ -343,11 +288,11 @@ static void *run_timer(void *arg)
 
     MR_LOCK(&r->lock);
     while (!r->stopping) {
-        free_idle_channels_locked(r);
+        mr_read_tidy_locked(r);
         int64_t now = mr_now_ms();
         int64_t next = reconnect_locked(r, now);
 
-        next = least(next, acknowledge_locked(r, now));
+        next = least(next, mr_read_acknowledge_locked(r, now));
         next = least(next, mr_read_rotate_locked(r, now));
         next = least(next, mr_read_look_at_wait_locked(r, now));
         if (!r->stopping) { /* It may have been told so while a channel was freed. */
@@ -361,12 +306,7 @@ static void *run_timer(void *arg)
 
 static void reader_free(mr_reader *r)
 {
-    struct mr_read_task *t;
-
-    while ((t = TAILQ_FIRST(&r->tasks)) != NULL) {
-        TAILQ_REMOVE(&r->tasks, t, link);
-        mr_read_task_free(t);
-    }
+    mr_read_tasks_free(r);
     mr_rounds_free(r->rounds);
     mr_control_free(r->control);
     if (r->rt != NULL) {
@@ -415,7 +355,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     mr_cond_init(&r->ready);
     mr_cond_init(&r->due);
     mr_cond_init(&r->timer_due);
-    TAILQ_INIT(&r->tasks);
+    mr_read_tasks_init(r);
     mr_random_id(r->client);
     r->opened_ms = mr_now_ms();
     r->memory = mr_memory_ref(mr_memory_current());

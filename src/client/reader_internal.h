@@ -1,5 +1,5 @@
 /*
- * What reader.c, read_stream.c and read_link.c share. Nothing else includes it.
+ * What the files of a reader share. Nothing else includes it.
  *
  * Threads: the application's (pull); `link` (attaches, heartbeats; it makes and frees the watch); the watch's own (task
  * lists); `timer` (reconnects, acknowledgements that are due, credits that are to move on); rpc's (messages). All meet
@@ -8,6 +8,7 @@
 #ifndef MR_CLIENT_READER_INTERNAL_H
 #define MR_CLIENT_READER_INTERNAL_H
 
+#include "base/map.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "client/coordinated.h"
@@ -22,11 +23,22 @@
 /* Decoded elements that wait in a reader, all tasks together. */
 #define MR_READER_BUDGET_BYTES (32 * MR_MIB)
 #define MR_READER_TASKS_MAX 65536u
+/* Soon enough for the end of a task, which waits for what every reader of it has received. */
+#define MR_READ_ACK_MS 5
 
 /* One task of the iteration and the stream to its worker. */
 struct mr_read_task {
-    TAILQ_ENTRY(mr_read_task) link; /* in turn: who was read last stands last */
+    TAILQ_ENTRY(mr_read_task) link;
+    TAILQ_ENTRY(mr_read_task) full_link;
+    TAILQ_ENTRY(mr_read_task) touched_link;
+    TAILQ_ENTRY(mr_read_task) news_link;
+    bool full; /* it is in that list */
+    bool touched;
+    bool news;
+    bool shares; /* it is counted as one of those that the credits are for */
     mr_reader *reader;
+    char *key;     /* of the reader's map */
+    uint64_t list; /* the last complete task list that had it */
     char *id;
     char *address;
     char *incarnation; /* of the worker */
@@ -44,7 +56,8 @@ struct mr_read_task {
     bool refused_open; /* the worker did not take this stream: the task is not there any more, or our session */
     bool end;          /* the worker has no more */
     bool settled;      /* ... and knows that we know: no need to connect again */
-    bool closed;       /* the dispatcher says that it ended or is lost */
+    bool closed;       /* it ended or is lost, or is not wanted */
+    bool gone;         /* ... as the dispatcher says, which will not name it as one to read again */
     bool failed;
     uint64_t skipped;     /* elements that the job missed there, whichever of its readers was slow */
     mr_error err;         /* failed */
@@ -72,6 +85,8 @@ struct mr_read_wait {
     char said[MR_READ_WAIT_BYTES]; /* ... and its reason */
 };
 
+typedef TAILQ_HEAD(mr_read_tasks, mr_read_task) mr_read_tasks;
+
 struct mr_reader {
     struct mr_read_options opts;
     mr_rpc_runtime *rt;
@@ -87,11 +102,21 @@ struct mr_reader {
     pthread_cond_t due;       /* for link, and for who opens or closes */
     pthread_cond_t timer_due; /* for the timer, which has much more to do: for each message that comes */
     struct mr_rng rng;
-    TAILQ_HEAD(, mr_read_task) tasks;
+    mr_read_tasks tasks;        /* all that something is still to be done for */
+    struct mr_map by_key;       /* ... */
+    mr_read_tasks full;         /* have elements, or have failed; in turn: who was read last stands last */
+    mr_read_tasks touched;      /* something happened there since the application found that nobody has elements */
+    mr_read_tasks news;         /* owe their worker a word */
+    unsigned shares;            /* tasks that the credits are for */
+    bool reshared;              /* of few credits each has more, for somebody has left */
+    bool litter;                /* there are channels or tasks that nobody needs any more */
+    uint64_t lists;             /* complete task lists that came */
     struct mr_read_task *given; /* whose elements the application has at the moment, or NULL */
     uint64_t given_elements;    /* ... so many */
     uint64_t taken;             /* elements, in all */
     unsigned ntasks;
+    bool had_tasks;
+    uint64_t skipped; /* as in the tasks: all that there ever were */
     unsigned streams; /* connected or connecting */
     char *dataset_id;
     char *job_id;
@@ -112,9 +137,10 @@ struct mr_reader {
     bool failed;
     bool reached; /* some worker sent something */
     bool stopping;
-    bool waiting; /* pull does */
-    bool ack_due; /* something came or was returned that its worker was not told yet */
-    mr_error err; /* failed */
+    bool waiting;     /* pull does */
+    int64_t ack_ms;   /* the timer: when to look at `news`, or INT64_MAX */
+    int64_t retry_ms; /* ... at tasks without a stream */
+    mr_error err;     /* failed */
 };
 
 /* ---- reader.c ---- */
@@ -128,6 +154,28 @@ size_t mr_reader_share(const mr_reader *r, unsigned tasks);
 void mr_reader_missed_locked(mr_reader *r, uint64_t n);
 /* The link and the timer look at everything again. */
 void mr_reader_wake_locked(mr_reader *r);
+
+/* ---- read_tasks.c; all with the lock ---- */
+
+void mr_read_tasks_init(mr_reader *r);
+void mr_read_tasks_free(mr_reader *r);
+/*
+ * The task of @info, added and connected if it is not known and not over; NULL then, or when the reader has failed for
+ * want of room.
+ */
+struct mr_read_task *mr_read_task_get_locked(mr_reader *r, const Millrace__TaskInfo *info);
+/* The dispatcher is through with it. */
+void mr_read_task_close_locked(struct mr_read_task *t);
+/* Something in @t has changed that credits are shared by. Before they are told to anybody. */
+void mr_read_task_share_locked(struct mr_read_task *t);
+/* Tell workers what is due. When to look again. */
+int64_t mr_read_acknowledge_locked(mr_reader *r, int64_t now_ms);
+/* Something has happened to @t: the reader's lists follow. Last of all, when its worker was told. */
+void mr_read_task_list_locked(struct mr_read_task *t);
+/* The timer looks at tasks without a stream at @when_ms, or earlier. */
+void mr_read_retry_locked(mr_reader *r, int64_t when_ms);
+/* Channels and tasks that nobody needs any more are freed. Releases the lock meanwhile. */
+void mr_read_tidy_locked(mr_reader *r);
 
 /* ---- read_stream.c; all with the lock ---- */
 
@@ -150,7 +198,7 @@ void mr_read_task_free(struct mr_read_task *t);
 
 /* Its stream has stood for long enough to prove that the worker is there. */
 bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms);
-/* Incarnations of workers that cannot be reached, lent as long as the reader lives. */
+/* Incarnations of workers that cannot be reached: copies, the caller's. Without memory some are left out. */
 size_t mr_read_unreachable(mr_reader *r, char **list, size_t max);
 /* ... whose host refuses connections, again and again. */
 size_t mr_read_refusing(mr_reader *r, char **list, size_t max);

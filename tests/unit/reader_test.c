@@ -513,6 +513,84 @@ static void nothing_goes_on_connecting_to_a_lost_worker(void **state)
     }
 }
 
+static void wait_for_tasks(struct fixture *f, unsigned n)
+{
+    int64_t until = mr_now_ms() + LONG_MS;
+    unsigned have;
+
+    do {
+        assert_true(mr_now_ms() < until);
+        usleep(1000);
+        mr_mutex_lock(&f->r->lock);
+        have = f->r->ntasks;
+        mr_mutex_unlock(&f->r->lock);
+    } while (have != n);
+}
+
+/* Also from the other lists: elements of the worker that stays are taken meanwhile. */
+static void workers_that_come_and_go_leave_nothing_behind(void **state)
+{
+    struct fixture *f = *state;
+    char ids[10][16];
+
+    add_workers(f, 2, 90);
+    f->w[1].silent = true;
+    open_reader(f, 0);
+    pull_n(f, 1);
+    for (size_t i = 0; i < 10; i++) {
+        wait_for_tasks(f, 2);
+        (void)snprintf(ids[i], sizeof ids[i], "next-%zu", i);
+        mr_mutex_lock(&f->d.lock);
+        f->d.tasks[1].lost = true;
+        mr_mutex_unlock(&f->d.lock);
+        fake_dispatcher_push(&f->d);
+        wait_for_tasks(f, 1);
+        pull_n(f, f->count + 5);
+        if (i == 0) {
+            fake_worker_stop(&f->w[1]); /* those that follow cannot be reached */
+        }
+        mr_mutex_lock(&f->d.lock);
+        f->d.tasks[1].id = ids[i];
+        f->d.tasks[1].lost = false;
+        mr_mutex_unlock(&f->d.lock);
+        fake_dispatcher_push(&f->d);
+    }
+    pull_n(f, 90);
+    MR_LOCK(&f->r->lock);
+    assert_int_equal(f->r->by_key.count, f->r->ntasks);
+}
+
+/* The application may be in the middle of them; what was missed there is told at the end. */
+static void what_a_lost_worker_sent_is_read(void **state)
+{
+    struct fixture *f = *state;
+    mr_error err;
+
+    add_workers(f, 1, 2);
+    f->w[0].skipped = 7;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    pull_n(f, 1);
+    mr_mutex_lock(&f->w[0].lock);
+    while (f->w[0].received < 2) {
+        assert_true(mr_cond_wait_ms(&f->w[0].changed, &f->w[0].lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->w[0].lock);
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].lost = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    pull_n(f, 2);
+    assert_int_equal(pull(f, 1, 0, NULL), MR_TIMEOUT);
+    wait_for_tasks(f, 0);
+    mr_mutex_lock(&f->d.lock);
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
+    assert_non_null(strstr(err.message, "7 elements skipped"));
+}
+
 static void reading_goes_on_while_no_dispatcher_leads(void **state)
 {
     struct fixture *f = *state;
@@ -1262,6 +1340,8 @@ int main(int argc, char **argv)
         TEST(a_worker_that_moved_is_asked_again),
         TEST(a_lost_worker_does_not_hold_up_the_end),
         TEST(nothing_goes_on_connecting_to_a_lost_worker),
+        TEST(workers_that_come_and_go_leave_nothing_behind),
+        TEST(what_a_lost_worker_sent_is_read),
         TEST(reading_goes_on_while_no_dispatcher_leads),
         TEST(nobody_can_be_reached),
         TEST(who_cannot_be_reached_takes_no_credit_and_is_reported),
