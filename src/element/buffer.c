@@ -42,18 +42,24 @@ void mr_buffer_discharge(mr_buffer *b)
     mr_memory_release(memory, b->charged);
 }
 
-/* Up to here malloc() serves from a cache of the thread, which aligned_alloc() never does. */
-#define SMALL_BYTES_MAX 960u
-
 void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
 {
     mr_memory *memory = mr_memory_current();
+    size_t padded;
 
+    if (__builtin_add_overflow(size, (size_t)MR_ALIGNMENT, &padded)) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
     if (!mr_memory_charge(memory, MR_MEMORY_WORK, size)) {
         (void)mr_memory_refused(memory, size, err);
         return NULL;
     }
-    *raw = size > SMALL_BYTES_MAX ? mr_malloc_aligned(size) : mr_malloc(size + MR_ALIGNMENT);
+    /*
+     * Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size, so that each large
+     * element takes fresh memory; and it never comes from a thread's cache.
+     */
+    *raw = mr_malloc(padded);
     if (*raw == NULL) {
         mr_memory_release(memory, size);
         (void)mr_error_set(err, MR_EEXHAUSTED, "out of memory (%zu bytes)", size);

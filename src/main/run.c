@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/sync.h"
 
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #define STOP_SECONDS_MAX 60
+#define TRIM_MS 10000
 
 static const struct opt shared[RUN_SHARED_OPTIONS] = {
     {"log-level", OPT_CHOICE, offsetof(struct run_options, log_level), "LEVEL", "info", 0, 0,
@@ -78,6 +80,7 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     if (rc < 0) {
         return rc;
     }
+    mr_heap_few_arenas();
     (void)signal(SIGPIPE, SIG_IGN);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
@@ -157,9 +160,22 @@ static enum run_event read_signals(struct run *run)
     return event;
 }
 
+/* Not by a thread that others wait for. */
+static void trim_now_and_then(struct run *run)
+{
+    int64_t now = mr_now_ms();
+
+    if (now >= run->trim_ms) {
+        mr_heap_trim();
+        run->trim_ms = now + TRIM_MS;
+    }
+}
+
 enum run_event run_wait(struct run *run, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = run->signal_fd, .events = POLLIN}, {.fd = run->owner_fd, .events = POLLIN}};
+
+    trim_now_and_then(run);
     int n = poll(fds, 2 /* a negative descriptor is passed over */, timeout_ms);
 
     if (n <= 0) {

@@ -32,11 +32,12 @@ void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);
 struct run {
     int signal_fd;
     int owner_fd;            /* -1: no owner */
+    int64_t trim_ms;         /* when freed memory is given back next */
     bool told;               /* the first signal to end was read */
     bool ends_with_terminal; /* SIGHUP is an end, too; set after run_prepare() */
 };
 
-/* Logging, signals, the owner. MR_EPRECOND if the owner is gone already. */
+/* Logging, signals, the owner, malloc. MR_EPRECOND if the owner is gone already. */
 int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err);
 
 /*
@@ -50,7 +51,10 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err);
 
 enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
 
-/* Wait at most @timeout_ms (-1: for ever) for a child's end or the end of this program. */
+/*
+ * Wait at most @timeout_ms for a child's end or the end of this program. Called every few seconds: freed memory is
+ * given back in here.
+ */
 enum run_event run_wait(struct run *run, int timeout_ms);
 
 /* Whether SIGTERM or SIGINT has come and was not read by run_wait() yet: for waits while starting. */

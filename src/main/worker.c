@@ -15,7 +15,8 @@
 
 #define TAGS_MAX 64
 #define STOP_GRACE_MS 2000
-#define SLICE_MS 100      /* between looks at the signals */
+#define SLICE_MS 100 /* between looks at the signals */
+#define TEND_MS 5000
 #define GIVE_BACK_MS 2000 /* for the dispatcher to take back what was not opened, without time for more */
 
 struct worker_values {
@@ -133,7 +134,7 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
     if (rc == MR_OK) {
         rc = run_ready(&v->run, mr_worker_address(w), NULL, http != NULL ? mr_http_address(http) : NULL, err);
     }
-    while (rc == MR_OK && run_wait(run, -1 /* for ever */) != RUN_STOP) {
+    while (rc == MR_OK && run_wait(run, TEND_MS) != RUN_STOP) {
     }
     return rc;
 }

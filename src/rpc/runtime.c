@@ -15,12 +15,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/limits.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/sync.h"
 
 #include <grpc/support/log.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -48,22 +47,6 @@ static void before_fork(void)
 static void after_fork(void)
 {
     mr_mutex_unlock(&global.lock);
-}
-
-/*
- * glibc gives the top of the heap back after each message and faults it in again: 600,000 page faults for 10 GB.
- * Raising the trim threshold more than doubles the throughput of large messages.
- */
-static void tune_malloc(void)
-{
-    const char *keep = getenv("MILLRACE_MALLOC");
-
-    if (keep != NULL && strcmp(keep, "keep") == 0) {
-        return;
-    }
-    (void)mallopt(M_TRIM_THRESHOLD, (int)(1024 * MR_MIB));
-    (void)mallopt(M_TOP_PAD, (int)(64 * MR_MIB));
-    (void)mallopt(M_MMAP_THRESHOLD, (int)(32 * MR_MIB));
 }
 
 /*
@@ -134,7 +117,7 @@ static void init_with_client_settings(void)
 static void once_per_process(void)
 {
     (void)pthread_atfork(before_fork, after_fork, after_fork);
-    tune_malloc();
+    mr_heap_keep_large();
     if (getenv("GRPC_VERBOSITY") == NULL) {
         gpr_set_log_function(no_log);
     }
@@ -248,16 +231,14 @@ int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
     return MR_OK;
 }
 
-void mr_rpc_release(mr_rpc_runtime *rt)
+/* Returns whether nobody uses the runtime any more. */
+static bool drop_user(mr_rpc_runtime *rt)
 {
-    if (rt == NULL || mr_rpc_inherited(rt)) {
-        return;
-    }
     MR_LOCK(&global.lock);
     MR_ASSERT(rt == global.rt);
     MR_ASSERT(global.users > 0);
     if (--global.users > 0) {
-        return;
+        return false;
     }
     MR_ASSERT(!pthread_equal(pthread_self(), rt->thread));
     /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back first. */
@@ -275,6 +256,14 @@ void mr_rpc_release(mr_rpc_runtime *rt)
     (void)pthread_mutex_destroy(&rt->servers_lock);
     mr_free(rt);
     global.rt = NULL;
+    return true;
+}
+
+void mr_rpc_release(mr_rpc_runtime *rt)
+{
+    if (rt != NULL && !mr_rpc_inherited(rt) && drop_user(rt)) {
+        mr_heap_trim(); /* The next to come makes threads of its own, which find what these leave in other arenas. */
+    }
 }
 
 bool mr_rpc_inherited(const mr_rpc_runtime *rt)

@@ -1,9 +1,11 @@
 /* gRPC through src/rpc: a server and its clients in one process, over loopback. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/limits.h"
 #include "base/sync.h"
 #include "rpc/internal.h"
+#include "tests/support/heap.h"
 #include "tests/support/port.h"
 
 #include <setjmp.h>
@@ -950,6 +952,21 @@ static void many_calls(void **state)
     print_message("%.0f unary calls a second\n", (double)total * 1e9 / (double)(mr_now_ns() - from));
 }
 
+/* Whoever reads much once, as clients do, keeps what malloc makes of it only while something is open. */
+static void freed_memory_goes_with_the_last_user(void **state)
+{
+    mr_rpc_runtime *rt = NULL;
+
+    if (!MR_TEST_MALLOC_IS_GLIBCS) {
+        skip();
+    }
+    assert_int_equal(mr_rpc_acquire(&rt, NULL), MR_OK);
+    mr_test_heap_spike();
+    assert_true(mr_test_resident_bytes() > MR_HEAP_FREE_BYTES);
+    mr_rpc_release(rt);
+    assert_true(mr_test_resident_bytes() < MR_HEAP_FREE_BYTES);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -984,6 +1001,7 @@ int main(int argc, char **argv)
         TEST(server_comes_back),
         TEST(fork_when_open),
         TEST(many_calls),
+        cmocka_unit_test(freed_memory_goes_with_the_last_user),
     };
     mr_rpc_keep_forkable();
     if (argc > 1) {

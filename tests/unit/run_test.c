@@ -1,5 +1,7 @@
 /* Stopping: what ends a server that does not come to its end, and what does not. */
+#include "base/heap.h"
 #include "main/run.h"
+#include "tests/support/heap.h"
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -97,11 +99,27 @@ static void being_frozen_meanwhile_does_not(void **state)
     assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
 }
 
+/* Of a process that waits, as a server does after its busiest time. */
+static void freed_memory_is_given_back(void **state)
+{
+    struct run run = {.signal_fd = -1, .owner_fd = -1};
+
+    (void)state;
+    if (!MR_TEST_MALLOC_IS_GLIBCS) {
+        skip();
+    }
+    mr_test_heap_spike();
+    assert_true(mr_test_resident_bytes() > MR_HEAP_FREE_BYTES);
+    assert_int_equal(run_wait(&run, 0), RUN_TIME);
+    assert_true(mr_test_resident_bytes() < MR_HEAP_FREE_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_second_signal_ends_it),
         cmocka_unit_test(being_frozen_meanwhile_does_not),
+        cmocka_unit_test(freed_memory_is_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,9 @@
  *
  * While a read or a call is open the process must not fork and use the child for more of the same (MR_EPRECOND there);
  * with nothing open it may. The first use raises glibc's malloc trim threshold for the whole process, which more than
- * doubles the throughput of large elements; MILLRACE_MALLOC=keep in the environment leaves malloc alone. gRPC's own
- * messages appear on stderr only if GRPC_VERBOSITY is set.
+ * doubles the throughput of large elements. When the last read is closed and malloc keeps more than 256 MiB that are
+ * free, they go back to the system (malloc_trim()). MILLRACE_MALLOC=keep in the environment leaves malloc alone. gRPC's
+ * own messages appear on stderr only if GRPC_VERBOSITY is set.
  *
  * Threads: all functions are safe from any thread.
  */
