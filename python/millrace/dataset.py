@@ -210,7 +210,10 @@ class Dataset:
         if isinstance(weights, Dataset):
             raise errors.UnimplementedError("sample_from_datasets with a dataset of weights is not built: weights are constants")
         if weights is not None:
-            weights = np.asarray(weights, np.float64).reshape(-1)
+            try:
+                weights = np.asarray(weights, np.float64).reshape(-1)
+            except (TypeError, ValueError):
+                raise TypeError(f"sample_from_datasets: weights are numbers, one for each dataset, not {weights!r}") from None
             if len(weights) != len(datasets):
                 raise ValueError(f"{len(weights)} weights for {len(datasets)} datasets")
             first = datasets[0]

@@ -131,9 +131,14 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
 {
     mr_memory *before = mr_memory_enter(it->env.memory);
-    int rc = pull(it, want, timeout_ms, ret, err);
+    mr_error failure;
+    int rc = pull(it, want, timeout_ms, ret, &failure);
 
     (void)mr_memory_enter(before);
+    if (rc < 0 && err != NULL) {
+        *err = failure;
+        err->traits &= ~MR_UNCOUNTED;
+    }
     return rc;
 }
 

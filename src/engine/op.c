@@ -86,7 +86,9 @@ static int give_deferred(struct mr_op_iter *it, mr_error *err)
 {
     int rc = it->deferred;
 
-    it->deferred = MR_OK;
+    if ((it->deferred_err.traits & MR_PERMANENT) == 0) {
+        it->deferred = MR_OK;
+    }
     if (err != NULL) {
         *err = it->deferred_err;
     }
@@ -118,6 +120,9 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
 {
     int rc = pull_any(it, pull, ret, err);
 
+    if (rc < 0 && it->uncounts) {
+        mr_op_mark_uncounted(rc, err);
+    }
     if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
         return mr_op_fail(it, it->delivered, rc, err);
     }
@@ -209,6 +214,35 @@ bool mr_op_element_failed(int rc, const mr_error *err)
     }
     return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
            rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
+}
+
+void mr_op_mark_uncounted(int rc, mr_error *err)
+{
+    if (rc < 0 && mr_op_element_failed(rc, err)) {
+        err->traits |= MR_UNCOUNTED;
+    }
+}
+
+bool mr_op_is_uncounted(int rc, const mr_error *err)
+{
+    return rc < 0 && (err->traits & MR_UNCOUNTED) != 0;
+}
+
+bool mr_op_has_place(int rc, const mr_error *err)
+{
+    return rc < 0 && mr_op_element_failed(rc, err) && !mr_op_is_uncounted(rc, err);
+}
+
+void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err)
+{
+    mr_error final = *err;
+
+    mr_error_wrap(&final, "it pairs nothing behind an error that stands for an unknown number of elements (put "
+                          "ignore_errors() in front of it)");
+    final.code = MR_EPRECOND;
+    final.traits = MR_PERMANENT;
+    (void)mr_op_fail_at_open(it, MR_EPRECOND, &final);
+    (void)mr_op_defer(it, MR_EPRECOND, &final);
 }
 
 /* ---- state ---- */

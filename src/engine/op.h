@@ -10,7 +10,9 @@
  *    where it stopped.
  *  - Rows before an error are delivered first: mr_op_defer() keeps the error for the next call.
  *  - An element that failed (mr_op_element_failed()) has had its place: who puts elements together, or counts them for
- *    others, moves all its inputs and counts behind it.
+ *    others, moves all its inputs and counts behind it. Where the place is left out, the error is, too.
+ *  - Where nobody knows for how many elements an error stands, it is marked (MR_UNCOUNTED): those behind it have no
+ *    certain place, and who pairs elements by their places does not go on.
  *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed on as they are.
  *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
  *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks has nothing to do for
@@ -66,6 +68,7 @@ struct mr_op_iter {
     uint64_t epoch;
     uint64_t stream;
     bool partial;       /* sees a part of the elements: the splits that this iterator was given */
+    bool uncounts;      /* set by open: elements fail here that might have been several, or none, or elsewhere */
     mr_origin *origin;  /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
     uint64_t delivered; /* rows so far */
     int deferred;       /* error to give before anything else but `waiting`, or MR_OK */
@@ -113,8 +116,23 @@ int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
  */
 bool mr_op_element_failed(int rc, const mr_error *err);
 /*
+ * Among the traits of an element's error, inside of the engine only: nobody knows for how many elements it stands.
+ */
+#define MR_UNCOUNTED (1u << 30)
+/* Mark it so, if it is an element's error. */
+void mr_op_mark_uncounted(int rc, mr_error *err);
+bool mr_op_is_uncounted(int rc, const mr_error *err);
+/* An error that stands for one element. */
+bool mr_op_has_place(int rc, const mr_error *err);
+/*
+ * @it, which pairs elements by their places, gives @err, which is uncounted, and goes on no more: all pulls behind it
+ * give an error that says why.
+ */
+void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err);
+/*
  * Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then take nothing from the
- * input. MR_END and MR_TIMEOUT need no keeping: they are found again. Returns MR_OK.
+ * input. MR_END and MR_TIMEOUT need no keeping: they are found again. One that is MR_PERMANENT is given ever after.
+ * Returns MR_OK.
  */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */

@@ -12,15 +12,19 @@ NUMBERS = [1, 2, 0, 4, 5, 6, 0, 0, 9, 10, 11, 12, 13, 0]
 SHAPES_OF_PIPELINES = {
     "nothing": lambda ds: ds,
     "take": lambda ds: ds.take(12),
+    "take, and others": lambda ds: ds.take(7).concatenate(Dataset.range(20, 30)),
     "skip": lambda ds: ds.skip(2),
+    "skip what fails": lambda ds: ds.skip(4),
+    "shard": lambda ds: ds.shard(3, 1),
     "batch": lambda ds: ds.batch(2),
     "batch of three": lambda ds: ds.batch(3, drop_remainder=True),
+    "no remainder, and others": lambda ds: ds.batch(4, drop_remainder=True).concatenate(Dataset.range(20, 30).batch(2)),
     "padded_batch": lambda ds: ds.map(lambda x: mr.fill([x % 3], x)).padded_batch(3),
-    "windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)),
-    "windows that overlap": lambda ds: ds.window(3, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(3)),
     "prefetch": lambda ds: ds.prefetch(2),
     "parallel map": lambda ds: ds.map(lambda x: x, num_parallel_calls=3),
     "concatenate": lambda ds: ds.concatenate(Dataset.range(3)),
+    "flat_map to one": lambda ds: ds.flat_map(lambda x: Dataset.from_tensors(x)),
+    "shuffle(1)": lambda ds: ds.shuffle(1),
     "zip": lambda ds: Dataset.zip(Dataset.range(100), ds).map(lambda i, x: x),
     "cache, three times": lambda ds: ds.cache().repeat(3),
     "interleave": lambda ds: Dataset.range(2).interleave(lambda _: ds, cycle_length=2),
@@ -47,6 +51,83 @@ def test_behind_an_element_that_fails_everything_has_its_place(name):
             np.testing.assert_array_equal(x, y)
         if name == "nothing":
             assert [int(x) for x, _ in pairs] == [x for x in NUMBERS if x]
+
+
+LOSES_PLACES = {
+    "unbatch": lambda ds: ds.batch(2).unbatch(),
+    "rebatch": lambda ds: ds.batch(2).rebatch(3),
+    "flat_map": lambda ds: ds.flat_map(Dataset.range),
+    "interleave": lambda ds: ds.interleave(Dataset.range, cycle_length=2),
+    "parallel interleave": lambda ds: ds.interleave(Dataset.range, cycle_length=2, num_parallel_calls=2),
+    "filter": lambda ds: ds.filter(lambda x: x != 9),
+    "a failing filter": lambda ds: ds.filter(lambda x: check(x - 5) != 9),
+    "take_while": lambda ds: ds.take_while(lambda x: x < 10),
+    "unique": lambda ds: ds.unique(),
+    "shuffle": lambda ds: ds.shuffle(4, seed=3, reshuffle_each_iteration=False),
+    "group_by_window": lambda ds: ds.group_by_window(lambda x: x % 2, lambda key, group: group, 2),
+    "buckets": lambda ds: ds.bucket_by_sequence_length(lambda x: x % 9, [3, 6], [2, 2, 2]),
+    "windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)),
+    "windows that overlap": lambda ds: ds.window(3, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(3)),
+    "choices": lambda ds: Dataset.choose_from_datasets([Dataset.range(20), Dataset.range(20, 40)], ds.map(lambda x: x % 2)),
+}
+
+
+@pytest.mark.parametrize("name", LOSES_PLACES)
+def test_where_the_places_are_lost_nothing_is_paired(name):
+    shape = LOSES_PLACES[name]
+    a = Dataset.from_tensor_slices(np.array(NUMBERS, np.int64))
+    failing, whole = shape(a.map(check)), shape(a)
+    numbered = failing.enumerate()
+    for ds in (Dataset.zip(failing, whole), Dataset.zip(whole, failing), numbered):
+        it = iter(ds.ignore_errors())
+        pairs = []
+        for _ in range(2):  # again: there is no way past it
+            with pytest.raises(mr.errors.FailedPreconditionError, match="zip .step [0-9]+.: it pairs nothing behind an error") as e:
+                pairs.extend(it)
+            assert "put ignore_errors() in front of it): " in e.value.message and "floor_div" in e.value.message
+        for n, (x, y) in enumerate(pairs):
+            np.testing.assert_array_equal(x, n if ds is numbered else y)
+    for x, y in Dataset.zip(failing.ignore_errors(), failing.ignore_errors()):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_an_error_that_ends_a_file_is_of_any_number_of_records(tmp_path):
+    for name in "ab":
+        with mr.io.TFRecordWriter(str(tmp_path / name)) as w:
+            for i in range(3):
+                w.write(b"%s%d" % (name.encode(), i))
+    data = bytearray((tmp_path / "a").read_bytes())
+    record = len(data) // 3
+    damaged = bytearray(data)
+    damaged[record + 12] ^= 1  # of the second record's data: reading goes on behind it
+    (tmp_path / "a").write_bytes(damaged)
+    names = [str(tmp_path / name) for name in "ab"]
+    ds = Dataset.from_tensor_slices(names).flat_map(mr.TFRecordDataset).enumerate()
+    assert list(ds.ignore_errors()) == [(0, b"a0"), (2, b"a2"), (3, b"b0"), (4, b"b1"), (5, b"b2")]
+    data[record] ^= 1  # of its length: where the third one begins nobody knows
+    (tmp_path / "a").write_bytes(data)
+    for file in (names[0], str(tmp_path / "none")):
+        ds = Dataset.from_tensor_slices([file, names[1]]).flat_map(mr.TFRecordDataset).enumerate()
+        seen = []
+        with pytest.raises(mr.errors.FailedPreconditionError, match="it pairs nothing behind an error"):
+            seen.extend(ds.ignore_errors())
+        assert len(list(Dataset.from_tensor_slices([file, names[1]]).flat_map(mr.TFRecordDataset).ignore_errors().enumerate())) >= 3
+
+
+def test_who_has_no_pairs_goes_on():
+    a = Dataset.from_tensor_slices([1, 0, 3, 4])
+    assert list(a.map(check).filter(lambda x: x != 3).ignore_errors().map(lambda x: x)) == [1, 4]
+    assert list(a.filter(lambda x: check(x) > 0).batch(2).ignore_errors().unbatch()) == [3, 4]
+    assert list(Dataset.zip((a.filter(lambda x: check(x) > 0),)).ignore_errors()) == [(1,), (3,), (4,)]
+
+
+def test_what_is_left_out_fails_for_nobody():
+    a = Dataset.from_tensor_slices([0, 1, 0, 3, 4, 0]).map(check)
+    assert list(a.skip(3).take(2)) == [3, 4]
+    assert list(a.shard(3, 1)) == [1, 4]
+    assert [list(w) for w in a.skip(3).window(2, shift=3)] == [[3, 4]]
+    assert [b.tolist() for b in a.skip(3).batch(2, drop_remainder=True)] == [[3, 4]]
+    assert outcomes(a.take(3)) == [None, 1, None]
 
 
 def test_enumerate_counts_elements_that_fail():

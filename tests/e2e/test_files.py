@@ -1,6 +1,7 @@
 """TFRecord files and tf.Example: written here, read by the engine; what is damaged names its place."""
 
 import os
+import resource
 import struct
 import zlib
 
@@ -22,6 +23,33 @@ def write(path, records, options=None):
 
 def records(n, size=20):
     return [b"%d:" % i + bytes([i % 256]) * (i * size % 997) for i in range(n)]
+
+
+def test_what_fails_for_want_of_descriptors_is_read_on(tmp_path):
+    path = write(tmp_path / "a", records(3))
+    ds = Dataset.zip(mr.TFRecordDataset(path), Dataset.range(3)).map(lambda x, i: i)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with iter(ds) as it:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            for _ in range(2):
+                with pytest.raises(mr.errors.ResourceExhaustedError, match="Too many open files"):
+                    next(it)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert list(it) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
+    path = write(tmp_path / "a", [b"one", bytes(3 << 20), b"three"], mr.io.TFRecordOptions(compression))
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 20
+    with iter(mr.TFRecordDataset(path, compression).with_options(options)) as it:
+        assert next(it) == b"one"
+        for _ in range(2):  # it is not passed over without a word: the rest would have other places
+            with pytest.raises(mr.errors.ResourceExhaustedError, match="record 1: "):
+                next(it)
 
 
 def masked_crc32c(data):

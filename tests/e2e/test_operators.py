@@ -588,6 +588,9 @@ def test_sample_from_datasets():
     assert len(values(Dataset.sample_from_datasets(finite, seed=1, stop_on_empty_dataset=True))) < 15
     with pytest.raises(ValueError, match="2 weights for 3"):
         Dataset.sample_from_datasets(parts, [1, 2])
+    for weights in (["a", 1, 2], [None, 1, object()], [[1, 2], 3]):
+        with pytest.raises(TypeError, match="sample_from_datasets: weights are numbers, one for each dataset, not "):
+            Dataset.sample_from_datasets(parts, weights)
 
 
 # ---- FixedLengthRecordDataset ----

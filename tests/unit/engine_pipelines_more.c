@@ -162,9 +162,13 @@ static mr_dataset *p_window_gaps(void)
 
 static mr_dataset *p_window_fails(void)
 {
-    mr_dataset *failing = window_of(p_map_fails(), 3, 1, 1, false);
+    return expand_windows(
+        make_zip(window_of(make_range(0, 20, 1), 3, 1, 1, true), window_of(p_map_fails(), 3, 1, 1, true)), 1);
+}
 
-    return make_zip(expand_windows(window_of(make_range(0, 20, 1), 3, 1, 1, false), 1), expand_windows(failing, 1));
+static mr_dataset *p_zip_ends(void)
+{
+    return make_zip(make_range(0, 60, 1), expand_windows(window_of(p_map_fails(), 3, 1, 1, false), 1));
 }
 
 static mr_dataset *p_windows_of_windows(void)
@@ -415,6 +419,7 @@ const struct pipeline more_pipelines[] = {
     {.name = "windows that overlap", .make = p_window_overlap},
     {.name = "windows with gaps", .make = p_window_gaps},
     {.name = "windows that fail", .make = p_window_fails},
+    {.name = "a zip that cannot go on", .make = p_zip_ends},
     {.name = "windows of windows", .make = p_windows_of_windows},
     {.name = "group_by_window", .make = p_group_by_window, .by_value = true},
     {.name = "groups with sizes of their own", .make = p_group_sizes, .by_value = true},

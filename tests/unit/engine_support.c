@@ -383,9 +383,13 @@ int read_on(mr_engine_iter *it, const struct read_options *o, struct lines *l)
         if (rc < 0) {
             char line[MR_ERROR_MESSAGE_SIZE + 32];
 
+            bool for_good = (err.traits & MR_PERMANENT) != 0;
+
             (void)snprintf(line, sizeof line, "!%d %s", rc, err.message);
-            lines_append_text(l, line);
-            if (++errors > o->errors_max) {
+            if (!for_good || l->n == 0 || strcmp(l->text[l->n - 1], line) != 0) {
+                lines_append_text(l, line);
+            }
+            if (++errors > o->errors_max || for_good) {
                 return rc;
             }
             continue;

@@ -11,7 +11,9 @@ struct batch_iter {
     uint32_t size;
     bool drop_remainder;
     bool ended;
-    uint32_t lost; /* elements to come that belong to a batch that has failed */
+    int failed;    /* the batch at hand has; MR_OK: it has not */
+    uint32_t lost; /* elements to come that belong to it */
+    mr_error failure;
     struct mr_gather rows;
     size_t charged;            /* bytes of the budget that the rows gathered take */
     struct mr_padding padding; /* without shapes: batch */
@@ -110,46 +112,61 @@ static int recharge(struct batch_iter *it, mr_error *err)
     return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
 }
 
-/* As mr_op_pull(), of the elements that the batches at hand want. A batch that has one that fails has failed. */
-static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+/* The element behind those gathered has failed, and with it the batch. */
+static void element_failed(struct batch_iter *it, int rc, const mr_error *err)
 {
-    mr_error failure;
-    int rc = mr_op_pull(it->base.input, pull, ret, &failure);
-
-    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
-        it->lost = it->size - (uint32_t)it->rows.rows - 1;
-        mr_gather_clear(&it->rows);
-        (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
-    }
-    if (rc < 0 && err != NULL) {
-        *err = failure;
-    }
-    return rc;
+    it->failed = rc;
+    it->failure = *err;
+    it->lost = mr_op_is_uncounted(rc, err) ? 0 : it->size - (uint32_t)it->rows.rows - 1;
+    mr_gather_clear(&it->rows);
+    (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
 }
 
-/* What is left of a batch that has failed goes with it: the batches after it have the elements that they would have. */
-static int drop_lost(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
+/* As mr_op_pull(), of elements for the batches at hand; those that fail are done with: MR_OK and no block. */
+static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
-    struct mr_pull below = mr_pull_rows(pull, it->lost);
-    mr_block *block = NULL;
-    mr_error failure;
-    int rc = mr_op_pull(it->base.input, &below, &block, &failure);
+    int rc = mr_op_pull(it->base.input, pull, ret, err);
 
-    if (rc == MR_OK) {
-        it->lost -= mr_block_rows(block);
-        mr_block_unref(block);
-    } else if (rc == MR_END) {
-        it->lost = 0;
+    if (rc == MR_END) {
         it->ended = true;
-    } else if (rc < 0 && mr_op_element_failed(rc, &failure)) {
-        it->lost--; /* the batch has failed already */
-    } else {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
+        return MR_OK;
+    }
+    if (rc >= MR_OK || !mr_op_element_failed(rc, err)) {
         return rc;
     }
+    if (it->failed == MR_OK || mr_op_is_uncounted(rc, err)) {
+        element_failed(it, rc, err);
+    } else {
+        it->lost--; /* the batch has failed already */
+    }
     return MR_OK;
+}
+
+/*
+ * A batch has failed: what is left of it goes with it, so that the batches after it have the elements that they would
+ * have; then its error is given. Is it the remainder that is dropped, it is nobody's.
+ */
+static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
+{
+    while (it->lost > 0 && !it->ended) {
+        struct mr_pull below = mr_pull_rows(pull, it->lost);
+        mr_block *block = NULL;
+        int rc = mr_op_interrupted(&it->base.head, pull, err);
+
+        if (rc == MR_OK) {
+            rc = pull_input(it, &below, &block, err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        it->lost -= block != NULL ? mr_block_rows(block) : 0;
+        mr_block_unref(block);
+    }
+    int failed = it->lost > 0 && it->drop_remainder ? MR_END : it->failed;
+    *err = it->failure;
+    it->failed = MR_OK;
+    it->lost = 0;
+    return failed;
 }
 
 static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
@@ -157,16 +174,9 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
     uint64_t wanted = (uint64_t)pull->rows * it->size;
     struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
     mr_block *block = NULL;
-
-    if (it->lost > 0) {
-        return drop_lost(it, pull, err);
-    }
     int rc = pull_input(it, &below, &block, err);
-    if (rc == MR_END) {
-        it->ended = true;
-        return MR_OK;
-    }
-    if (rc != MR_OK) {
+
+    if (rc != MR_OK || block == NULL) {
         return rc;
     }
     rc = mr_gather_add(&it->rows, block, 0, mr_block_rows(block), err);
@@ -259,7 +269,7 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     uint64_t full;
     int rc;
 
-    while (it->rows.rows < it->size && !it->ended) {
+    while (it->failed == MR_OK && it->rows.rows < it->size && !it->ended) {
         rc = mr_op_interrupted(head, pull, err);
         if (rc == MR_OK) {
             rc = collect(it, pull, err);
@@ -267,6 +277,9 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         if (rc != MR_OK) {
             return rc;
         }
+    }
+    if (it->failed != MR_OK) {
+        return give_failure(it, pull, err);
     }
     full = it->rows.rows / it->size;
     if (full > 0) {
@@ -291,9 +304,10 @@ static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
     struct batch_iter *it = (struct batch_iter *)head;
     int rc;
 
-    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->lost > 0 ? FAILED : 0));
-    if (it->lost > 0) {
+    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
+    if (it->failed != MR_OK) {
         mr_state_put_u64(out, it->lost);
+        mr_state_put_error(out, it->failed, &it->failure);
     }
     rc = mr_gather_save(&it->rows, out, err);
     return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
@@ -309,6 +323,12 @@ static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     it->ended = (flags & ENDED) != 0;
     if (rc == MR_OK && (flags & FAILED) != 0) {
         rc = mr_state_get_bounded(in, it->size - 1, &lost, err);
+        if (rc == MR_OK) {
+            rc = mr_state_get_error(in, &it->failed, &it->failure, err);
+        }
+        if (rc == MR_OK && it->failed == MR_OK) {
+            rc = mr_state_damaged(err);
+        }
     }
     it->lost = (uint32_t)lost;
     if (rc == MR_OK) {

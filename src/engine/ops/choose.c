@@ -201,6 +201,7 @@ static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_er
     }
     rc = mr_op_pull(it->choices, &one, &block, err);
     if (rc != MR_OK) {
+        mr_op_mark_uncounted(rc, err); /* of whom the turn was, nobody knows: that element will come later */
         return rc;
     }
     const struct mr_column *c = mr_block_column(block, 0);

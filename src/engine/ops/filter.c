@@ -2,7 +2,8 @@
  * filter: the elements for which a predicate holds.
  *
  * A block that lost rows is filled up again from the input, so that blocks behind a filter do not stay small; but not
- * for long, as nobody knows when the next row that passes will come.
+ * for long, as nobody knows when the next row that passes will come. Whether one that fails would have passed, nobody
+ * knows.
  */
 #include "base/clock.h"
 #include "engine/gather.h"
@@ -32,6 +33,7 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
 
     head->waiting = &it->gather.rows;
+    head->uncounts = true;
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
     }

@@ -1,6 +1,7 @@
 /*
  * group_by_window: elements are put together by a key; a group that has its number of elements, and at the end each
- * group in the order of the keys, becomes a dataset, of which a function makes the one that is read.
+ * group in the order of the keys, becomes a dataset, of which a function makes the one that is read. Which group one
+ * that fails belongs to, nobody knows.
  */
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
@@ -113,6 +114,7 @@ static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     int rc = mr_op_int(head, "window_size", 1, &size, err);
 
     it->window_size = (uint64_t)size;
+    head->uncounts = true;
     mr_groups_init(&it->groups, head->env, head->ds->inputs[0]->spec);
     if (rc == MR_OK) {
         rc = open_function(head, 0, &it->key, err);

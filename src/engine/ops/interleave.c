@@ -197,6 +197,9 @@ static int open_place(struct interleave_iter *it, struct mr_place *p, const stru
         it->input_ended = true;
         return MR_OK;
     }
+    if (it->expander.expansion->fn->dataset->cardinality != 1) {
+        mr_op_mark_uncounted(rc, err);
+    }
     if (rc != MR_OK) {
         return rc;
     }

@@ -1,6 +1,8 @@
 /*
  * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is opened by the first
- * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended.
+ * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended, and how many
+ * records it would have had, nobody knows. Where it is the memory that failed, or the machine, the next pull tries
+ * again.
  */
 #include "element/trace.h"
 #include "engine/ops/ops.h"
@@ -25,6 +27,8 @@ struct records_iter {
     uint64_t *offsets; /* of each record in `data`, and where they end */
     uint64_t *places;  /* of each record in the file */
     size_t offsets_cap;
+    uint64_t offset; /* of the record at hand: where to go on in a file that is not open; 0: at its start */
+    uint64_t record; /* its number */
     bool ended;
 };
 
@@ -113,15 +117,31 @@ static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 
 static int open_file(struct records_iter *it, mr_error *err)
 {
+    struct mr_record_file *file = NULL;
+
     if (it->file != NULL) {
         return MR_OK;
     }
-    int rc = mr_record_file_open(it->path, it->compression, it->buffer_bytes, &it->file, err);
+    int rc = mr_record_file_open(it->path, it->compression, it->buffer_bytes, &file, err);
     if (rc == MR_OK) {
-        it->file->fixed = it->fixed;
-        it->trace = mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
+        file->fixed = it->fixed;
+        rc = it->offset > 0 ? mr_record_file_seek(file, it->offset, it->record, err) : MR_OK;
     }
-    return rc;
+    if (rc != MR_OK) {
+        mr_record_file_close(file);
+        return rc;
+    }
+    it->file = file;
+    it->trace = it->trace != NULL ? it->trace : mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
+    return MR_OK;
+}
+
+/* The next pull opens the file again, and tries the record that was at hand. */
+static void put_back(struct records_iter *it)
+{
+    it->ended = false;
+    mr_record_file_close(it->file);
+    it->file = NULL;
 }
 
 /* Room for what is known of record number @rows of the block. */
@@ -149,11 +169,13 @@ static int read_one(struct records_iter *it, uint32_t rows, size_t most, mr_erro
 {
     int rc = reserve(it, rows, err);
 
+    it->record = it->file->record;
+    it->offset = it->fixed.record_bytes > 0 ? it->fixed.header_bytes + it->record * it->fixed.record_bytes
+                                            : mr_record_file_position(it->file);
     if (rc != MR_OK) {
         return rc;
     }
-    it->places[rows] = it->fixed.record_bytes > 0 ? it->fixed.header_bytes + it->file->record * it->fixed.record_bytes
-                                                  : mr_record_file_position(it->file);
+    it->places[rows] = it->offset;
     rc = it->next(it->file, most, &it->data, err);
     it->offsets[rows + 1] = it->data.len;
     return rc;
@@ -176,6 +198,17 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
     return rc;
 }
 
+/* Record number @rows of the block at hand. */
+static void read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error *err)
+{
+    (void)mr_op_fail(&it->head, it->head.delivered + rows, rc, err);
+    if (!mr_op_element_failed(rc, err)) {
+        put_back(it);
+    } else if (it->ended) {
+        mr_op_mark_uncounted(rc, err);
+    }
+}
+
 static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
@@ -189,8 +222,9 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     }
     rc = open_file(it, err);
     if (rc != MR_OK) {
-        it->ended = true;
-        return mr_op_fail(head, 0, rc, err);
+        it->ended = mr_op_element_failed(rc, err);
+        mr_op_mark_uncounted(rc, err);
+        return mr_op_fail(head, head->delivered, rc, err);
     }
     it->data.memory = head->env->memory;
     mr_buf_clear(&it->data);
@@ -202,7 +236,7 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     }
     it->ended = it->file->ended || rc == MR_END;
     if (rc < 0) {
-        (void)mr_op_fail(head, head->delivered + rows, rc, &failure);
+        read_failed(it, rows, rc, &failure);
     }
     if (rows > 0) {
         if (rc < 0) {
@@ -226,8 +260,8 @@ static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
 
     (void)err;
     mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->file != NULL ? mr_record_file_position(it->file) : 0);
-    mr_state_put_u64(out, it->file != NULL ? it->file->record : 0);
+    mr_state_put_u64(out, it->file != NULL ? mr_record_file_position(it->file) : it->offset);
+    mr_state_put_u64(out, it->file != NULL ? it->file->record : it->record);
     return MR_OK;
 }
 
@@ -235,24 +269,19 @@ static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
 {
     struct records_iter *it = (struct records_iter *)head;
     uint64_t ended = 0;
-    uint64_t offset = 0;
-    uint64_t record = 0;
     int rc = mr_state_get_bounded(in, 1, &ended, err);
 
     if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &offset, err);
+        rc = mr_state_get_u64(in, &it->offset, err);
     }
     if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &record, err);
+        rc = mr_state_get_u64(in, &it->record, err);
     }
     it->ended = ended != 0;
-    if (rc != MR_OK || offset == 0 || it->ended) {
+    if (rc != MR_OK || it->offset == 0 || it->ended) {
         return rc;
     }
     rc = open_file(it, err);
-    if (rc == MR_OK) {
-        rc = mr_record_file_seek(it->file, offset, record, err);
-    }
     return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
 }
 

@@ -1,4 +1,4 @@
-/* shard: every n-th element. */
+/* shard: every n-th element. One that fails is an element: its error is that of the shard that it belongs to. */
 #include "engine/ops/ops.h"
 
 struct shard_iter {
@@ -88,7 +88,12 @@ static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         if (rc == MR_OK) {
             rc = mr_op_pull(it->base.input, &below, &in, err);
         }
-        if (rc == MR_OK) {
+        if (mr_op_has_place(rc, err)) {
+            bool ours = it->skip == 0;
+
+            it->skip = ours ? it->shards - 1 : it->skip - 1;
+            rc = ours ? rc : MR_OK;
+        } else if (rc == MR_OK) {
             rc = pick(it, in, &out, err);
             mr_block_unref(in);
         }

@@ -71,6 +71,7 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     it->epoch = again ? head->epoch : 0;
     it->frugal = ctx->outermost && ctx->env->has_splits && ctx->feeds_expansion;
     head->waiting = &it->out.gather.rows;
+    head->uncounts = it->size > 1; /* one that fails is in no draw: others come in its turn */
     mr_rows_init(&it->rows, head->env, head->ds->spec);
     return mr_unary_open(head, ctx, err);
 }

@@ -1,4 +1,7 @@
-/* take and skip: the first elements only, or all but them. Any number below 0 is all. */
+/*
+ * take and skip: the first elements only, or all but them. Any number below 0 is all. One that fails is an element;
+ * what is skipped is nobody's element, and so is its error.
+ */
 #include "engine/ops/ops.h"
 
 #define ALL UINT64_MAX
@@ -63,8 +66,8 @@ static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     }
     struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
     int rc = mr_op_pull(it->base.input, &below, ret, err);
-    if (rc == MR_OK && it->left != ALL) {
-        it->left -= mr_block_rows(*ret);
+    if (it->left != ALL) {
+        it->left -= rc == MR_OK ? mr_block_rows(*ret) : mr_op_has_place(rc, err) ? 1 : 0;
     }
     return rc;
 }
@@ -83,6 +86,10 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
 
         if (rc == MR_OK) {
             rc = mr_op_pull(it->base.input, &below, &dropped, err);
+        }
+        if (mr_op_has_place(rc, err)) {
+            it->left--;
+            continue;
         }
         if (rc != MR_OK) {
             return rc;

@@ -1,4 +1,7 @@
-/* take_while: the elements before the first for which a predicate does not hold. */
+/*
+ * take_while: the elements before the first for which a predicate does not hold. Whether one that fails would have been
+ * the first, nobody knows.
+ */
 #include "engine/ops/apply.h"
 
 struct take_while_iter {
@@ -22,6 +25,7 @@ static int take_while_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx,
     mr_program *program = NULL;
     int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
 
+    head->uncounts = true;
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
     }

@@ -1,4 +1,7 @@
-/* unbatch: each element is cut along its first dimension into elements. */
+/*
+ * unbatch: each element is cut along its first dimension into elements. How many one that fails would have been, nobody
+ * knows.
+ */
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 
@@ -78,6 +81,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
 static int unbatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     head->waiting = &((struct unbatch_iter *)head)->rows.rows;
+    head->uncounts = true;
     return mr_unary_open(head, ctx, err);
 }
 

@@ -1,4 +1,7 @@
-/* unique: the first of equal elements. What was seen is kept, within the memory budget. */
+/*
+ * unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one that fails was seen
+ * before, nobody knows.
+ */
 #include "base/hash.h"
 #include "engine/ops/ops.h"
 
@@ -126,6 +129,12 @@ static void seen_free(struct seen *s)
 }
 
 /* ---- running ---- */
+
+static int unique_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    head->uncounts = true;
+    return mr_unary_open(head, ctx, err);
+}
 
 static int recharge(struct unique_iter *it, mr_error *err)
 {
@@ -259,7 +268,7 @@ static void unique_close(struct mr_op_iter *head)
 
 static const struct mr_op_run unique_run = {
     .size = sizeof(struct unique_iter),
-    .open = mr_unary_open,
+    .open = unique_open,
     .pull = unique_pull,
     .save = unique_save,
     .restore = unique_restore,

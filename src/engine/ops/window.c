@@ -18,13 +18,12 @@ struct window_iter {
     uint64_t skip;         /* elements still to come that no window has */
     struct mr_gather rows; /* from the first element of the next window on */
     size_t charged;
-    bool lost;     /* of those to skip: windows that have failed would have had them */
-    uint64_t owed; /* windows that have failed, for each of which the error is still to be given */
+    uint64_t owed; /* windows that have failed, whose errors are still to be given: those before the rows */
     int failed;
     mr_error failure;
 };
 
-enum { ENDED = 1, OWED = 2, LOST = 4 }; /* in states */
+enum { ENDED = 1, OWED = 2 }; /* in states */
 
 /* Windows being made: one string column a component. */
 struct windows {
@@ -118,7 +117,6 @@ static void move_on(struct window_iter *it)
 
     mr_gather_drop(&it->rows, here);
     it->skip = it->shift - here;
-    it->lost = false;
 }
 
 static bool is_complete(const struct window_iter *it)
@@ -133,24 +131,47 @@ static bool is_over(const struct window_iter *it)
 
 /*
  * The element behind those gathered has failed, and with it all windows that reach over it: each gives the error once,
- * so that the windows after them have the places that they would have.
+ * so that the windows after them have the places that they would have. The error of an element that is in no window is
+ * nobody's.
  */
 static int element_failed(struct window_iter *it, int rc, const mr_error *err)
 {
-    uint64_t at = it->rows.rows;
-
-    if (it->skip > 0) { /* it is in no window, or in those that have failed already */
+    if (mr_op_is_uncounted(rc, err)) { /* behind it windows begin anew */
+        it->owed = 0;
+        it->skip = 0;
+    } else if (it->skip > 0) { /* it is in no window, or in those that have failed already */
         it->skip--;
-        return it->lost ? MR_OK : rc;
+        return MR_OK;
+    } else {
+        uint64_t at = it->rows.rows;
+        uint64_t windows = at / it->shift + 1;
+
+        it->owed += windows;
+        it->skip = windows * it->shift - at - 1;
+        it->failed = rc;
+        it->failure = *err;
+        rc = MR_OK;
     }
-    it->owed = at / it->shift; /* one is given now */
-    it->skip = (it->owed + 1) * it->shift - at - 1;
-    it->lost = true;
-    it->failed = rc;
-    it->failure = *err;
     mr_gather_clear(&it->rows);
     (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
     return rc;
+}
+
+/* Is it time for the error of a window? Where the remainder is dropped, when it is certain that the window is whole. */
+static bool is_owed(const struct window_iter *it)
+{
+    return it->owed > 0 && (!it->drop_remainder || is_complete(it));
+}
+
+static void end_input(struct window_iter *it)
+{
+    it->ended = true;
+    if (it->drop_remainder) { /* of the windows that have failed some may be too short */
+        uint64_t seen = it->owed * it->shift - it->skip + it->rows.rows;
+        uint64_t whole = seen >= it->span ? (seen - it->span) / it->shift + 1 : 0;
+
+        it->owed = whole < it->owed ? whole : it->owed;
+    }
 }
 
 /* More elements, for @windows windows at most. */
@@ -159,23 +180,16 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
     mr_block *block = NULL;
-    mr_error failure;
-    int rc = mr_op_pull(it->base.input, &below, &block, &failure);
+    int rc = mr_op_pull(it->base.input, &below, &block, err);
 
     if (rc == MR_END) {
-        it->ended = true;
+        end_input(it);
         return MR_OK;
     }
-    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
-        rc = element_failed(it, rc, &failure);
-        if (rc == MR_OK) {
-            return MR_OK;
-        }
+    if (rc < 0 && mr_op_element_failed(rc, err)) {
+        return element_failed(it, rc, err);
     }
     if (rc != MR_OK) {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
         return rc;
     }
     uint32_t rows = mr_block_rows(block);
@@ -290,18 +304,18 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
 {
     int rc = MR_OK;
 
-    if (it->owed > 0) {
-        it->owed--;
-        *err = it->failure;
-        return it->failed;
-    }
-    while (rc == MR_OK && !is_complete(it)) {
+    while (rc == MR_OK && !is_complete(it) && !is_owed(it)) {
         struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
 
         rc = mr_op_interrupted(&it->base.head, &below, err);
         if (rc == MR_OK) {
             rc = collect(it, &below, w->cap - w->made, err);
         }
+    }
+    if (rc == MR_OK && is_owed(it)) {
+        it->owed--;
+        *err = it->failure;
+        return it->failed;
     }
     if (rc == MR_OK && is_over(it)) {
         mr_gather_clear(&it->rows); /* nobody will see them: their splits are finished */
@@ -350,7 +364,7 @@ static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 {
     struct window_iter *it = (struct window_iter *)head;
 
-    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->owed > 0 ? OWED : 0) | (it->lost ? LOST : 0));
+    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->owed > 0 ? OWED : 0));
     if (it->owed > 0) {
         mr_state_put_u64(out, it->owed);
         mr_state_put_error(out, it->failed, &it->failure);
@@ -364,12 +378,11 @@ static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
 {
     struct window_iter *it = (struct window_iter *)head;
     uint64_t flags = 0;
-    int rc = mr_state_get_bounded(in, ENDED | OWED | LOST, &flags, err);
+    int rc = mr_state_get_bounded(in, ENDED | OWED, &flags, err);
 
     it->ended = (flags & ENDED) != 0;
-    it->lost = (flags & LOST) != 0;
     if (rc == MR_OK && (flags & OWED) != 0) {
-        rc = mr_state_get_bounded(in, it->span, &it->owed, err);
+        rc = mr_state_get_bounded(in, UINT64_MAX / 2 / it->shift, &it->owed, err);
         if (rc == MR_OK) {
             rc = mr_state_get_error(in, &it->failed, &it->failure, err);
         }

@@ -1,6 +1,7 @@
 /*
  * zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all: the others are passed
- * over, so that no element is ever put together with others of another place.
+ * over, so that no element is ever put together with others of another place. Behind an error that stands for an
+ * unknown number of elements there are no places: then nothing more is put together.
  */
 #include "engine/ops/ops.h"
 
@@ -169,6 +170,15 @@ static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error
     return rc;
 }
 
+/* The element at hand has failed: @rc, @failure. */
+static void element_failed(struct zip_iter *it, int rc, const mr_error *failure)
+{
+    if (it->failed == MR_OK || mr_op_is_uncounted(rc, failure)) {
+        it->failed = rc;
+        it->failure = *failure;
+    }
+}
+
 /* Take input @i past the element that failed. What else fails there failed with it. */
 static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_error *err)
 {
@@ -187,6 +197,9 @@ static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_er
             }
             return rc;
         }
+        if (rc < 0) {
+            element_failed(it, rc, &failure);
+        }
         it->ended = it->ended || rc == MR_END;
     }
     if (it->waiting[i] != NULL) {
@@ -199,18 +212,21 @@ static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_er
 /* The error of the element at hand, once all inputs stand behind it. */
 static int fail(struct zip_iter *it, const struct mr_pull *pull, mr_error *err)
 {
+    bool lost = mr_op_is_uncounted(it->failed, &it->failure);
     int rc = MR_OK;
 
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+    for (size_t i = 0; i < it->n && rc == MR_OK && !lost; i++) {
         rc = it->passed[i] ? MR_OK : pass(it, i, pull, err);
+        lost = mr_op_is_uncounted(it->failed, &it->failure);
     }
     if (rc != MR_OK) {
         return rc;
     }
-    rc = it->failed;
-    if (err != NULL) {
-        *err = it->failure;
+    if (lost && it->n > 1) {
+        mr_op_places_lost(&it->head, &it->failure);
     }
+    rc = it->ended && !lost ? MR_END : it->failed; /* another input has no such element: nor have all together */
+    *err = it->failure;
     it->failed = MR_OK;
     memset(it->passed, 0, it->n * sizeof *it->passed);
     return rc;
@@ -231,15 +247,16 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         if (it->waiting[i] == NULL) {
             /* What another input has waiting is all that can be used. */
             struct mr_pull below = mr_pull_rows(pull, rows);
-            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], &it->failure);
+            mr_error failure;
+            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], &failure);
 
-            if (rc < 0 && mr_op_element_failed(rc, &it->failure)) {
-                it->failed = rc;
+            if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+                element_failed(it, rc, &failure);
                 it->passed[i] = true;
                 return fail(it, pull, err);
             }
             if (rc < 0 && err != NULL) {
-                *err = it->failure;
+                *err = failure;
             }
             if (rc != MR_OK) {
                 it->ended = rc == MR_END;
