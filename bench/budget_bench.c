@@ -9,7 +9,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/rng.h"
+#include "base/identity.h"
 #include "base/sync.h"
 #include "dispatcher/dispatcher.h"
 #include "millrace/service.pb-c.h"
@@ -31,7 +31,7 @@
 
 struct task {
     const char *iteration;
-    const char *incarnation;
+    struct mr_identity *worker;
     uint64_t seq;
     uint64_t repetition; /* of the splits: a task that is at their end goes on with the next one */
     int64_t next_ms;     /* INT64_MAX: a call is out */
@@ -42,7 +42,7 @@ struct load {
     mr_rpc_runtime *rt;
     mr_rpc_channel *channel;
     mr_dispatcher *dispatcher;
-    char (*workers)[33];
+    struct mr_identity *workers;
     char (*iterations)[64];
     struct task *tasks;
     size_t ntasks;
@@ -98,6 +98,15 @@ static ProtobufCMessage *call(struct load *l, const char *method, const Protobuf
     return NULL;
 }
 
+/* What calls of @who begin with. */
+static Millrace__RequestHeader said_by(struct mr_identity *who)
+{
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+
+    header.key = (ProtobufCBinaryData){.data = who->key, .len = sizeof who->key};
+    return header;
+}
+
 static char *register_dataset(struct load *l)
 {
     struct mr_attr attrs[] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
@@ -134,11 +143,14 @@ static void set_up(struct load *l, size_t workers, size_t jobs)
     l->tasks = mr_calloc(l->ntasks, sizeof *l->tasks);
     for (size_t i = 0; i < workers; i++) {
         Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+        Millrace__RequestHeader header;
         char address[32];
 
-        mr_random_id(l->workers[i]);
+        mr_identity_draw(&l->workers[i]);
+        header = said_by(&l->workers[i]);
         (void)snprintf(address, sizeof address, "10.0.%zu.%zu:1", i / 250, i % 250);
-        r.incarnation = l->workers[i];
+        r.header = &header;
+        r.incarnation = l->workers[i].id;
         r.address = address;
         protobuf_c_message_free_unpacked(
             call(l, "RegisterWorker", &r.base, &millrace__register_worker_reply__descriptor), NULL);
@@ -146,14 +158,18 @@ static void set_up(struct load *l, size_t workers, size_t jobs)
     for (size_t j = 0; j < jobs; j++) {
         Millrace__OpenRequest r = MILLRACE__OPEN_REQUEST__INIT;
         Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
-        char client[33], name[32];
+        struct mr_identity client;
+        Millrace__RequestHeader header;
+        char name[32];
 
-        mr_random_id(client);
+        mr_identity_draw(&client);
+        header = said_by(&client);
         (void)snprintf(name, sizeof name, "job%zu", j);
         spec.name = name;
         spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
         spec.target_workers = (char *)(uintptr_t) "AUTO";
-        r.client = client;
+        r.header = &header;
+        r.client = client.id;
         r.dataset_id = dataset;
         r.job = &spec;
         Millrace__OpenReply *reply = (Millrace__OpenReply *)call(l, "Open", &r.base, &millrace__open_reply__descriptor);
@@ -165,7 +181,7 @@ static void set_up(struct load *l, size_t workers, size_t jobs)
 
     for (size_t i = 0; i < l->ntasks; i++) {
         l->tasks[i] = (struct task){.iteration = l->iterations[i % jobs],
-                                    .incarnation = l->workers[i / jobs],
+                                    .worker = &l->workers[i / jobs],
                                     .next_ms = now + (int64_t)(i * 2000 / l->ntasks)};
     }
     mr_free(dataset);
@@ -211,13 +227,15 @@ static void answered(void *ctx, int rc, const void *bytes, size_t size, const mr
 static void ask(struct load *l, struct task *t, int64_t now)
 {
     Millrace__GetSplitsRequest r = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    Millrace__RequestHeader header = said_by(t->worker);
     struct call *c = mr_calloc(1, sizeof *c);
     char id[128];
     uint8_t bytes[512];
     mr_error err;
 
-    (void)snprintf(id, sizeof id, "%s/%s.1", t->iteration, t->incarnation);
-    r.incarnation = (char *)(uintptr_t)t->incarnation;
+    (void)snprintf(id, sizeof id, "%s/%s.1", t->iteration, t->worker->id);
+    r.header = &header;
+    r.incarnation = t->worker->id;
     r.task_id = id;
     r.iteration_id = (char *)(uintptr_t)t->iteration;
     r.repetition = t->repetition;

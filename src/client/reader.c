@@ -356,7 +356,10 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     mr_cond_init(&r->due);
     mr_cond_init(&r->timer_due);
     mr_read_tasks_init(r);
-    mr_random_id(r->client);
+    struct mr_identity who;
+
+    mr_identity_draw(&who);
+    memcpy(r->client, who.id, sizeof r->client);
     r->opened_ms = mr_now_ms();
     r->memory = mr_memory_ref(mr_memory_current());
     mr_rng_seed(&r->rng, mr_random_u64());
@@ -366,6 +369,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
         rc = mr_control_new(r->rt, &control, &r->control, err);
     }
     if (rc == MR_OK) {
+        mr_control_speak_as(r->control, &who);
         r->opts = *opts;
         rc = mr_thread_start(&r->link, "mr-link", mr_read_link_run, r, err);
     }

@@ -8,6 +8,7 @@
 #ifndef MR_CLIENT_READER_INTERNAL_H
 #define MR_CLIENT_READER_INTERNAL_H
 
+#include "base/identity.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/rng.h"

@@ -200,6 +200,9 @@ int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret,
     header.incarnation = c->incarnation;
     header.epoch = c->epoch;
     header.epoch_signature = c->signature;
+    if (c->who.id[0] != '\0') {
+        header.key = (ProtobufCBinaryData){.data = c->who.key, .len = sizeof c->who.key};
+    }
     header.version = (char *)(uintptr_t)MR_VERSION;
     *slot = &header;
     *size = protobuf_c_message_get_packed_size(request);
@@ -364,6 +367,12 @@ void mr_control_free(mr_control *c)
     (void)pthread_mutex_destroy(&c->lock);
     mr_free(c->service);
     mr_free(c);
+}
+
+void mr_control_speak_as(mr_control *c, const struct mr_identity *who)
+{
+    MR_LOCK(&c->lock);
+    c->who = *who;
 }
 
 bool mr_control_trouble(mr_control *c, char *why, size_t size)

@@ -13,6 +13,7 @@
 #ifndef MR_CONTROL_CONTROL_H
 #define MR_CONTROL_CONTROL_H
 
+#include "base/identity.h"
 #include "base/limits.h"
 #include "rpc/rpc.h"
 
@@ -35,6 +36,9 @@ struct mr_control_options {
 int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret, mr_error *err);
 /* Its calls must have returned, its watches must have been freed. NULL is fine. */
 void mr_control_free(mr_control *c);
+
+/* Calls that name the id of @who are its own from now on: dispatchers take them from nobody else. */
+void mr_control_speak_as(mr_control *c, const struct mr_identity *who);
 
 /*
  * Call "/millrace.Dispatcher/<method>" at the leader. @request's first field is a RequestHeader, which is set during

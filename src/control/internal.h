@@ -2,6 +2,7 @@
 #ifndef MR_CONTROL_INTERNAL_H
 #define MR_CONTROL_INTERNAL_H
 
+#include "base/identity.h"
 #include "base/rng.h"
 #include "control/control.h"
 #include "millrace/service.pb-c.h"
@@ -42,9 +43,10 @@ struct mr_control {
     char cluster[MR_NAME_BYTES_MAX + 1];
     char incarnation[MR_INCARNATION_BYTES_MAX + 1];
     uint64_t epoch;
-    uint64_t signature; /* of it, by its leader: for the next ones */
-    bool answered;      /* some dispatcher has, ever */
-    char trouble[160];  /* of the last attempt of a call; "": none */
+    uint64_t signature;     /* of it, by its leader: for the next ones */
+    struct mr_identity who; /* whose calls these are */
+    bool answered;          /* some dispatcher has, ever */
+    char trouble[160];      /* of the last attempt of a call; "": none */
     bool announced;
     int64_t discover_ms; /* not before: the next discovery */
     LIST_HEAD(, mr_control_watch) watches;

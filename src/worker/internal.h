@@ -14,6 +14,7 @@
 #ifndef MR_WORKER_INTERNAL_H
 #define MR_WORKER_INTERNAL_H
 
+#include "base/identity.h"
 #include "base/memory.h"
 #include "base/sync.h"
 #include "engine/engine.h"
@@ -38,7 +39,7 @@ struct mr_conn;
 /* One life of a worker: it begins with the process, and anew when the cluster that it works for is another one. */
 struct mr_life {
     struct mr_life *before; /* kept: whoever reads the id takes no lock */
-    char incarnation[33];
+    struct mr_identity who;
 };
 
 /* Where elements that are sent come from. */

@@ -246,6 +246,7 @@ static int register_life(struct mr_link *link, bool *other, mr_error *err)
     Millrace__RegisterWorkerRequest req = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     Millrace__RegisterWorkerReply *reply;
 
+    mr_control_speak_as(link->control, &w->lives->who);
     req.incarnation = w->incarnation;
     req.address = w->address;
     req.tags = w->tags;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "engine/env.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -139,10 +138,10 @@ bool mr_worker_begin_life(struct mr_worker *w)
     if (life == NULL) {
         return false;
     }
-    mr_random_id(life->incarnation);
+    mr_identity_draw(&life->who);
     life->before = w->lives;
     w->lives = life;
-    w->incarnation = life->incarnation;
+    w->incarnation = life->who.id;
     return true;
 }
 

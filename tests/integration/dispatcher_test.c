@@ -3,6 +3,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/identity.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "coord/commit.h"
@@ -26,8 +27,7 @@
 
 #include <cmocka.h>
 
-#define WORKER "00112233445566778899aabbccddeeff"
-#define CLIENT "ffeeddccbbaa99887766554433221100"
+#define NOBODY "00112233445566778899aabbccddeeff"
 #define CALL_MS 5000
 #define PATIENCE_MS 30000
 #define LONG_LEASE_MS 60000 /* nothing here waits for its end */
@@ -36,8 +36,19 @@ static struct mr_test_etcd *etcd;
 static mr_rpc_runtime *rpc;
 static int clusters;
 static char cluster[32];
+static struct mr_identity worker, client;
 
 /* ---- calls ---- */
+
+/* What calls of @who begin with; until the next of these. */
+static Millrace__RequestHeader *said_by(struct mr_identity *who)
+{
+    static Millrace__RequestHeader header;
+
+    millrace__request_header__init(&header);
+    header.key = (ProtobufCBinaryData){.data = who->key, .len = sizeof who->key};
+    return &header;
+}
 
 static ProtobufCMessage *try_call(const char *address, const char *name, const ProtobufCMessage *request,
                                   const ProtobufCMessageDescriptor *reply, mr_error *err)
@@ -186,7 +197,8 @@ static void register_worker(const char *address)
 {
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
 
-    r.incarnation = WORKER;
+    r.header = said_by(&worker);
+    r.incarnation = worker.id;
     r.address = "127.0.0.1:1";
     Millrace__RegisterWorkerReply *reply = CALL(address, RegisterWorker, register_worker, &r);
 
@@ -202,7 +214,8 @@ static Millrace__OpenReply *open_job(const char *address, const char *dataset, c
     spec.name = (char *)(uintptr_t)job;
     spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     spec.target_workers = "AUTO";
-    r.client = CLIENT;
+    r.header = said_by(&client);
+    r.client = client.id;
     r.dataset_id = (char *)(uintptr_t)dataset;
     r.job = &spec;
     return CALL(address, Open, open, &r);
@@ -487,7 +500,7 @@ static void a_standby_gives_definitions_of_known_content(void **state)
     drop(reply);
 
     /* Other content, or no dataset at all: only the leader may deny that. */
-    const char *const wrong[][2] = {{id, WORKER}, {"none", id}};
+    const char *const wrong[][2] = {{id, NOBODY}, {"none", id}};
 
     for (size_t i = 0; i < 2; i++) {
         r.dataset_id = (char *)(uintptr_t)wrong[i][0];
@@ -527,7 +540,8 @@ static void a_watch_is_told_of_changes(void **state)
 
     (void)state;
     assert_string_equal(job->header->message, "");
-    r.client = CLIENT;
+    r.header = said_by(&client);
+    r.client = client.id;
     r.iteration_id = job->iteration_id;
     struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_client_request__pack(&r, bytes)};
 
@@ -550,7 +564,7 @@ static void a_watch_is_told_of_changes(void **state)
         pthread_cond_wait(&w.changed, &w.lock);
     }
     assert_false(w.ended);
-    assert_string_equal(w.last->tasks[0]->worker_incarnation, WORKER);
+    assert_string_equal(w.last->tasks[0]->worker_incarnation, worker.id);
     assert_true(w.last->header->epoch > 0);
     pthread_mutex_unlock(&w.lock);
 
@@ -721,6 +735,9 @@ static void bad_options_are_named(void **state)
 
 int main(void)
 {
+    mr_identity_draw(&worker);
+    mr_identity_draw(&client);
+
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_before_its_lease_ends, new_cluster_without_rpc,
                                         check_state),

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/identity.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
@@ -334,6 +335,23 @@ static void a_keyed_hash_is_siphash(void **state)
     assert_true(mr_siphash(key, text, 15) == UINT64_C(0xa129ca6149be45e5));
 }
 
+static void an_id_is_of_one_key(void **state)
+{
+    struct mr_identity a, b;
+
+    (void)state;
+    mr_identity_draw(&a);
+    mr_identity_draw(&b);
+    assert_int_equal(strspn(a.id, "0123456789abcdef"), 32);
+    assert_string_not_equal(a.id, b.id);
+    assert_true(mr_identity_has(a.id, a.key, sizeof a.key));
+    assert_false(mr_identity_has(a.id, b.key, sizeof b.key));
+    assert_false(mr_identity_has(a.id, a.key, sizeof a.key - 1));
+    assert_false(mr_identity_has(a.id, NULL, 0));
+    a.key[15] ^= 1;
+    assert_false(mr_identity_has(a.id, a.key, sizeof a.key));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +371,7 @@ int main(void)
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(hash_is_xxh3),
         cmocka_unit_test(a_keyed_hash_is_siphash),
+        cmocka_unit_test(an_id_is_of_one_key),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),
         cmocka_unit_test(scoped_lock_and_timed_wait),

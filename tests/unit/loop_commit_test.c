@@ -6,6 +6,7 @@
 #include "dispatcher/loop/internal.h"
 
 #include "base/alloc.h"
+#include "base/identity.h"
 #include "base/sync.h"
 #include "coord/fake/fake.h"
 
@@ -21,6 +22,7 @@
 #define ROOT "/millrace/" CLUSTER "/"
 #define TTL_MS 10000
 #define RETENTION_MS 60000
+#define WORKERS 64
 #define LATE_MS 400 /* an answer of the store that lets wait */
 
 /* What a caller has got. */
@@ -195,19 +197,36 @@ static void call(struct fixture *f, enum mr_command_kind kind, const ProtobufCMe
     mr_loop_call(f->l, c);
 }
 
-/* Worker @n's incarnation. */
+/* Worker @n. */
+static struct mr_identity *identity(int n)
+{
+    static struct mr_identity all[WORKERS];
+
+    assert_true(n < WORKERS);
+    if (all[n].id[0] == '\0') {
+        mr_identity_draw(&all[n]);
+    }
+    return &all[n];
+}
+
 static char *worker(int n)
 {
-    static char id[33];
+    return identity(n)->id;
+}
 
-    (void)snprintf(id, sizeof id, "%032d", n);
-    return id;
+/* Its calls begin with this. */
+static Millrace__RequestHeader said_by(int n)
+{
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+
+    header.key = (ProtobufCBinaryData){.data = identity(n)->key, .len = sizeof identity(n)->key};
+    return header;
 }
 
 static void register_at(struct fixture *f, const char *cluster, int n, char *address, struct answer *ret)
 {
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
-    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+    Millrace__RequestHeader header = said_by(n);
 
     header.cluster = (char *)(uintptr_t)cluster;
     r.header = &header;
@@ -232,7 +251,9 @@ static void add_worker(struct fixture *f, int n, struct answer *ret)
 static void beat(struct fixture *f, int n, bool leaving, struct answer *ret)
 {
     Millrace__WorkerHeartbeatRequest r = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    Millrace__RequestHeader header = said_by(n);
 
+    r.header = &header;
     r.incarnation = worker(n);
     r.leaving = leaving;
     call(f, MR_COMMAND_WORKER_HEARTBEAT, &r.base, ret);
@@ -512,6 +533,63 @@ static void a_call_to_another_cluster_is_refused(void **state)
     assert_false(is_stored(f, 1));
 }
 
+/* A call of @method that names worker or client 1, and comes with the first @size bytes of the key of @n. */
+static void forge(struct fixture *f, const struct mr_method *method, int n, size_t size, struct answer *ret)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(method->request, method->speaker);
+    ProtobufCMessage *request = mr_calloc(1, method->request->sizeof_message);
+    Millrace__RequestHeader header = said_by(n);
+
+    protobuf_c_message_init(method->request, request);
+    header.key.len = size;
+    ((Millrace__OpenRequest *)request)->header = &header; /* all have it there */
+    *(char **)(void *)((char *)request + field->offset) = worker(1);
+    call(f, method->command, request, ret);
+    mr_free(request);
+}
+
+/* Clients are told the ids of workers and tasks, and workers those of clients. */
+static void an_id_is_no_right_to_speak(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t newest;
+    struct answer a;
+    size_t n = 0;
+
+    add_worker(f, 1, &a);
+    run_ms(f, LATE_MS);
+    assert_int_equal(a.code, MR_OK);
+    newest = mr_member_newest(f->l->member);
+    for (size_t i = 0; i < mr_methods_count; i++) {
+        const struct mr_method *method = &mr_methods[i];
+
+        assert_int_equal(method->speaker != NULL,
+                         protobuf_c_message_descriptor_get_field_by_name(method->request, "client") != NULL ||
+                             protobuf_c_message_descriptor_get_field_by_name(method->request, "incarnation") != NULL);
+        if (method->speaker == NULL) {
+            continue;
+        }
+        const struct {
+            int who;
+            size_t size;
+        } keys[] = {{1, 0}, {1, 15}, {2, 16}};
+
+        for (size_t j = 0; j < sizeof keys / sizeof keys[0]; j++) {
+            forge(f, method, keys[j].who, keys[j].size, &a);
+            assert_true(a.given);
+            assert_int_equal(a.code, MR_EPERM);
+            n++;
+        }
+    }
+    assert_int_equal(n, 3 * 9);
+    assert_null(f->l->held);
+    assert_int_equal(mr_member_newest(f->l->member), newest);
+    beat(f, 1, false, &a);
+    run_ms(f, LATE_MS);
+    assert_int_equal(a.code, MR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +601,7 @@ int main(void)
         CASE(a_deposed_leader_confirms_nothing),
         CASE(all_of_a_command_is_committed),
         CASE(a_call_to_another_cluster_is_refused),
+        CASE(an_id_is_no_right_to_speak),
         CASE(who_is_connected_keeps_its_address),
         CASE(clients_hear_once_of_a_batch),
         CASE(nothing_joins_what_was_said_before_somebody_came),

@@ -266,6 +266,18 @@ static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
     return true;
 }
 
+/* Ids are told to everybody: they are no right to speak. */
+static bool is_forged(struct mr_loop *l, struct mr_call *call)
+{
+    mr_error err;
+
+    if (mr_call_vet_speaker(call, &err) == MR_OK) {
+        return false;
+    }
+    mr_loop_answer(l, call, NULL, &err);
+    return true;
+}
+
 /* Does the caller know a later epoch of this incarnation? Perhaps we were deposed; perhaps the store went back; perhaps
  * it made that up. */
 static void compare_epochs(struct mr_loop *l, const struct mr_call *call)
@@ -354,7 +366,7 @@ void mr_loop_call(struct mr_loop *l, struct mr_call *call)
         return;
     }
     compare_epochs(l, call);
-    if (!refused_by_store(l, call)) {
+    if (!is_forged(l, call) && !refused_by_store(l, call)) {
         decide(l, call);
     }
 }

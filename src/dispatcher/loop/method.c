@@ -3,10 +3,12 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/identity.h"
 #include "base/limits.h"
 #include "element/unpack.h"
 
 #include <millrace/dataset.h> /* mr_free */
+#include <string.h>
 
 #define METHOD(name, kind, ...)                                                                                        \
     {                                                                                                                  \
@@ -19,19 +21,24 @@ const struct mr_method mr_methods[] = {
     METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET, TYPES(register_dataset_request, register_dataset_reply),
            .writes = true, .contact = true, .bulk = true),
     METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
-    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true, .writes = true),
+    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true, .writes = true,
+           .speaker = "client"),
     METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
-           .contact = true),
-    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, TYPES(client_heartbeat_request, client_heartbeat_reply)),
+           .contact = true, .speaker = "client"),
+    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, TYPES(client_heartbeat_request, client_heartbeat_reply),
+           .speaker = "client"),
     METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT, TYPES(release_client_request, release_client_reply),
-           .writes = true),
+           .writes = true, .speaker = "client"),
     METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER, TYPES(register_worker_request, register_worker_reply),
-           .writes = true, .contact = true),
+           .writes = true, .contact = true, .speaker = "incarnation"),
     METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update), .stream = true,
-           .contact = true),
-    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply)),
-    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true),
-    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true),
+           .contact = true, .speaker = "incarnation"),
+    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply),
+           .speaker = "incarnation"),
+    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true,
+           .speaker = "incarnation"),
+    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true,
+           .speaker = "incarnation"),
     METHOD("DeleteDataset", MR_COMMAND_DELETE_DATASET, TYPES(delete_dataset_request, delete_dataset_reply)),
     METHOD("DeleteJob", MR_COMMAND_DELETE_JOB, TYPES(delete_job_request, delete_job_reply)),
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
@@ -42,18 +49,41 @@ const struct mr_method mr_methods[] = {
 
 const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];
 
-/* Every request and reply has a field `header`; generated structs have it at an offset that the descriptor knows. */
-static void **header_slot(const ProtobufCMessage *msg)
+/* Generated structs have a field at an offset that the descriptor knows. */
+static void **slot_of(const ProtobufCMessage *msg, const char *field)
 {
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(msg->descriptor, "header");
+    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(msg->descriptor, field);
 
     MR_ASSERT(f != NULL);
     return (void **)(void *)((char *)(uintptr_t)msg + f->offset);
 }
 
+/* Every request and reply has it. */
+static void **header_slot(const ProtobufCMessage *msg)
+{
+    return slot_of(msg, "header");
+}
+
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call)
 {
     return call->request != NULL ? *header_slot(call->request) : NULL;
+}
+
+int mr_call_vet_speaker(const struct mr_call *call, mr_error *err)
+{
+    const Millrace__RequestHeader *header = mr_call_header(call);
+
+    if (call->method->speaker == NULL) {
+        return MR_OK;
+    }
+    const char *id = *slot_of(call->request, call->method->speaker);
+
+    if (header != NULL && mr_identity_has(id, header->key.data, header->key.len)) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EPERM, "%s: the call does not have the key of %s %.8s: it is another's%s",
+                        call->method->path, strcmp(call->method->speaker, "client") == 0 ? "client" : "worker", id,
+                        header == NULL || header->key.len == 0 ? ", or the caller is of an older version" : "");
 }
 
 /* *@taken: memory. */

@@ -25,10 +25,11 @@ struct mr_method {
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;
-    bool writes;  /* it puts something, as a rule: not while the store is full */
-    bool contact; /* the answer lists the live dispatchers */
-    bool bulk;    /* its requests are large: unpacked by the side thread */
-    bool follow;  /* not a command: a standby that wants to know when this process dies */
+    bool writes;         /* it puts something, as a rule: not while the store is full */
+    bool contact;        /* the answer lists the live dispatchers */
+    bool bulk;           /* its requests are large: unpacked by the side thread */
+    bool follow;         /* not a command: a standby that wants to know when this process dies */
+    const char *speaker; /* the field of the request with the id of the caller; NULL: anybody may say it */
 };
 
 extern const struct mr_method mr_methods[];
@@ -90,6 +91,8 @@ static inline bool mr_call_is_by_content(const Millrace__RegisterDatasetRequest 
 /* Without an answer: it must have been given, or be a stream's. The stream's reference is the caller's business. */
 void mr_call_free(struct mr_call *call);
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call); /* NULL: the request has none */
+/* MR_EPERM: it names an id whose key it does not have. */
+int mr_call_vet_speaker(const struct mr_call *call, mr_error *err);
 
 /* @message (NULL: an empty one of type @desc) with a header, as bytes. `failed` is set without memory. */
 struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,

@@ -1,0 +1,25 @@
+/*
+ * Who may speak as whom. A process draws a key and makes its id of it; the id is told to everyone, the key goes only to
+ * dispatchers, with each call. Who knows an id cannot find the key that it is made of, and without that the dispatchers
+ * do not listen. Nobody has to store anything for it.
+ *
+ * Threads: pure, but for drawing.
+ */
+#ifndef MR_BASE_IDENTITY_H
+#define MR_BASE_IDENTITY_H
+
+#include "base/siphash.h"
+
+#include <stdbool.h>
+
+struct mr_identity {
+    uint8_t key[MR_SIPHASH_KEY_BYTES];
+    char id[33]; /* 32 hex digits */
+};
+
+/* A fresh one, that nobody can guess. */
+void mr_identity_draw(struct mr_identity *ret);
+/* Is @id made of this key? What is no key is that of nobody. */
+bool mr_identity_has(const char *id, const void *key, size_t size);
+
+#endif
