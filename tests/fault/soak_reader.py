@@ -1,12 +1,14 @@
 """
 A reading process of soak.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
 
-{"do": "read", ...} reads one dataset and writes each element to a file before it asks for the next one. How: "end" reads to the
+{"do": "read", ...} reads one dataset and writes each element to a file before it asks for the next one; the answer has what the
+service said of its end, and how many splits there were. How: "end" reads to the
 end; "close" closes after some elements; "drop" lets the iterator go without a word; "interrupt" reads to the end while a signal
 handler raises out of it again and again. {"do": "leave"} opens and leaves jobs of its own.
 """
 
 import collections
+import dataclasses
 import faulthandler
 import itertools
 import json
@@ -57,13 +59,21 @@ def _elements(it, command, into):
             return
 
 
+def _splits(command):
+    """How many there are of the job that is being read, as soon as its record can be seen; None: it cannot any more."""
+    for job in json.loads(mr.service.status(command["service"])).get("jobs", []):
+        if job.get("name") == command["job"] and job.get("iterations"):
+            return int(job["iterations"][0]["providers"][0]["splits"])
+    return None
+
+
 def read(command):
     ds = mr.Dataset.range(command["n"]).map(lambda x: x + 0)
     if command["batch"]:
         ds = ds.batch(command["batch"])
     it = iter(ds.apply(mr.service.distribute("distributed_epoch", command["service"], job_name=command["job"],
                                              **command["options"])))
-    answer = {"errors": [], "interrupts": 0, "nexts": 0, "ended": False}
+    answer = {"errors": [], "interrupts": 0, "nexts": 0, "ended": False, "splits": None}
     got = collections.deque()
     stop = command.get("stop", 0)
     file = open(command["file"], "ab", buffering=0)  # what was written stays when this process is killed
@@ -73,6 +83,8 @@ def read(command):
             while got:
                 file.write(np.atleast_1d(got.popleft()).astype(np.int64).tobytes())
                 answer["nexts"] += 1
+            if command["splits"] and answer["splits"] is None:
+                answer["splits"] = _splits(command)
             if not more:
                 answer["ended"] = True
                 break
@@ -80,7 +92,7 @@ def read(command):
                 break
             if command["nap"]:
                 time.sleep(command["nap"])
-        answer["losses"] = str(it.losses)
+        answer["losses"] = dataclasses.asdict(it.losses)
         if command["how"] != "drop":
             it.close()
     except mr.errors.MillraceError as e:
