@@ -547,7 +547,7 @@ static void read_on(struct world *w, struct consumer *c)
             snprintf(w->failure, sizeof w->failure, "consumer %u is to take what it has not got", c->number);
             return;
         }
-        if (getenv("MR_TRACE") != NULL) {
+        if (w->knobs.show) {
             printf("[%6lld] process %u, consumer %u: round %llu of %s\n", (long long)w->now, c->number, c->seat,
                    (unsigned long long)next.round, next.task_id);
         }

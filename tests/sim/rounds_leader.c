@@ -80,7 +80,6 @@ static void apply(struct leader *l, const struct mr_outcome *out)
     }
 }
 
-/* MR_TRACE=1 shows the story of a walk. */
 static void trace(void *ctx, const char *line)
 {
     const struct world *w = ctx;
@@ -98,7 +97,7 @@ static void load(struct world *w)
         .job_gc_timeout_ms = 100000,
         .takeover_grace_ms = 1500,
         .heartbeat_ms = 200,
-        .trace = getenv("MR_TRACE") != NULL ? trace : NULL,
+        .trace = w->knobs.show ? trace : NULL,
         .trace_ctx = w,
     };
     mr_error err;

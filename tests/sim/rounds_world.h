@@ -7,6 +7,8 @@
 #ifndef MR_TESTS_SIM_ROUNDS_WORLD_H
 #define MR_TESTS_SIM_ROUNDS_WORLD_H
 
+#include "rounds_walk.h"
+
 #include "base/rng.h"
 #include "client/rounds.h"
 #include "dispatcher/core/core.h"
@@ -72,38 +74,10 @@ struct knobs {
     uint64_t groups;      /* of each worker's pipeline; 0: endless */
     uint32_t keep, ahead; /* of books and consumers */
     bool eager;           /* groups are made before anybody has room for them */
+    bool show;            /* what happens, on stdout */
     /* Per ten thousand ticks: */
     uint32_t lose_call, repeat_call, break_stream, kill_worker, pause_worker, new_worker, kill_consumer, pause_consumer,
         fail_over;
-};
-
-/* Rules that are left out, each where two sides meet: the walks have to find every one. */
-enum bug {
-    BUG_NONE,
-    BUG_COMPLETE_SKIPPED,    /* a round counts as complete when it is fixed */
-    BUG_NO_PROMISE,          /* a consumer reports what it has, and reads on */
-    BUG_NO_FENCE,            /* a worker takes all processes of a place for one */
-    BUG_RECEIPT_IS_RETURNED, /* a worker forgets what all have received */
-    BUG_TOLD_EARLY,          /* what is decided is told before it is committed */
-    BUG_NO_BARRIER,          /* a new session begins at once */
-    BUG_HORIZON_IGNORED,     /* consumers go on beyond it */
-    BUG_END_UNSEEN,          /* a worker reports its end when it has come to it, whoever knows */
-    BUGS
-};
-
-/* "Sometimes": what a number of walks must have met. */
-enum rare {
-    RARE_FAILOVER,
-    RARE_CLOSING_FAILOVER,
-    RARE_RESTART,
-    RARE_RESTART_IN_CLOSING,
-    RARE_ZOMBIE_REFUSED,
-    RARE_BEGAN_BEHIND,
-    RARE_ASKED,
-    RARE_JOINED,
-    RARE_UNKNOWN_COMMIT,
-    RARE_LEFT,
-    RARES
 };
 
 struct world {

@@ -1,13 +1,15 @@
 /*
  * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with how fast they went
  * and which rare branches they took. The first walk that goes wrong ends it: its seed, and the command that shows it.
+ * Each seed is a walk of a cluster, each third one of coordinated reads, too.
  *
  * --hours H: a cluster that lives for so long, other readers and faults in each hour, from the seed of --seed or
- * --first.
+ * --first; then walks of coordinated reads for as long.
  *
  * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until one goes wrong; prints
  * how many each took, and fails if one range holds none.
  */
+#include "rounds_walk.h"
 #include "walk.h"
 
 #include "base/alloc.h"
@@ -26,10 +28,12 @@ struct options {
     uint64_t ranges; /* 0: one, told of at length */
     uint64_t hours;  /* > 0: a cluster that lives so long, in place of walks */
     enum sim_bug bug;
-    bool one; /* and its transcript */
+    enum bug rounds_bug; /* at most one of the two is a bug */
+    bool one;            /* and its transcript */
 };
 
 #define RANGES_APART 10000
+#define ROUNDS_EVERY 3 /* odd: even seeds are about finite data */
 
 static double seconds(void)
 {
@@ -49,8 +53,17 @@ static void report(const struct sim_tally *t, double took)
     }
 }
 
+static void report_rounds(const struct rounds_tally *t, double took)
+{
+    printf("%" PRIu64 " walks of coordinated reads in %.1f s, %.0f/s: %.1f hours\n", t->walks, took,
+           (double)t->walks / took, (double)t->ms / 3600e3);
+    for (int i = 0; i < RARES; i++) {
+        printf("%10" PRIu64 "  %s\n", t->rares[i], rounds_rare_text((enum rare)i));
+    }
+}
+
 /* An assertion ends the program: the walk that it was in has to be known all the same. */
-static char last_words[120];
+static char last_words[600];
 
 static void on_abort(int signal)
 {
@@ -60,74 +73,147 @@ static void on_abort(int signal)
     (void)signal; /* whose default action follows */
 }
 
-static void prepare_last_words(uint64_t seed, enum sim_bug bug)
+static const char *bug_name(const struct options *o)
 {
-    snprintf(last_words, sizeof last_words, "seed %" PRIu64 ": aborted\nto see it: make sim SEED=%" PRIu64 "%s%s\n",
-             seed, seed, bug != SIM_BUG_NONE ? " BUG=" : "", bug != SIM_BUG_NONE ? sim_bug_name(bug) : "");
+    return o->rounds_bug != BUG_NONE ? rounds_bug_name(o->rounds_bug)
+           : o->bug != SIM_BUG_NONE  ? sim_bug_name(o->bug)
+                                     : "";
+}
+
+static void prepare_last_words(const struct options *o, uint64_t seed, const char *why)
+{
+    int n =
+        snprintf(last_words, sizeof last_words, "seed %" PRIu64 ": %.400s\nto see it: make sim SEED=%" PRIu64 "%s%s",
+                 seed, why, seed, bug_name(o)[0] != '\0' ? " BUG=" : "", bug_name(o));
+
+    if (o->hours > 0) {
+        n += snprintf(last_words + n, sizeof last_words - (size_t)n, " HOURS=%" PRIu64, o->hours);
+    }
+    (void)snprintf(last_words + n, sizeof last_words - (size_t)n, "\n");
+}
+
+static void say_wrong(const struct options *o, uint64_t seed, const char *why)
+{
+    prepare_last_words(o, seed, why);
+    fputs(last_words, stdout);
+}
+
+/* Whether it went well. */
+static bool walk_cluster(const struct options *o, struct sim *sim, uint64_t seed, struct sim_tally *tally)
+{
+    bool well;
+
+    sim_walk(sim, seed, o->bug, o->one);
+    sim_tally_add(tally, sim);
+    well = sim->violation[0] == '\0';
+    if (o->one && sim->transcript != NULL) {
+        fputs(sim->transcript, stdout);
+    }
+    if (!well && o->ranges == 0) {
+        say_wrong(o, seed, sim->violation);
+    }
+    sim_free(sim);
+    return well;
+}
+
+static bool walk_rounds(const struct options *o, uint64_t seed, struct rounds_tally *tally)
+{
+    const char *why = rounds_walk(seed, o->rounds_bug, o->one, tally);
+
+    if (why != NULL && o->ranges == 0) {
+        say_wrong(o, seed, why);
+    }
+    return why == NULL;
+}
+
+struct tallies {
+    struct sim_tally cluster;
+    struct rounds_tally rounds;
+    double took_cluster, took_rounds;
+};
+
+/* All walks of @seed; with a bug those that it may show itself in. */
+static bool walk_seed(const struct options *o, struct sim *sim, uint64_t seed, struct tallies *t)
+{
+    bool rounds = o->rounds_bug != BUG_NONE || (o->bug == SIM_BUG_NONE && seed % ROUNDS_EVERY == 0);
+    double began = seconds();
+    bool well;
+
+    prepare_last_words(o, seed, "aborted");
+    well = o->rounds_bug != BUG_NONE || walk_cluster(o, sim, seed, &t->cluster);
+    t->took_cluster += seconds() - began;
+    began = seconds();
+    well = (!rounds || walk_rounds(o, seed, &t->rounds)) && well;
+    t->took_rounds += seconds() - began;
+    return well;
 }
 
 static int run(const struct options *o)
 {
     struct sim *sim = mr_calloc(1, sizeof *sim);
-    struct sim_tally tally = {0};
-    double began = seconds();
-    int status = 0;
+    struct tallies t = {0};
+    bool well = true;
 
-    for (uint64_t seed = o->first; seed < o->first + o->seeds && status == 0; seed++) {
-        prepare_last_words(seed, o->bug);
-        sim_walk(sim, seed, o->bug, o->one);
-        sim_tally_add(&tally, sim);
-        if (o->one && sim->transcript != NULL) {
-            fputs(sim->transcript, stdout);
-        }
-        if (sim->violation[0] != '\0') {
-            printf("seed %" PRIu64 ": %s\n", seed, sim->violation);
-            printf("to see it: make sim SEED=%" PRIu64 "%s%s\n", seed, o->bug != SIM_BUG_NONE ? " BUG=" : "",
-                   o->bug != SIM_BUG_NONE ? sim_bug_name(o->bug) : "");
-            status = 1;
-        }
-        sim_free(sim);
+    for (uint64_t seed = o->first; seed < o->first + o->seeds && well; seed++) {
+        well = walk_seed(o, sim, seed, &t);
     }
     mr_free(sim);
-    if (!o->one) {
-        report(&tally, seconds() - began);
+    if (!o->one && t.cluster.walks > 0) {
+        report(&t.cluster, t.took_cluster);
     }
-    return status;
+    if (!o->one && t.rounds.walks > 0) {
+        report_rounds(&t.rounds, t.took_rounds);
+    }
+    return well ? 0 : 1;
 }
-
-static int run_hours(const struct options *o)
+static bool cluster_lives(const struct options *o)
 {
     struct sim *sim = mr_calloc(1, sizeof *sim);
     double began = seconds();
-    int status;
+    bool well;
 
+    prepare_last_words(o, o->first, "aborted");
     sim_hours(sim, o->first, (unsigned)o->hours, o->one);
     if (sim->transcript != NULL) {
         fputs(sim->transcript, stdout);
     }
-    status = sim->violation[0] != '\0' ? 1 : 0;
-    if (status != 0) {
-        printf("seed %" PRIu64 ": %s\nto see it: make sim HOURS=%" PRIu64 " SEED=%" PRIu64 "\n", o->first,
-               sim->violation, o->hours, o->first);
+    well = sim->violation[0] == '\0';
+    if (!well) {
+        say_wrong(o, o->first, sim->violation);
     }
     printf("%.1f hours in %.1f s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64 " takeovers\n",
            (double)sim->now / 3600e3, seconds() - began, sim->grants, sim->ends, sim->takeovers);
     sim_free(sim);
     mr_free(sim);
-    return status;
+    return well;
+}
+
+static int run_hours(const struct options *o)
+{
+    struct rounds_tally t = {0};
+    double began;
+    bool well = cluster_lives(o);
+
+    began = seconds();
+    for (uint64_t seed = o->first; t.ms < (int64_t)o->hours * 3600 * 1000 && well; seed++) {
+        struct options one = {.bug = SIM_BUG_NONE, .first = seed}; /* it is shown as a walk */
+
+        prepare_last_words(&one, seed, "aborted");
+        well = walk_rounds(&one, seed, &t);
+    }
+    if (t.walks > 0) {
+        report_rounds(&t, seconds() - began);
+    }
+    return well ? 0 : 1;
 }
 
 /* The walks from @first on until one goes wrong; 0: none of @n does. */
-static uint64_t first_caught(struct sim *sim, uint64_t first, uint64_t n, enum sim_bug bug)
+static uint64_t first_caught(const struct options *o, struct sim *sim, uint64_t first)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        bool caught;
+    struct tallies ignored = {0};
 
-        prepare_last_words(first + i, bug);
-        sim_walk(sim, first + i, bug, false);
-        caught = sim->violation[0] != '\0';
-        sim_free(sim);
-        if (caught) {
+    for (uint64_t i = 0; i < o->seeds; i++) {
+        if (!walk_seed(o, sim, first + i, &ignored)) {
             return i + 1;
         }
     }
@@ -139,9 +225,9 @@ static int run_ranges(const struct options *o)
     struct sim *sim = mr_calloc(1, sizeof *sim);
     int status = 0;
 
-    printf("%s:", sim_bug_name(o->bug));
+    printf("%s:", bug_name(o));
     for (uint64_t i = 0; i < o->ranges; i++) {
-        uint64_t n = first_caught(sim, o->first + i * RANGES_APART, o->seeds, o->bug);
+        uint64_t n = first_caught(o, sim, o->first + i * RANGES_APART);
 
         printf(n > 0 ? " %" PRIu64 : " none of %" PRIu64, n > 0 ? n : o->seeds);
         fflush(stdout);
@@ -161,6 +247,9 @@ static int usage(const char *program)
     for (int i = 0; i < SIM_BUG_COUNT; i++) {
         fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i), sim_bug_text((enum sim_bug)i));
     }
+    for (int i = BUG_NONE + 1; i < BUGS; i++) {
+        fprintf(stderr, "  %-26s %s\n", rounds_bug_name((enum bug)i), rounds_bug_text((enum bug)i));
+    }
     return 2;
 }
 
@@ -170,6 +259,16 @@ static bool number(const char *text, uint64_t *ret)
 
     *ret = strtoull(text, &end, 10);
     return *end == '\0' && *ret > 0;
+}
+
+static bool take_bug(struct options *o, const char *name)
+{
+    o->rounds_bug = rounds_bug_named(name);
+    if (o->rounds_bug == BUGS) {
+        o->rounds_bug = BUG_NONE;
+        o->bug = sim_bug_named(name);
+    }
+    return o->bug != SIM_BUG_COUNT;
 }
 
 int main(int argc, char **argv)
@@ -207,8 +306,7 @@ int main(int argc, char **argv)
             fine = fine && number(optarg, &o.hours) && o.hours <= 1000;
             break;
         case 'b':
-            o.bug = sim_bug_named(optarg);
-            fine = fine && o.bug != SIM_BUG_COUNT;
+            fine = fine && take_bug(&o, optarg);
             break;
         default:
             fine = false;
