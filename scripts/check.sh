@@ -6,9 +6,9 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 status=0
 
 rm -f "$build/ctest.xml"
-# Two at a time: most of the longer ones wait for timeouts and for processes that start.
+# One more than there are processors: most of the longer ones wait for timeouts and for processes that start.
 # Passed tests keep their output too: the counts are those of the single tests within.
-ctest --test-dir "$build" -j 2 --output-on-failure --output-junit ctest.xml --test-output-size-passed 1000000 \
+ctest --test-dir "$build" -j "$(($(nproc) + 1))" --output-on-failure --output-junit ctest.xml --test-output-size-passed 1000000 \
     --test-output-size-failed 1000000 || status=1
 "$PYTHON" "$root/scripts/count_tests.py" "$build/ctest.xml" || status=1
 exit $status

@@ -5,6 +5,7 @@ The library and the program come from MILLRACE_LIBRARY and MILLRACE_PROGRAM. Eve
 process, even when it is killed.
 """
 
+import base64
 import dataclasses
 import faulthandler
 import http.client
@@ -37,6 +38,35 @@ def with_parent(argv):
     thread of the library's, which the child does not have, held a lock.
     """
     return ["setpriv", "--pdeathsig=KILL", *argv]
+
+
+class _Thaw:
+    """A process that lets go on, when this one has ended, however it did, whoever is frozen by then: servers end with their owner then."""
+
+    def __init__(self):
+        wait_for_the_end = 'while read pid; do pids="$pids $pid"; done; kill -CONT $pids 2>/dev/null'
+        read, self._pids = os.pipe()
+        os.posix_spawnp("sh", ["sh", "-c", wait_for_the_end], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, read, 0)],
+                        setsid=True)
+        os.close(read)
+
+    def note(self, pid):
+        os.write(self._pids, b"%d\n" % pid)
+
+
+_thaw = None
+
+
+def freeze(pid):
+    """SIGSTOP: process @pid is there and does nothing."""
+    global _thaw
+    _thaw = _thaw or _Thaw()
+    _thaw.note(pid)
+    os.kill(pid, signal.SIGSTOP)
+
+
+def thaw(pid):
+    os.kill(pid, signal.SIGCONT)
 
 
 def wait_until(condition, what, timeout_s=120):
@@ -122,6 +152,14 @@ def descendants_of(pid):
     return [p for child in children_of(pid) for p in (child, *descendants_of(child))]
 
 
+def lives_lost(cluster):
+    """
+    Lives of workers that were given up. Who is killed is among them; one that was silent for as long since it had to wait for a CPU,
+    too: it begins another life.
+    """
+    return sum(bool(w.get("lost")) for w in cluster.status()["workers"])
+
+
 def judge_private_state(dispatcher):
     """What is in the private etcd of a DispatchServer is sound."""
     [etcd] = children_of(dispatcher.pid)
@@ -164,6 +202,8 @@ def sanitized(sanitizer_reports):
     for report in sorted(sanitizer_reports.iterdir()) if sanitizer_reports else []:
         text = report.read_text()
         report.unlink()
+        if not text:
+            continue  # it was killed before it had said anything
         pytest.fail(f"a process of this test, or of the one before it: {text}", pytrace=False)
 
 
@@ -195,6 +235,19 @@ class Etcd:
         """A DispatcherConfig whose state is here; it is judged at the end of the test."""
         self.clusters.append(cluster)
         return mr.service.DispatcherConfig(etcd_endpoints=self.endpoint, cluster=cluster, **arguments)
+
+    def _call(self, what, **body):
+        request = urllib.request.Request(f"http://{self.endpoint}/v3/{what}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
+
+    def end_lease(self, cluster, address):
+        """What a killed dispatcher left behind goes at once, as it would when its lease has run out."""
+        first = f"/millrace/{cluster}/dispatchers/"
+        first, last = (base64.b64encode(key.encode()).decode() for key in (first, first[:-1] + "0"))
+        for kv in self._call("kv/range", key=first, range_end=last).get("kvs", []):
+            if json.loads(base64.b64decode(kv["value"]))["address"] == address:
+                self._call("lease/revoke", ID=kv["lease"])
 
     def judge(self):
         """Whatever the test has done, killed or cut off: what it leaves behind is sound."""
@@ -230,7 +283,11 @@ class Cluster:
 
     def __init__(self, etcd, **dispatcher):
         self.name = "t-" + uuid.uuid4().hex[:12]
-        dispatcher.setdefault("lease_ttl_s", 3)  # a lone dispatcher that was killed leads again when its lease is over
+        # Whoever has to wait for a CPU is not taken for dead, unless the test is about that. A new leader waits for half a lease before
+        # it gives a worker up: for a test in which one is, it is short.
+        dispatcher.setdefault("worker_timeout_ms", 60_000)
+        dispatcher.setdefault("lease_ttl_s", 60 if dispatcher["worker_timeout_ms"] >= 60_000 else 3)
+        self._etcd = etcd
         self._config = etcd.dispatcher_config(self.name, **dispatcher)
         self.dispatchers = []
         self.workers = []
@@ -249,9 +306,10 @@ class Cluster:
         return "grpc://" + self.addresses
 
     def restart_dispatcher(self, i=0, kill=True):
-        """The same address, cluster and etcd: a restart. By SIGKILL unless @kill is False."""
+        """The same address, cluster and etcd: a restart. By SIGKILL unless @kill is False. It leads without waiting for its own old lease."""
         old = self.dispatchers[i]
         old.kill() if kill else old.stop()
+        self._etcd.end_lease(self.name, old.address)
         port = int(old.address.rsplit(":", 1)[1])
         self.dispatchers[i] = mr.service.DispatchServer(dataclasses.replace(old.config, port=port))
 

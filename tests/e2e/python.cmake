@@ -18,7 +18,7 @@ function(mr_pytest name)
   add_test(NAME ${name}
     COMMAND ${MR_PYTHON} -m pytest -q -p no:cacheprovider ${ARGN}
     WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS "e2e"
+  set_tests_properties(${name} PROPERTIES LABELS "e2e" COST 20 # the long ones first, so that none is left over at the end
     ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR}/python;PYTHONDONTWRITEBYTECODE=1;MILLRACE_LIBRARY=$<TARGET_FILE:millrace_shared>;MILLRACE_PROGRAM=$<TARGET_FILE:millrace>;${MR_PYTEST_SANITIZE}")
   mr_test_timeout(${name} 1200)
 endfunction()

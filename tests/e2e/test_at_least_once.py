@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import millrace as mr
-from conftest import wait_until
+from conftest import wait_until, with_parent
 from interrupts import interrupted
 
 Dataset = mr.Dataset
@@ -41,7 +41,7 @@ class Reader:
         self.path.touch()
         argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(READER), cluster.service, str(path), str(n), str(pause),
                 str(go)]
-        self.process = subprocess.Popen(argv)
+        self.process = subprocess.Popen(with_parent(argv))
 
     def got(self):
         return [int(x) for line in self.lines() for x in line.split()]
@@ -86,7 +86,7 @@ def everything(readers):
 
 def make(make_cluster, **arguments):
     """A cluster that soon sees who was killed. Who was only slow is taken for dead, too: then elements come twice."""
-    return make_cluster(client_timeout_ms=3000, **arguments)
+    return make_cluster(client_timeout_ms=3000, worker_timeout_ms=3000, **arguments)
 
 
 def test_a_worker_is_killed(make_cluster, readers):
@@ -169,7 +169,7 @@ def test_who_leaves_early_leaves_the_rest_to_others(make_cluster):
 
 
 def test_interrupts_leave_nothing_out(make_cluster):
-    cluster, raised = make(make_cluster, workers=2), 0
+    cluster, raised = make_cluster(workers=2), 0
     ds = Dataset.range(20000).apply(
         mr.service.distribute("distributed_epoch", cluster.service, guarantee="at_least_once"))
     while raised < 30:

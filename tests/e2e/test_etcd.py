@@ -19,7 +19,7 @@ import uuid
 import pytest
 
 import millrace as mr
-from conftest import free_port, wait_until
+from conftest import free_port, freeze, thaw, wait_until
 from exposition import page
 from members import PROGRAM, Balancer, Door, Installation, Members
 from millrace import Dataset
@@ -200,7 +200,8 @@ def test_the_silence_of_etcd_is_nobodys_silence(make):
     for i in range(3):
         etcd.freeze(i)
     refusal(there, "etcd does not answer")
-    time.sleep(7)  # longer than workers may be silent
+    wait_until(lambda: int(json.loads(mr.service.status(there.service)).get("storeSilentMs", 0)) > 7000,
+               "it is silent for longer than workers may be")
     for i in range(3):
         etcd.thaw(i)
     there.dispatchers[0].wait_for("etcd answers again")
@@ -213,7 +214,7 @@ def test_a_watch_that_slept_through_a_compaction(make):
     etcd, there = make(installation={"dispatchers": 2, "lease": "60s"})
     leader, standby = roles(there)
     standby.wait_for("following")
-    standby.process.send_signal(signal.SIGSTOP)
+    freeze(standby.process.pid)
     for i in range(3):
         etcd.kill(i)  # its watch ends with one of them
         etcd.start_member(i)
@@ -221,7 +222,7 @@ def test_a_watch_that_slept_through_a_compaction(make):
     for i in range(20):
         mr.service.register_dataset("grpc://" + leader.address, Dataset.range(i), dataset_id=f"d{i}")
     etcd.compact()
-    standby.process.send_signal(signal.SIGCONT)
+    thaw(standby.process.pid)
     standby.wait_for("etcd was compacted beyond what was seen")
     leader.kill()
     standby.wait_for("leading")
@@ -385,12 +386,12 @@ def test_a_frozen_leader_is_replaced_long_before_its_lease_ends(make):
     standby.wait_for("following")
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
-    leader.process.send_signal(signal.SIGSTOP)
+    freeze(leader.process.pid)
     standby.wait_for("leading")
     assert len(keys_below(etcd, "/millrace/prod/dispatchers/")) == 2  # the sleeper's lease has not ended
     assert read(there) == list(range(100))  # although the first of the list does not answer
     reader.finish()
-    leader.process.send_signal(signal.SIGCONT)
+    thaw(leader.process.pid)
     leader.wait_for("no longer leader")
     assert read(there) == list(range(100))
 
@@ -402,11 +403,11 @@ def test_a_leader_that_slept_beyond_its_lease(make):
     standby.wait_for("following")
     reader = Reader(there, 1_000_000, rest=1000)
     reader.wait_for(1000)
-    leader.process.send_signal(signal.SIGSTOP)
+    freeze(leader.process.pid)
     standby.wait_for("leading")
     wait_until(lambda: len(keys_below(etcd, "/millrace/prod/dispatchers/")) == 1, "the lease of the sleeper ran out")
     mr.service.register_dataset("grpc://" + standby.address, Dataset.range(7), dataset_id="meanwhile")
-    leader.process.send_signal(signal.SIGCONT)
+    thaw(leader.process.pid)
     # Of a process that knows of nobody but the sleeper.
     done = subprocess.run([sys.executable, "-c", ASK, "grpc://" + leader.address, "meanwhile"], capture_output=True,
                           text=True, timeout=200)
@@ -456,10 +457,10 @@ def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     reader = Reader(there, 3_000_000, rest=1000)
     reader.wait_for(1000)
     mr.service.register_dataset(there.service, Dataset.range(5))
-    dispatcher.process.send_signal(signal.SIGSTOP)  # so that it collects nothing before etcd is full
+    freeze(dispatcher.process.pid)  # so that it collects nothing before etcd is full
     fill(etcd)
     assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
-    dispatcher.process.send_signal(signal.SIGCONT)
+    thaw(dispatcher.process.pid)
     refusal(there, "NOSPACE.*disarm")
     assert len(dispatcher.lines("etcd is full (alarm NOSPACE): nothing is handed out")) == 1
     status = json.loads(mr.service.status(there.service))

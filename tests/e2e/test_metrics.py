@@ -173,7 +173,7 @@ def test_one_leads_and_the_standby_is_ready_too(measured):
 
 
 def test_splits_of_a_lost_worker_are_counted(measured):
-    cluster = measured(workers=2, worker_timeout_ms=3000)  # the other one may have to wait for a CPU
+    cluster = measured(workers=2, worker_timeout_ms=3000)
     ds = Dataset.range(3_000_000).batch(1000)  # more than a worker makes ahead of its readers
     readers = {g: iter(ds.apply(cluster.distribute("distributed_epoch", job_name=g, guarantee=g)))
                for g in ("at_most_once", "at_least_once")}
@@ -186,8 +186,9 @@ def test_splits_of_a_lost_worker_are_counted(measured):
         for reader in readers.values():
             for _ in reader:
                 pass
-    wait_until(lambda: leader_page(cluster).value("millrace_workers", state="lost") == 1, "the worker is lost")
+    check_against_status(cluster)
     p = leader_page(cluster)
+    assert p.value("millrace_workers", state="lost") >= 1
     ends = {j["name"]: j["iterations"][-1]["end"] for j in cluster.status()["jobs"]}
     lost = {name: int(end.get("lostSplits", 0)) for name, end in ends.items()}
     assert p.by("millrace_job_lost_splits", "data_job") == lost

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 import millrace as mr
-from conftest import run_state, wait_until
+from conftest import freeze, run_state, thaw, wait_until
 from millrace import _ffi
 
 Dataset = mr.Dataset
@@ -66,10 +66,10 @@ def test_a_leader_that_hears_no_worker_lets_another_one_lead(etcd, make_cluster)
     seen = [int(next(reader))]
     leader = cluster.status()["leader"]
     for worker in cluster.workers:
-        os.kill(worker.pid, signal.SIGSTOP)
+        freeze(worker.pid)
     wait_until(lambda: cluster.status()["leader"] != leader, "another dispatcher leads")
     for worker in cluster.workers:
-        os.kill(worker.pid, signal.SIGCONT)
+        thaw(worker.pid)
     seen += (int(x) for x in reader)
     assert sorted(seen) == list(range(100_000))
     assert not any('"lost"' in line for line in keys(etcd, cluster, "workers/"))

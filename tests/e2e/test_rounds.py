@@ -197,7 +197,7 @@ def test_splits_go_to_whoever_has_the_turn(make_cluster):
 
 
 def test_at_least_once_void_rounds_come_again(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=3000, heartbeat_interval_ms=200)  # the other one may wait for a CPU
+    cluster = make_cluster(workers=2, worker_timeout_ms=3000, heartbeat_interval_ms=200)
     readers = Consumers(cluster, 2, ds=Dataset.range(20000), mode="distributed_epoch", last_round="pad", guarantee="at_least_once")
     readers.read(50)
     cluster.workers[0].kill()

@@ -16,7 +16,8 @@ import pytest
 
 import millrace as mr
 from millrace import _ffi
-from conftest import children_of, free_port, is_waiting, judge_private_state, pid_gone, wait_until
+from conftest import (children_of, free_port, freeze, is_waiting, judge_private_state, lives_lost, pid_gone, thaw, wait_until,
+                      with_parent)
 
 Dataset = mr.Dataset
 
@@ -74,7 +75,8 @@ def test_ids_survive_a_restart(cluster):
     assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, "kept")) == list(range(10))
 
 
-def test_dispatcher_and_worker_restart(cluster):
+def test_dispatcher_and_worker_restart(make_cluster):
+    cluster = make_cluster(worker_timeout_ms=10_000)  # for half of it the next leader keeps the address for who had it
     ds = Dataset.range(100).apply(cluster.distribute())
     for _ in range(2):
         cluster.restart_dispatcher()
@@ -143,7 +145,7 @@ def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
 @pytest.mark.parametrize("where", ["same port", "another port"])
 @pytest.mark.parametrize("dispatcher", ["stays", "restarts"])
 def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispatcher):
-    cluster = make_cluster(worker_timeout_ms=5000)  # one that waits for a CPU meanwhile is not lost
+    cluster = make_cluster(worker_timeout_ms=5000)
     n = 20000
     it = iter(Dataset.range(n).apply(cluster.distribute()))
     head = [int(x) for x in itertools.islice(it, 50)]
@@ -155,8 +157,12 @@ def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispat
     else:
         cluster.workers[0].kill()
         cluster.start_worker()
-    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):  # the rest of the first copy
+    with pytest.warns(mr.DataLossWarning, match="workers? lost"):  # the rest of the first copy
         rest = [int(x) for x in it]
+    assert it.losses.lost_workers == lives_lost(cluster)
+    if it.losses.lost_workers > 1:  # the new one, too, was silent for too long: it had to wait for a CPU
+        assert set(rest) >= set(range(50, n))
+        return
     on_its_way = collections.Counter(range(50, 50 + len(rest) - n))  # of the first copy, before or among the other's
     assert collections.Counter(rest) == on_its_way + collections.Counter(range(n))
 
@@ -169,9 +175,9 @@ def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
     got = [int(x) for x in itertools.islice(it, 10)]
     wait_until(lambda: [int(t.get("splits", 0)) > 0 for t in cluster.tasks()] == [True, True], "both workers have splits")
     cluster.workers[0].kill()
-    with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
+    with pytest.warns(mr.DataLossWarning, match="workers? lost"):
         got += [int(x) for x in it]  # ends
-    assert it.losses.lost_workers == 1 and it.losses.incomplete_reads == 1
+    assert it.losses.lost_workers == lives_lost(cluster) >= 1 and it.losses.incomplete_reads == 1
     assert 0 < 300 * each - len(got) <= it.losses.lost_splits * each
     assert len(got) == len(set(got)) and set(got) <= set(range(300 * each))  # at most once
 
@@ -220,8 +226,8 @@ def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted(call):
             except KeyboardInterrupt:
                 print("interrupted")
         """
-        child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                 text=True)
+        child = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
         assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n"
         child.send_signal(signal.SIGINT)
         assert child.communicate(timeout=120) == ("interrupted\n", "")
@@ -234,8 +240,8 @@ def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
         ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
         print([int(x) for x in ds])
     """
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             text=True)
+    child = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
     try:
         said = child.stderr.readline()
         assert "a read waits" in said and f'why="no worker has joined the service at {cluster.service} yet"' in said
@@ -249,12 +255,12 @@ def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
 
 def test_a_frozen_dispatcher_is_unavailable_and_found_again(cluster):
     ds = lambda **more: Dataset.range(3).apply(cluster.distribute(**more))  # noqa: E731
-    os.kill(cluster.dispatchers[0].pid, signal.SIGSTOP)
+    freeze(cluster.dispatchers[0].pid)
     try:
         with pytest.raises(mr.errors.UnavailableError, match=cluster.dispatchers[0].address):
             list(ds(connect_timeout_ms=1000))
     finally:
-        os.kill(cluster.dispatchers[0].pid, signal.SIGCONT)
+        thaw(cluster.dispatchers[0].pid)
     assert values(ds()) == [0, 1, 2]
 
 
@@ -320,7 +326,7 @@ def test_servers_and_the_private_etcd_end_with_their_owner(end):
         sys.stdin.read(1)
         import os; os._exit(0)
     """
-    owner = subprocess.Popen([sys.executable, "-c", textwrap.dedent(source)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    owner = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True)
     pids = [int(p) for p in owner.stdout.readline().split()]
     everything = pids + children_of(pids[0])  # the private etcd is a child of the dispatcher
@@ -412,16 +418,16 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
         except KeyboardInterrupt:
             print("interrupted", flush=True)
     """))
-    child = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(with_parent([sys.executable, str(script)]), stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "reading\n"
-    os.kill(cluster.workers[0].pid, signal.SIGSTOP)
+    freeze(cluster.workers[0].pid)
     try:
         wait_until(lambda: is_waiting(child.pid), "the reader has run dry")
         child.send_signal(signal.SIGINT)
         assert child.stdout.readline() == "interrupted\n"
         assert child.wait(120) == 0
     finally:
-        os.kill(cluster.workers[0].pid, signal.SIGCONT)
+        thaw(cluster.workers[0].pid)
 
 
 # ---- fork ----
