@@ -449,11 +449,22 @@ static void all_of_a_command_is_committed(void **state)
     }
 }
 
+static void hold(struct fixture *f, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message,
+                 struct mr_call *call, uint64_t batch)
+{
+    struct mr_effect *e = mr_calloc(1, sizeof *e);
+
+    *e = (struct mr_effect){.kind = kind, .fenced = true, .message = message};
+    (void)snprintf(e->topic, sizeof e->topic, "%s", topic);
+    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
+    assert_int_equal(mr_loop_hold(f->l, call, batch, false, NULL), MR_OK);
+    mr_outcome_clear(&f->l->outcome);
+}
+
 /* What the core would say of task @n of iteration @topic, after version @follows. */
 static void say(struct fixture *f, const char *topic, uint64_t follows, const char *task, bool finished, uint64_t batch)
 {
     Millrace__ClientUpdate *update = mr_calloc(1, sizeof *update);
-    struct mr_effect *e = mr_calloc(1, sizeof *e);
 
     millrace__client_update__init(update);
     update->follows = follows;
@@ -463,11 +474,76 @@ static void say(struct fixture *f, const char *topic, uint64_t follows, const ch
     millrace__task_info__init(update->tasks[update->n_tasks]);
     update->tasks[update->n_tasks++]->task_id = mr_strdup(task);
     update->finished = finished;
-    *e = (struct mr_effect){.kind = MR_EFFECT_PUSH_ITERATION, .fenced = true, .message = &update->base};
-    (void)snprintf(e->topic, sizeof e->topic, "%s", topic);
-    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
-    assert_int_equal(mr_loop_hold(f->l, NULL, batch, false, NULL), MR_OK);
-    mr_outcome_clear(&f->l->outcome);
+    hold(f, MR_EFFECT_PUSH_ITERATION, topic, &update->base, NULL, batch);
+}
+
+/* What it would say to worker @topic: of @client, that it is gone; of task @dropped, or that nothing is to be dropped.
+ */
+static void say_gone(struct fixture *f, const char *topic, uint64_t follows, const char *client, const char *dropped,
+                     uint64_t batch)
+{
+    Millrace__WorkerUpdate *update = mr_calloc(1, sizeof *update);
+
+    millrace__worker_update__init(update);
+    update->follows = follows;
+    update->version = follows + 1;
+    update->released_clients = mr_calloc(1, sizeof(char *));
+    update->released_clients[update->n_released_clients++] = mr_strdup(client);
+    if (dropped != NULL) {
+        update->dropped = mr_calloc(1, sizeof(char *));
+        update->dropped[update->n_dropped++] = mr_strdup(dropped);
+    }
+    hold(f, MR_EFFECT_PUSH_WORKER, topic, &update->base, NULL, batch);
+}
+
+static const Millrace__WorkerUpdate *held_for_worker(const struct mr_held *h)
+{
+    assert_int_equal(h->kind, MR_EFFECT_PUSH_WORKER);
+    return (const Millrace__WorkerUpdate *)h->message;
+}
+
+/* A thousand clients that go are told to a thousand workers: once to each, as long as the order of things stays. */
+static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t batch = mr_member_newest(f->l->member) + 1; /* not committed */
+    const struct mr_held *h;
+
+    say_gone(f, "w1", 7, "a", "t1", batch);
+    say_gone(f, "w2", 3, "a", NULL, batch);
+    say_gone(f, "w1", 8, "b", NULL, batch);
+    say_gone(f, "w1", 9, "c", NULL, batch);
+    say_gone(f, "w1", 10, "d", "t2", batch); /* t2 may be what "a" has read: it is dropped later */
+    say_gone(f, "w1", 11, "e", NULL, batch);
+    say_gone(f, "w1", 12, "f", NULL, batch + 1);
+    h = f->l->held;
+    assert_int_equal(held_for_worker(h)->n_released_clients, 3);
+    assert_string_equal(held_for_worker(h)->released_clients[2], "c");
+    assert_int_equal(held_for_worker(h)->n_dropped, 1);
+    assert_int_equal(held_for_worker(h)->version, 10);
+    h = h->next;
+    assert_string_equal(h->topic, "w2");
+    assert_int_equal(held_for_worker(h)->n_released_clients, 1);
+    h = h->next;
+    assert_string_equal(held_for_worker(h)->dropped[0], "t2");
+    assert_int_equal(held_for_worker(h)->follows, 10);
+    assert_int_equal(held_for_worker(h)->n_released_clients, 2);
+    h = h->next;
+    assert_int_equal(held_for_worker(h)->follows, 12);
+    assert_null(h->next);
+}
+
+/* What a worker is told is never taken for what an iteration's clients are told, whatever the worker calls itself. */
+static void a_worker_that_is_named_as_an_iteration_is_told_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t batch = mr_member_newest(f->l->member) + 1;
+
+    say(f, "i1", 7, "a", false, batch);
+    say_gone(f, "i1", 8, "c", NULL, batch);
+    assert_int_equal(f->l->held->kind, MR_EFFECT_PUSH_ITERATION);
+    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->message)->version, 8);
+    assert_int_equal(held_for_worker(f->l->held->next)->n_released_clients, 1);
 }
 
 /* At the end of an epoch a thousand tasks end in a few batches, and a thousand clients hear of it. */
@@ -496,6 +572,13 @@ static void clients_hear_once_of_a_batch(void **state)
     assert_null(f->l->held->next->next->next);
 }
 
+/* @call begins to watch. */
+static void watch(struct fixture *f, struct mr_call *call, uint64_t batch)
+{
+    hold(f, MR_EFFECT_REPLY, "", NULL, call, batch);
+    f->l->held->next->call = NULL; /* it lives with the test */
+}
+
 /* Its first list is of all that was decided before: it has to come between, or what follows on it would not fit. */
 static void nothing_joins_what_was_said_before_somebody_came(void **state)
 {
@@ -507,17 +590,28 @@ static void nothing_joins_what_was_said_before_somebody_came(void **state)
 
     request.iteration_id = (char[]){"i1"};
     say(f, "i1", 7, "a", false, batch);
-    struct mr_effect *e = mr_calloc(1, sizeof *e);
-
-    *e = (struct mr_effect){.kind = MR_EFFECT_REPLY, .fenced = true};
-    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
-    assert_int_equal(mr_loop_hold(f->l, &call, batch, false, NULL), MR_OK);
-    mr_outcome_clear(&f->l->outcome);
-    f->l->held->next->call = NULL; /* it lives here */
+    watch(f, &call, batch);
     say(f, "i1", 8, "b", false, batch);
     assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->message)->n_tasks, 1);
     assert_int_equal(f->l->held->next->kind, MR_EFFECT_REPLY);
     assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->next->next->message)->n_tasks, 1);
+    f->l->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
+}
+
+static void nothing_joins_what_was_said_before_a_worker_came_back(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t batch = mr_member_newest(f->l->member) + 1;
+    Millrace__WatchWorkerRequest request = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    struct mr_method method = {.command = MR_COMMAND_WATCH_WORKER};
+    struct mr_call call = {.method = &method, .request = &request.base};
+
+    request.incarnation = (char[]){"w1"};
+    say_gone(f, "w1", 7, "a", NULL, batch);
+    watch(f, &call, batch);
+    say_gone(f, "w1", 8, "b", NULL, batch);
+    assert_int_equal(held_for_worker(f->l->held)->n_released_clients, 1);
+    assert_int_equal(held_for_worker(f->l->held->next->next)->n_released_clients, 1);
     f->l->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
 }
 
@@ -605,6 +699,9 @@ int main(void)
         CASE(who_is_connected_keeps_its_address),
         CASE(clients_hear_once_of_a_batch),
         CASE(nothing_joins_what_was_said_before_somebody_came),
+        CASE(workers_hear_once_of_the_clients_that_go_in_a_batch),
+        CASE(a_worker_that_is_named_as_an_iteration_is_told_by_itself),
+        CASE(nothing_joins_what_was_said_before_a_worker_came_back),
         CASE(a_new_leader_gives_nobody_the_address_of_another),
     };
 

@@ -159,22 +159,31 @@ void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it)
     }
 }
 
-bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next)
+/* The pointers of array *@more go behind those of *@list. False, without memory: both are as they were. */
+static bool move_all(void *list, size_t *n, void *more, size_t *n_more)
 {
-    Millrace__TaskInfo **tasks;
+    void **slot = list;
+    void **from = more;
 
-    if (next->follows != update->version || update->rounds != NULL || next->rounds != NULL) {
+    if (*n_more == 0) {
+        return true;
+    }
+    void **both = mr_reallocarray(*slot, *n + *n_more, sizeof(void *));
+    if (both == NULL) {
         return false;
     }
-    if (next->n_tasks > 0) {
-        tasks = mr_reallocarray(update->tasks, update->n_tasks + next->n_tasks, sizeof(Millrace__TaskInfo *));
-        if (tasks == NULL) {
-            return false;
-        }
-        memcpy(tasks + update->n_tasks, next->tasks, next->n_tasks * sizeof(Millrace__TaskInfo *));
-        update->tasks = tasks;
-        update->n_tasks += next->n_tasks;
-        next->n_tasks = 0; /* the tasks are of @update now */
+    memcpy(both + *n, *from, *n_more * sizeof(void *));
+    *slot = both;
+    *n += *n_more;
+    *n_more = 0;
+    return true;
+}
+
+bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next)
+{
+    if (next->follows != update->version || update->rounds != NULL || next->rounds != NULL ||
+        !move_all(&update->tasks, &update->n_tasks, &next->tasks, &next->n_tasks)) {
+        return false;
     }
     if (next->finished && !update->finished) {
         update->finished = true;
@@ -443,6 +452,20 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
         update->tasks[update->n_tasks++] = assignment;
     }
     list_released(core, worker, update);
+}
+
+/* A worker takes what an update drops before what it adds, and who is gone last: of two updates that is another order
+ * than one after the other, unless the second one has only the last. */
+bool mr_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next)
+{
+    if (next->follows != update->version || next->n_tasks + next->n_dropped + next->n_rounds > 0 ||
+        !move_all(&update->released_clients, &update->n_released_clients, &next->released_clients,
+                  &next->n_released_clients)) {
+        return false;
+    }
+    update->version = next->version;
+    protobuf_c_message_free_unpacked(&next->base, NULL);
+    return true;
 }
 
 /* ---------------------------------------------------------------- at the end of a step */

@@ -128,27 +128,52 @@ static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own,
     return mr_member_fence(l->member, batch, err);
 }
 
-/* What one batch tells those who watch an iteration is told at once: at the end of an epoch each of its tasks ends, and
- * each of its clients would hear of each. */
+static bool is_push(enum mr_effect_kind kind)
+{
+    return kind == MR_EFFECT_PUSH_ITERATION || kind == MR_EFFECT_PUSH_WORKER;
+}
+
+static bool join(enum mr_effect_kind kind, ProtobufCMessage *update, ProtobufCMessage *next)
+{
+    return kind == MR_EFFECT_PUSH_WORKER
+               ? mr_worker_update_join((Millrace__WorkerUpdate *)update, (Millrace__WorkerUpdate *)next)
+               : mr_client_update_join((Millrace__ClientUpdate *)update, (Millrace__ClientUpdate *)next);
+}
+
+/* What one batch tells those who watch an iteration, or a worker, is told at once: at the end of an epoch each task of
+ * the iteration ends, and each client would hear of each; then its clients go, and each worker would hear of each. */
 static bool was_joined(struct mr_loop *l, struct mr_effect *e, uint64_t batch)
 {
-    struct mr_held *last = e->kind == MR_EFFECT_PUSH_ITERATION ? mr_map_get(&l->pushes, e->topic) : NULL;
+    struct mr_held *last = is_push(e->kind) ? mr_map_get(&l->pushes, e->topic) : NULL;
 
-    if (last == NULL || last->batch != batch ||
-        !mr_client_update_join((Millrace__ClientUpdate *)last->message, (Millrace__ClientUpdate *)e->message)) {
+    /* An iteration and a worker may have the same name: that of a worker is its own choice. */
+    if (last == NULL || last->kind != e->kind || last->batch != batch || !join(e->kind, last->message, e->message)) {
         return false;
     }
     e->message = NULL;
     return true;
 }
 
+/* The stream that @call opens is of this topic; NULL: it is another call. */
+static const char *watched_topic(const struct mr_call *call)
+{
+    enum mr_command_kind kind = call->method->command;
+
+    if (kind == MR_COMMAND_WATCH_CLIENT) {
+        return ((const Millrace__WatchClientRequest *)call->request)->iteration_id;
+    }
+    return kind == MR_COMMAND_WATCH_WORKER ? ((const Millrace__WatchWorkerRequest *)call->request)->incarnation : NULL;
+}
+
 /* Who begins to watch gets a list that has what was pushed before: nothing later joins that. */
 static void note_held(struct mr_loop *l, struct mr_held *h)
 {
-    if (h->kind == MR_EFFECT_PUSH_ITERATION && mr_map_put(&l->pushes, h->topic, h, NULL) < 0) {
+    const char *begins = h->call != NULL ? watched_topic(h->call) : NULL;
+
+    if (is_push(h->kind) && mr_map_put(&l->pushes, h->topic, h, NULL) < 0) {
         (void)mr_map_remove(&l->pushes, h->topic); /* without memory it stays by itself */
-    } else if (h->call != NULL && h->call->method->command == MR_COMMAND_WATCH_CLIENT) {
-        (void)mr_map_remove(&l->pushes, ((const Millrace__WatchClientRequest *)h->call->request)->iteration_id);
+    } else if (begins != NULL) {
+        (void)mr_map_remove(&l->pushes, begins);
     }
 }
 
@@ -300,7 +325,7 @@ static struct mr_held *take_held(struct mr_loop *l)
     if (l->held == NULL) {
         l->held_tail = &l->held;
     }
-    if (h->kind == MR_EFFECT_PUSH_ITERATION && mr_map_get(&l->pushes, h->topic) == h) {
+    if (is_push(h->kind) && mr_map_get(&l->pushes, h->topic) == h) {
         (void)mr_map_remove(&l->pushes, h->topic);
     }
     return h;

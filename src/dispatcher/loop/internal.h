@@ -56,7 +56,7 @@ struct mr_loop {
     struct mr_outcome outcome;
     struct mr_held *held;
     struct mr_held **held_tail;
-    struct mr_map pushes; /* the newest of those for each iteration that later ones may join */
+    struct mr_map pushes; /* the newest of those for each iteration and worker that later ones may join */
     int64_t loaded_epoch; /* of the last load, */
     uint32_t loads;       /* and how many there were before it in that epoch */
     int64_t single_until_ms;
