@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 
@@ -21,6 +22,9 @@
 /* Attempts after which a refused connection is no accident. */
 #define REFUSED_TIMES 2u
 #define TRIED_BYTES 120
+/* Workers that cannot be reached are worth a line in the log after this, and another number of them after as long. */
+#define COMPLAIN_MS 3000
+#define LOOK_MS 1000
 
 bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms)
 {
@@ -55,6 +59,54 @@ size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
         }
     }
     return n;
+}
+
+void mr_read_task_fails_locked(struct mr_read_task *t, const char *why, int64_t now_ms)
+{
+    if (t->failing_ms == 0) {
+        t->failing_ms = now_ms;
+    }
+    if (why != NULL) {
+        (void)snprintf(t->why, sizeof t->why, "%.159s", why);
+    }
+}
+
+/* One line for all of them: a network that is cut takes hundreds away at once. */
+int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
+{
+    const struct mr_read_task *first = NULL;
+    const struct mr_read_task *t;
+    unsigned away = 0;
+    unsigned all = 0;
+    char count[32];
+
+    if (now_ms < r->away.look_ms) {
+        return r->away.look_ms;
+    }
+    r->away.look_ms = now_ms + LOOK_MS;
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        bool wanted = !t->settled && !t->closed;
+
+        all += wanted;
+        if (wanted && mr_read_task_is_away_locked(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
+            first = first != NULL ? first : t;
+            away++;
+        }
+    }
+    if (away == r->away.told || (r->away.told_ms != 0 && now_ms - r->away.told_ms < COMPLAIN_MS)) {
+        return r->away.look_ms;
+    }
+    r->away.told = away;
+    r->away.told_ms = now_ms;
+    if (first == NULL) {
+        mr_log(MR_LOG_WARN, "no worker is out of reach any more", "workers", "%u", all, NULL);
+    } else {
+        (void)snprintf(count, sizeof count, "%u of %u", away, all);
+        mr_log(MR_LOG_WARN, "workers cannot be reached, trying on until the dispatcher gives them up", "workers", "%s",
+               count, "first", "%s", first->address, "error", "%s", first->why, NULL);
+    }
+    return r->away.look_ms;
 }
 
 size_t mr_read_refusing(mr_reader *r, char **list, size_t max)

@@ -24,8 +24,6 @@
 
 #define RETRY_MS_FIRST 50
 #define RETRY_MS_MAX 2000
-/* A worker that cannot be reached is worth a line in the log after this. */
-#define COMPLAIN_MS 3000
 /* A credit that a worker has not used for so long goes to another one that waits. */
 #define PARKED_MS 10
 /* A worker that was asked to give a credit back and says nothing for so long is not waited for. */
@@ -371,7 +369,6 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
     t->revoking = false;
     t->failures = 0;
     t->failing_ms = 0;
-    t->complained = false;
     r->reached = true;
     skipped_locked(t, c->header->skipped);
     if (c->header->end) {
@@ -471,7 +468,6 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     if (mr_read_task_stands_locked(t, now)) {
         t->failing_ms = 0; /* until now */
         t->failures = 0;
-        t->complained = false;
     }
     mr_read_note_failure_locked(t, rc < 0 ? err : NULL);
     t->stream = NULL;
@@ -490,17 +486,7 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     if (!t->settled && !t->closed && !r->stopping) {
         mr_log(MR_LOG_DEBUG, "a stream ended", "worker", "%s", t->address, "task", "%s", t->id, "why", "%s",
                rc < 0 ? err->message : "closed", NULL);
-        if (t->failing_ms == 0) {
-            t->failing_ms = now;
-        }
-        if (!said_why) {
-            (void)snprintf(t->why, sizeof t->why, "%.159s", rc < 0 ? err->message : "it refuses");
-        }
-        if (!t->complained && now - t->failing_ms >= COMPLAIN_MS) {
-            t->complained = true;
-            mr_log(MR_LOG_WARN, "a worker cannot be reached, trying on until the dispatcher gives it up", "worker",
-                   "%s", t->address, "error", "%s", t->why, NULL);
-        }
+        mr_read_task_fails_locked(t, said_why ? NULL : rc < 0 ? err->message : "it refuses", now);
         t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
         mr_read_retry_locked(r, t->retry_ms);
     }
@@ -531,8 +517,9 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
         rc = mr_rpc_stream_open(t->channel, "/millrace.Worker/Read", NULL, -1, false, &stream_ops, t, &t->stream, &err);
     }
     if (rc < 0) {
-        mr_log(MR_LOG_WARN, "connecting to a worker", "worker", "%s", t->address, "error", "%s", err.message, NULL);
         t->retry_ms = mr_now_ms() + RETRY_MS_MAX;
+        mr_read_task_fails_locked(t, err.message, t->retry_ms - RETRY_MS_MAX);
+        mr_read_task_share_locked(t);
         mr_read_retry_locked(r, t->retry_ms);
         return;
     }

@@ -295,6 +295,7 @@ static void *run_timer(void *arg)
         next = least(next, mr_read_acknowledge_locked(r, now));
         next = least(next, mr_read_rotate_locked(r, now));
         next = least(next, mr_read_look_at_wait_locked(r, now));
+        next = least(next, mr_read_tell_away_locked(r, now));
         if (!r->stopping) { /* It may have been told so while a channel was freed. */
             (void)mr_cond_wait_ms(&r->timer_due, &r->lock, next - now);
         }

@@ -71,7 +71,13 @@ struct mr_read_task {
     int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
     char why[160];        /* failing: what was seen last */
     bool refused_why;     /* `why` is what the worker said, and its stream has not ended yet */
-    bool complained;      /* ... and people were told */
+};
+
+/* What people were told of workers that cannot be reached. */
+struct mr_read_away {
+    unsigned told; /* how many there are */
+    int64_t told_ms;
+    int64_t look_ms;
 };
 
 #define MR_READ_WAIT_BYTES 300
@@ -128,6 +134,7 @@ struct mr_reader {
     int64_t opened_ms;
     int64_t heard_ms; /* a dispatcher answered last */
     struct mr_read_wait wait;
+    struct mr_read_away away;
     bool reopen;            /* the leader does not know us any more */
     uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */
@@ -209,6 +216,10 @@ void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err);
 bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err);
 
 bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms);
+/* A stream to it has ended, or could not be begun. @why NULL: it is known. */
+void mr_read_task_fails_locked(struct mr_read_task *t, const char *why, int64_t now_ms);
+/* Tell people how many workers cannot be reached, if it is another number than they know. When to look again. */
+int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms);
 
 /* ---- read_waits.c ---- */
 

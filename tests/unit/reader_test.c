@@ -630,6 +630,51 @@ static void nobody_can_be_reached(void **state)
     assert_non_null(strstr(err.message, f->w[1].address));
 }
 
+/* However many there are, and one line when there are as many as before. */
+static void workers_that_cannot_be_reached_are_told_of_in_one_line(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_read_task *t;
+    int64_t later_ms = 0;
+
+    add_workers(f, 3, 90);
+    fake_worker_stop(&f->w[1]);
+    fake_worker_stop(&f->w[2]);
+    f->w[0].silent = true;
+    open_reader(f, 0);
+    for (unsigned failing = 0; failing < 2;) {
+        usleep(1000);
+        failing = 0;
+        MR_LOCK(&f->r->lock);
+        TAILQ_FOREACH(t, &f->r->tasks, link)
+        {
+            failing += t->failing_ms != 0;
+            later_ms = t->failing_ms > later_ms ? t->failing_ms : later_ms;
+        }
+    }
+    MR_LOCK(&f->r->lock); /* the reader's own clock has to wait */
+    f->r->away = (struct mr_read_away){0};
+    assert_int_equal(mr_read_tell_away_locked(f->r, later_ms + 1000), later_ms + 2000);
+    assert_int_equal(f->r->away.told_ms, 0); /* it may come back */
+    (void)mr_read_tell_away_locked(f->r, later_ms + 3000);
+    assert_int_equal(f->r->away.told, 2);
+    assert_int_equal(f->r->away.told_ms, later_ms + 3000);
+    (void)mr_read_tell_away_locked(f->r, later_ms + 9000);
+    assert_int_equal(f->r->away.told_ms, later_ms + 3000);
+    TAILQ_FOREACH(t, &f->r->tasks, link)
+    {
+        t->failing_ms = 0; /* as when elements come */
+    }
+    (void)mr_read_tell_away_locked(f->r, later_ms + 10000);
+    assert_int_equal(f->r->away.told, 0);
+    assert_int_equal(f->r->away.told_ms, later_ms + 10000);
+    TAILQ_LAST(&f->r->tasks, mr_read_tasks)->failing_ms = later_ms;
+    (void)mr_read_tell_away_locked(f->r, later_ms + 11000); /* so often nobody wants to know */
+    assert_int_equal(f->r->away.told, 0);
+    (void)mr_read_tell_away_locked(f->r, later_ms + 13000);
+    assert_int_equal(f->r->away.told, 1);
+}
+
 static void who_cannot_be_reached_takes_no_credit_and_is_reported(void **state)
 {
     struct fixture *f = *state;
@@ -1345,6 +1390,7 @@ int main(int argc, char **argv)
         TEST(reading_goes_on_while_no_dispatcher_leads),
         TEST(nobody_can_be_reached),
         TEST(who_cannot_be_reached_takes_no_credit_and_is_reported),
+        TEST(workers_that_cannot_be_reached_are_told_of_in_one_line),
         TEST(a_forgotten_client_attaches_again),
         TEST(losses_are_counted_once),
         TEST(a_loss_may_be_an_error_in_place_of_the_end),
