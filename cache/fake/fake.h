@@ -21,7 +21,7 @@ enum mr_storage_fake_fault {
     MR_FAKE_FAULTS,
 };
 /* The nth call from now on (1 = the next) of any log fails, once; 0 turns it off. */
-void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault fault, uint64_t nth);
+void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault kind, uint64_t nth);
 
 /* While held, flush() waits. */
 void mr_storage_fake_hold_flush(mr_storage *s, bool hold);

@@ -147,7 +147,7 @@ void mr_iterator_free(mr_iterator *it)
     mr_iterator_close(it, NULL);
 }
 
-void mr_iterator_close(mr_iterator *it, struct mr_losses *last)
+void mr_iterator_close(mr_iterator *it, struct mr_losses *ret)
 {
     if (it == NULL) {
         return;
@@ -159,8 +159,8 @@ void mr_iterator_close(mr_iterator *it, struct mr_losses *last)
         }
         mr_block_unref(it->block);
         mr_engine_close(it->engine);
-        if (last != NULL) {
-            (void)mr_iterator_losses(it, last, NULL);
+        if (ret != NULL) {
+            (void)mr_iterator_losses(it, ret, NULL);
         }
         reports_destroy(&it->reports);
         mr_free(it);

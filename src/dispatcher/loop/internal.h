@@ -106,8 +106,8 @@ struct mr_header_info mr_loop_header(const struct mr_loop *l);
 void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error);
 void mr_loop_refuse(struct mr_loop *l, struct mr_call *call); /* not the leader: where it is */
 void mr_loop_drop_call(struct mr_call *call);
-/* Hold the effects of a step that went into @batch (0: it changed nothing). */
-int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t batch, bool alone, mr_error *err);
+/* Hold the effects of a step that went into batch @own (0: it changed nothing). */
+int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alone, mr_error *err);
 void mr_loop_release(struct mr_loop *l);
 /* Nothing that is held will be committed: @why goes to the callers, @culprit to those of a refused batch. */
 void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit);
