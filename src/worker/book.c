@@ -454,9 +454,11 @@ void mr_book_abandon(mr_book *book, mr_book_session *s)
     remove_session(book, s);
 }
 
-static int new_session(mr_book *book, const char *client, uint64_t number, mr_book_session **ret, mr_error *err)
+/* @before NULL: the client had none; else that one, which goes if there is a new one and stays as it is if not. */
+static int new_session(mr_book *book, const char *client, uint64_t number, mr_book_session *before,
+                       mr_book_session **ret, mr_error *err)
 {
-    if (book->nsessions >= book->limits.sessions) {
+    if (before == NULL && book->nsessions >= book->limits.sessions) {
         return mr_error_set(err, MR_EEXHAUSTED, "%u sessions are open on this task, the limit", book->nsessions);
     }
     mr_book_session *s = mr_calloc(1, sizeof *s);
@@ -469,6 +471,9 @@ static int new_session(mr_book *book, const char *client, uint64_t number, mr_bo
     s->book = book;
     s->client = name;
     s->number = number;
+    if (before != NULL) {
+        mr_book_abandon(book, before);
+    }
     TAILQ_INIT(&s->sent);
     TAILQ_INSERT_TAIL(&book->sessions, s, link);
     book->nsessions++;
@@ -492,10 +497,7 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
             return mr_error_set(err, MR_EABORTED, "session %llu is not known: it cannot go on at element %llu",
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
-        if (s != NULL) {
-            mr_book_abandon(book, s);
-        }
-        rc = new_session(book, client, number, &s, err);
+        rc = new_session(book, client, number, s, &s, err);
         if (rc < 0) {
             return rc;
         }

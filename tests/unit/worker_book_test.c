@@ -587,6 +587,30 @@ static void no_memory_leaves_the_book_whole(void **state)
     mr_book_free(book);
 }
 
+/* Its connection has the session still, and goes on with it. */
+static void no_memory_for_the_next_session_leaves_the_one_before(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 7);
+    mr_book_session *next = NULL;
+    int other = 0;
+
+    for (uint64_t nth = 1; next == NULL; nth++) {
+        mr_alloc_fail_at(nth);
+        int rc = mr_book_open(book, "a", 2, 0, &other, &next, NULL);
+        mr_alloc_fail_at(0);
+        if (rc != MR_OK) {
+            assert_int_equal(rc, MR_EEXHAUSTED);
+            assert_ptr_equal(mr_book_find(book, "a"), a);
+            assert_ptr_not_equal(mr_book_owner(a), &other);
+        } else {
+            assert_true(nth > 1);
+        }
+    }
+    assert_ptr_equal(mr_book_find(book, "a"), next);
+    mr_book_free(book);
+}
+
 /* What is packed is sent as it is, also if it is more than a share, or than a message should have. */
 static void what_is_packed_is_cut_by_credits_only(void **state)
 {
@@ -695,6 +719,7 @@ int main(void)
         cmocka_unit_test(what_is_needed_and_what_is_taken_back),
         cmocka_unit_test(what_was_skipped_is_told_to_all),
         cmocka_unit_test(no_memory_leaves_the_book_whole),
+        cmocka_unit_test(no_memory_for_the_next_session_leaves_the_one_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

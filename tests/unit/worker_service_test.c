@@ -375,6 +375,38 @@ static void a_first_message_that_acknowledges_too_much_is_refused(void **state)
     fake_client_free(c);
 }
 
+/* Everybody who comes then is told the end at once; but who is refused is told why, and nothing else is sent on that
+ * stream, whatever else happens to the task meanwhile. */
+static void who_is_refused_at_the_end_is_told_nothing_else(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+    struct fake_open wrong = {.address = mr_worker_address(f->w),
+                              .incarnation = fake_incarnation(f->d),
+                              .task = "t1",
+                              .client = "bad",
+                              .returned = 1};
+    bool end = false;
+
+    fake_assign(f->d, "t1", "range", -1, 0);
+    struct fake_client *a = open_client(f, "t1", "a", 0, N);
+    while (!end) {
+        assert_true(fake_client_next(a, &m));
+        end = m.header->end;
+        mr_frame_content_free(&m);
+    }
+    fake_client_credit(a, N, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
+    for (uint64_t i = 1; i <= 20; i++) {
+        wrong.session = i;
+        fake_client_credit(a, N + i, N); /* the worker looks whom it could send something */
+        expect_refusal(f, wrong, MR_EINVAL, "acknowledged");
+    }
+    fake_client_done(a, N);
+    assert_int_equal(fake_client_wait_end(a), MR_OK);
+    fake_client_free(a);
+}
+
 static void a_dead_client_is_replaced_on_the_dispatchers_word(void **state)
 {
     struct fixture *f = *state;
@@ -955,6 +987,7 @@ int main(void)
         TEST(what_a_leaving_client_had_not_used_goes_on),
         TEST(what_a_dead_client_takes_along_is_in_the_end),
         TEST(a_first_message_that_acknowledges_too_much_is_refused),
+        TEST(who_is_refused_at_the_end_is_told_nothing_else),
         TEST(a_dead_client_is_replaced_on_the_dispatchers_word),
         TEST(splits_are_asked_for_until_the_end),
         TEST(grants_are_finished_when_all_of_them_was_returned),
