@@ -392,6 +392,7 @@ static void note_connection_locked(struct mr_read_task *t)
     if (!t->connected) {
         t->connected = true;
         t->connected_ms = mr_now_ms();
+        mr_read_task_is_through_locked(t);
         mr_read_task_share_locked(t);
     }
 }
@@ -471,6 +472,9 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     }
     mr_read_note_failure_locked(t, rc < 0 ? err : NULL);
     t->stream = NULL;
+    if (!t->connected) {
+        mr_read_task_is_through_locked(t);
+    }
     t->connected = false;
     t->sending = false;
     t->unsaid = false;
@@ -524,6 +528,7 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
         return;
     }
     r->streams++;
+    mr_read_task_begins_locked(t);
     t->retry_ms = 0;
     t->refused_open = false;
     mr_session_reconnect(&t->session);

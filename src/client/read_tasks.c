@@ -8,6 +8,7 @@
  */
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
@@ -17,6 +18,12 @@
 
 /* Channels that are freed at a time. */
 #define TIDY_MAX 64
+/*
+ * Connections that are being made at once, and how long an attempt may take at most: a thousand at once would take both
+ * ends longer than that, and all fail, again and again.
+ */
+#define CONNECTING_MAX 32u
+#define CONNECTING_MS 1000
 
 void mr_read_tasks_init(mr_reader *r)
 {
@@ -26,6 +33,7 @@ void mr_read_tasks_init(mr_reader *r)
     TAILQ_INIT(&r->news);
     r->ack_ms = INT64_MAX;
     r->retry_ms = INT64_MAX;
+    r->batch = 1;
 }
 
 void mr_read_tasks_free(mr_reader *r)
@@ -91,10 +99,10 @@ static struct mr_read_task *add_locked(mr_reader *r, const Millrace__TaskInfo *i
     r->ntasks++;
     r->had_tasks = true;
     mr_read_task_share_locked(t);
-    if (r->rounds == NULL) {
+    if (r->rounds == NULL && mr_read_may_connect_locked(r, mr_now_ms())) {
         mr_read_task_connect_locked(t);
         mr_read_task_list_locked(t);
-    } else {
+    } else if (r->rounds != NULL) {
         mr_read_retry_locked(r, 0); /* Of a coordinated job when the schedule has it. */
     }
     return t;
@@ -152,6 +160,44 @@ void mr_read_retry_locked(mr_reader *r, int64_t when_ms)
     if (when_ms < r->retry_ms) {
         r->retry_ms = when_ms;
         (void)pthread_cond_signal(&r->timer_due);
+    }
+}
+
+bool mr_read_may_connect_locked(mr_reader *r, int64_t now_ms)
+{
+    if (r->connecting < CONNECTING_MAX) {
+        return true;
+    }
+    if (now_ms - r->begun_ms >= CONNECTING_MS) {
+        r->batch++; /* Those before are slow (a name that nobody resolves): they hold nobody up. */
+        r->connecting = 0;
+        return true;
+    }
+    r->in_line = true;
+    mr_read_retry_locked(r, r->begun_ms + CONNECTING_MS);
+    return false;
+}
+
+void mr_read_task_begins_locked(struct mr_read_task *t)
+{
+    mr_reader *r = t->reader;
+
+    t->batch = r->batch;
+    r->connecting++;
+    r->begun_ms = mr_now_ms();
+}
+
+void mr_read_task_is_through_locked(struct mr_read_task *t)
+{
+    mr_reader *r = t->reader;
+
+    if (t->batch == r->batch) {
+        r->connecting--;
+    }
+    t->batch = 0;
+    if (r->in_line && r->connecting <= CONNECTING_MAX / 2) { /* Some at a time: the timer looks at all tasks. */
+        r->in_line = false;
+        mr_read_retry_locked(r, 0);
     }
 }
 

@@ -257,21 +257,24 @@ void mr_reader_cancel(void *ctx)
 
 static int64_t reconnect_locked(mr_reader *r, int64_t now)
 {
-    struct mr_read_task *t;
+    struct mr_read_task *t = TAILQ_FIRST(&r->tasks);
+    struct mr_read_task *behind;
 
     if (now < r->retry_ms) {
         return r->retry_ms;
     }
     r->retry_ms = INT64_MAX;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    for (; t != NULL; t = behind) {
+        behind = TAILQ_NEXT(t, link);
         if (t->stream != NULL || t->settled || t->closed) {
             continue;
         }
-        if (t->retry_ms <= now) {
-            mr_read_task_connect_locked(t);
-        } else {
+        if (t->retry_ms > now) {
             mr_read_retry_locked(r, t->retry_ms);
+        } else if (mr_read_may_connect_locked(r, now)) {
+            TAILQ_REMOVE(&r->tasks, t, link); /* Who fails again does not come before those that were not tried yet. */
+            TAILQ_INSERT_TAIL(&r->tasks, t, link);
+            mr_read_task_connect_locked(t);
         }
     }
     return r->retry_ms;

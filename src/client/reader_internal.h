@@ -48,6 +48,7 @@ struct mr_read_task {
     mr_rpc_stream *stream; /* NULL: not connected; set until `ended` has run */
     struct mr_session session;
     struct mr_round_queue rounds; /* coordinated: in place of the session's queue */
+    uint64_t batch;               /* there is a stream, begun in this batch, and no connection yet; 0: no */
     bool connected;               /* something was sent on this stream: there is a connection */
     bool sending;
     bool unsaid;       /* something to say when the send in flight is done */
@@ -125,6 +126,10 @@ struct mr_reader {
     bool had_tasks;
     uint64_t skipped; /* as in the tasks: all that there ever were */
     unsigned streams; /* connected or connecting */
+    uint64_t batch;
+    unsigned connecting; /* streams begun in this batch, without a connection yet */
+    int64_t begun_ms;    /* the last of them */
+    bool in_line;        /* tasks wait until there are fewer */
     char *dataset_id;
     char *job_id;
     char *iteration_id;
@@ -180,6 +185,11 @@ void mr_read_task_share_locked(struct mr_read_task *t);
 int64_t mr_read_acknowledge_locked(mr_reader *r, int64_t now_ms);
 /* Something has happened to @t: the reader's lists follow. Last of all, when its worker was told. */
 void mr_read_task_list_locked(struct mr_read_task *t);
+/* Not too many connect at the moment. Else the timer looks at tasks without a stream when some of those are through. */
+bool mr_read_may_connect_locked(mr_reader *r, int64_t now_ms);
+/* @t connects, and is through: it is connected, or that has failed. */
+void mr_read_task_begins_locked(struct mr_read_task *t);
+void mr_read_task_is_through_locked(struct mr_read_task *t);
 /* The timer looks at tasks without a stream at @when_ms, or earlier. */
 void mr_read_retry_locked(mr_reader *r, int64_t when_ms);
 /* Channels and tasks that nobody needs any more are freed. Releases the lock meanwhile. */

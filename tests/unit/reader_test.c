@@ -513,6 +513,37 @@ static void nothing_goes_on_connecting_to_a_lost_worker(void **state)
     }
 }
 
+/* As when very many are at it; and when they have taken too long. */
+static void who_is_in_line_connects_in_the_end(void **state)
+{
+    struct fixture *f = *state;
+    int64_t until = mr_now_ms() + LONG_MS;
+    bool in_line = false;
+
+    open_reader(f, 0);
+    mr_mutex_lock(&f->r->lock);
+    f->r->connecting = 1000;
+    f->r->begun_ms = until;
+    mr_mutex_unlock(&f->r->lock);
+    add_workers(f, 2, 10);
+    fake_dispatcher_push(&f->d);
+    while (!in_line) {
+        assert_true(mr_now_ms() < until);
+        usleep(1000);
+        mr_mutex_lock(&f->r->lock);
+        in_line = f->r->ntasks == 2 && f->r->in_line;
+        mr_mutex_unlock(&f->r->lock);
+    }
+    assert_int_equal(f->r->streams, 0);
+    mr_mutex_lock(&f->r->lock);
+    f->r->begun_ms = 0;
+    mr_read_retry_locked(f->r, 0);
+    mr_mutex_unlock(&f->r->lock);
+    pull_to_the_end(f);
+    expect_each_once(f, 2, 10);
+    assert_int_equal(f->r->connecting, 0); /* all are through */
+}
+
 static void wait_for_tasks(struct fixture *f, unsigned n)
 {
     int64_t until = mr_now_ms() + LONG_MS;
@@ -1385,6 +1416,7 @@ int main(int argc, char **argv)
         TEST(a_worker_that_moved_is_asked_again),
         TEST(a_lost_worker_does_not_hold_up_the_end),
         TEST(nothing_goes_on_connecting_to_a_lost_worker),
+        TEST(who_is_in_line_connects_in_the_end),
         TEST(workers_that_come_and_go_leave_nothing_behind),
         TEST(what_a_lost_worker_sent_is_read),
         TEST(reading_goes_on_while_no_dispatcher_leads),
