@@ -36,6 +36,8 @@
 
 /* Splits handed out at once. */
 #define MR_GRANT_SPLITS_MAX 4096
+/* A task's end names so many clients that still hold elements of it. */
+#define MR_HOLDERS_MAX 64
 /* A source of at most so many elements has one element in a split. */
 #define MR_SPLITS_WHOLE_MAX 16384
 

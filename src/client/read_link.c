@@ -2,6 +2,9 @@
  * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow the task list (a
  * watch), prove to be alive (heartbeats). When the leader does not know us any more, attach again to the same job.
  *
+ * A reader that holds elements when its iteration ends goes on to prove that until it has used them, and leaves then:
+ * who falls silent before that has lost them.
+ *
  * While nobody leads, the calls wait; reading from the workers that are known goes on.
  */
 #include "base/alloc.h"
@@ -15,6 +18,7 @@
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
+#define LEAVE_MS 2000
 #define ROUNDED_MS 2 /* two times that are compared, each the difference of two that were cut to milliseconds */
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
@@ -107,7 +111,7 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
     mr_reader *r = ctx;
 
     MR_LOCK(&r->lock);
-    if (err->code == MR_ENOTFOUND) {
+    if (err->code == MR_ENOTFOUND || r->finished) {
         r->reopen = true; /* The watch rests until it is replaced. */
     } else {
         mr_reader_fail_locked(r, err);
@@ -235,6 +239,7 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64
          * failed is over for all: a consumer that took that for the end would think that the others are through, too.
          */
         take_end_locked(r, again || has_failed ? reply->end : NULL);
+        r->lingers = false; /* It was given up. */
         (void)pthread_cond_broadcast(&r->ready);
     }
     return MR_OK;
@@ -324,6 +329,12 @@ static int heartbeat(mr_reader *r, mr_error *err)
     return rc;
 }
 
+/* The iteration is, and nothing of it is left here. */
+static bool is_through_locked(const mr_reader *r)
+{
+    return r->finished && !(r->lingers && mr_reader_holds_locked(r) > 0);
+}
+
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
 static bool rest(mr_reader *r)
 {
@@ -331,21 +342,21 @@ static bool rest(mr_reader *r)
 
     MR_LOCK(&r->lock);
     int64_t until = mr_now_ms() + r->heartbeat_ms;
-    while (!r->stopping && !r->finished && !r->failed && !r->reopen && mr_now_ms() < until &&
+    while (!r->stopping && !is_through_locked(r) && !r->failed && !r->reopen && mr_now_ms() < until &&
            !mr_coordinated_must_report_locked(r) && !mr_read_must_ask_locked(r)) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {
         mr_reader_fail_locked(r, &err);
     }
-    return !r->stopping && !r->finished && !r->failed;
+    return !r->stopping && !is_through_locked(r) && !r->failed;
 }
 
 static bool over(mr_reader *r, bool *reopen)
 {
     MR_LOCK(&r->lock);
     *reopen = r->reopen;
-    return r->stopping || r->finished || r->failed;
+    return r->stopping || is_through_locked(r) || r->failed;
 }
 
 /* Attached: watch and beat until the end of the iteration or of the reader, or until we have to attach anew. */
@@ -366,6 +377,24 @@ static int follow(mr_reader *r, mr_error *err)
     return rc;
 }
 
+static bool has_used_up(mr_reader *r)
+{
+    MR_LOCK(&r->lock);
+    return r->lingers && is_through_locked(r) && !r->stopping && !r->failed;
+}
+
+/* There is nothing more to say at its end: that it goes silent now would count as a loss. */
+static void leave(mr_reader *r)
+{
+    Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+
+    req.client = r->client;
+    req.iteration_id = r->iteration_id;
+    mr_control_tell(r->control, "ReleaseClient", &req.base, LEAVE_MS);
+    MR_LOCK(&r->lock);
+    r->attached = false;
+}
+
 void *mr_read_link_run(void *arg)
 {
     mr_reader *r = arg;
@@ -383,8 +412,11 @@ void *mr_read_link_run(void *arg)
             break;
         }
     }
-    if (rc < 0 && !atomic_load(&r->cancelled)) {
-        MR_LOCK(&r->lock);
+    if (rc == MR_OK && has_used_up(r)) {
+        leave(r);
+    }
+    MR_LOCK(&r->lock);
+    if (rc < 0 && !r->finished && !atomic_load(&r->cancelled)) {
         mr_reader_fail_locked(r, &err);
     }
     return NULL;

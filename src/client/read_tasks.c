@@ -125,6 +125,7 @@ void mr_read_task_close_locked(struct mr_read_task *t)
     t->gone = true;
     if (!t->closed && t->reader->rounds == NULL) {
         t->closed = true;
+        t->reader->lingers = t->reader->lingers || mr_reader_holds_of_locked(t) > 0;
         if (!t->goodbye) {
             mr_read_task_drop_locked(t);
         }

@@ -179,6 +179,7 @@ static int end_locked(mr_reader *r, mr_error *err)
     }
     if (!r->told_end) {
         r->told_end = true;
+        mr_reader_wake_locked(r); /* The link may have stayed until now. */
         tally_end_locked(r, incomplete);
         mr_read_end_describe(&r->end, what, sizeof what);
         if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
@@ -415,30 +416,58 @@ static void count_used_locked(mr_reader *r)
     t->session.used = used > t->session.used ? used : t->session.used;
 }
 
+/* Does it count what this reader goes with? Else nobody else would read it, or somebody does, or counts it. */
+static bool counts_locked(const mr_reader *r)
+{
+    return r->rounds == NULL && !r->failed && r->end_err.code >= 0 && r->opts.job_name[0] != '\0' &&
+           r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE && !mr_read_options_share(&r->opts);
+}
+
+static uint64_t unused_locked(const struct mr_read_task *t)
+{
+    return !t->settled && t->session.received > t->session.used ? t->session.received - t->session.used : 0;
+}
+
+static bool is_over_locked(const struct mr_read_task *t)
+{
+    return t->closed || t->refused_open;
+}
+
+uint64_t mr_reader_holds_of_locked(const struct mr_read_task *t)
+{
+    return counts_locked(t->reader) && is_over_locked(t) ? unused_locked(t) : 0;
+}
+
+uint64_t mr_reader_holds_locked(const mr_reader *r)
+{
+    const struct mr_read_task *t;
+    uint64_t n = 0;
+
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        n += mr_reader_holds_of_locked(t);
+    }
+    return n;
+}
+
 /*
- * After the goodbyes: what was not used, and was not given back, is nobody's. The number that is to be told to the
- * dispatcher: of the rest the workers hear from it that this client is gone, and count it.
+ * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of tasks that are over the
+ * dispatcher is told; of the rest the workers hear from it that this client is gone, and count it.
  */
-static uint64_t count_abandoned_locked(mr_reader *r)
+static void count_abandoned_locked(mr_reader *r)
 {
     struct mr_read_end sum = {0};
     struct mr_read_task *t;
-    uint64_t ended = 0;
 
-    if (r->rounds != NULL || r->failed || r->end_err.code < 0 || r->opts.job_name[0] == '\0' ||
-        r->opts.guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE || mr_read_options_share(&r->opts)) {
-        return 0; /* Nobody else would read it, or somebody does, or counts it. */
-    }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        uint64_t n = t->session.received > t->session.used ? t->session.received - t->session.used : 0;
-        bool over = t->closed || t->refused_open;
+        uint64_t n = counts_locked(r) ? unused_locked(t) : 0;
+        bool over = is_over_locked(t);
 
-        if (n == 0 || t->settled) {
+        if (n == 0) {
             continue;
         }
         sum.abandoned_elements += n;
-        ended += over ? n : 0;
         mr_log(MR_LOG_WARN,
                over ? "closing a reader with elements that nobody gets: their task has ended"
                     : "closing a reader with elements that nobody gets: their worker cannot be reached",
@@ -447,7 +476,6 @@ static uint64_t count_abandoned_locked(mr_reader *r)
     if (sum.abandoned_elements > 0 && r->opts.losses != NULL) {
         mr_loss_tally_add(r->opts.losses, &sum, true /* incomplete */);
     }
-    return ended;
 }
 
 /*
@@ -476,7 +504,8 @@ static void say_goodbye(mr_reader *r)
     while (r->streams > 0 && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
-    req.abandoned = count_abandoned_locked(r);
+    count_abandoned_locked(r);
+    req.abandoned = mr_reader_holds_locked(r);
     mr_mutex_unlock(&r->lock);
     if (r->attached) {
         req.client = r->client;

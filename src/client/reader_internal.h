@@ -145,8 +145,9 @@ struct mr_reader {
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
     mr_error end_err;       /* ... and why it failed, if it did: said after the elements that came */
-    bool told_end;          /* ... and was told of: in the tally, in the log */
-    uint64_t told_missed;   /* elements missed with lag "wait", which is told at once */
+    bool lingers;  /* a task ended while we held elements of it: the dispatcher hears of us until they are used */
+    bool told_end; /* finished, and was told of: in the tally, in the log */
+    uint64_t told_missed; /* elements missed with lag "wait", which is told at once */
     bool failed;
     bool reached; /* some worker sent something */
     bool stopping;
@@ -167,6 +168,9 @@ size_t mr_reader_share(const mr_reader *r, unsigned tasks);
 void mr_reader_missed_locked(mr_reader *r, uint64_t n);
 /* The link and the timer look at everything again. */
 void mr_reader_wake_locked(mr_reader *r);
+/* Elements that nobody gets when this reader goes: the application is not through with them, and their task is over. */
+uint64_t mr_reader_holds_locked(const mr_reader *r);
+uint64_t mr_reader_holds_of_locked(const struct mr_read_task *t);
 
 /* ---- read_tasks.c; all with the lock ---- */
 

@@ -258,6 +258,14 @@ mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s)
     return s == NULL ? TAILQ_FIRST(&book->sessions) : TAILQ_NEXT(s, link);
 }
 
+/* The first index that can still be sent. */
+static uint64_t oldest(const mr_book_session *s)
+{
+    const struct mr_book_piece *p = TAILQ_FIRST(&s->sent);
+
+    return p == NULL ? s->next : p->first;
+}
+
 static bool may_be_kept_for_ever(const mr_book_session *s)
 {
     return !s->book->limits.repeats && s->owner != NULL && s->received == s->next;
@@ -266,6 +274,16 @@ static bool may_be_kept_for_ever(const mr_book_session *s)
 bool mr_book_keeps_for(const mr_book_session *s)
 {
     return !TAILQ_EMPTY(&s->sent);
+}
+
+uint64_t mr_book_kept(const mr_book_session *s)
+{
+    return s->next - oldest(s);
+}
+
+const char *mr_book_client(const mr_book_session *s)
+{
+    return s->client;
 }
 
 void mr_book_note_awaited(mr_book_session *s)
@@ -394,14 +412,6 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
     }
     s->cursor = index;
     return MR_OK;
-}
-
-/* The first index that can still be sent. */
-static uint64_t oldest(const mr_book_session *s)
-{
-    const struct mr_book_piece *p = TAILQ_FIRST(&s->sent);
-
-    return p == NULL ? s->next : p->first;
 }
 
 /* What is kept for @s goes to the front of what is ready, in its order. It will be received anew. */

@@ -92,8 +92,10 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
  * (a client that does not know better uses the rest). @s is gone afterwards.
  */
 void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back);
-/* Elements are kept for it. */
+/* Elements are kept for it: how many. */
 bool mr_book_keeps_for(const mr_book_session *s);
+uint64_t mr_book_kept(const mr_book_session *s);
+const char *mr_book_client(const mr_book_session *s); /* lent as long as the session */
 /*
  * Nobody knows what the client has: it fell silent, or begins anew. What is not known to have arrived may have, so it
  * counts as lost, or, if each element has to be returned, is ready for others again. @s is gone afterwards.

@@ -275,10 +275,44 @@ static bool wait_settled(struct mr_task *t)
     return settled;
 }
 
+/* Clients that rest with elements, as the end has them. */
+struct holders {
+    Millrace__Holder all[MR_HOLDERS_MAX];
+    Millrace__Holder *list[MR_HOLDERS_MAX];
+    char ids[MR_HOLDERS_MAX][MR_RELEASED_ID_SIZE];
+};
+
+/* Of those that are too many nobody waits to hear what they used. t->lock is held. */
+static void list_holders_locked(const struct mr_task *t, struct holders *h, Millrace__TaskEndedRequest *req)
+{
+    const mr_book_session *s = NULL;
+
+    req->holders = h->list;
+    while ((s = mr_book_each(t->book, s)) != NULL) {
+        uint64_t kept = mr_book_kept(s);
+        Millrace__Holder *holder = &h->all[req->n_holders];
+        char *id = h->ids[req->n_holders];
+
+        if (kept == 0) {
+            continue;
+        }
+        if (req->n_holders == MR_HOLDERS_MAX || strlen(mr_book_client(s)) >= sizeof h->ids[0]) {
+            req->abandoned += kept;
+            continue;
+        }
+        (void)snprintf(id, sizeof h->ids[0], "%s", mr_book_client(s));
+        millrace__holder__init(holder);
+        holder->client = id;
+        holder->elements = kept;
+        h->list[req->n_holders++] = holder;
+    }
+}
+
 static void report_end(struct mr_task *t, int code, const char *message, uint64_t end_round)
 {
     Millrace__TaskEndedRequest req = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_book_counts counts;
+    struct holders holders;
     mr_error err;
 
     req.incarnation = t->worker->incarnation;
@@ -290,8 +324,9 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     mr_mutex_lock(&t->lock);
     req.skipped = t->skipped;
     mr_book_counts(t->book, &counts);
-    mr_mutex_unlock(&t->lock);
     req.abandoned = counts.lost + counts.untaken;
+    list_holders_locked(t, &holders, &req);
+    mr_mutex_unlock(&t->lock);
     if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);

@@ -412,6 +412,58 @@ def test_what_a_reader_closes_with_after_the_end_is_told_to_it(make_cluster):
     assert abandoned(cluster) == 100 - len(used)
 
 
+HOLDER = """
+    import sys
+    import millrace as mr
+    service, n = sys.argv[1], int(sys.argv[2])
+    ds = mr.Dataset.range(n).apply(mr.service.distribute(
+        "distributed_epoch", service, job_name="shared", max_outstanding_requests=64))
+    it = iter(ds)
+    print(int(next(it)), flush=True)
+    for line in sys.stdin:
+        break
+    for x in it:
+        print(int(x), flush=True)
+    print("end", flush=True)
+    for line in sys.stdin:
+        break
+"""
+
+
+@pytest.mark.parametrize("uses", [False, True], ids=["killed with them", "killed when it had used them"])
+def test_what_a_reader_holds_that_is_killed_after_the_others_ended(make_cluster, uses):
+    """They did not wait for it for ever, and what it may still use is not lost. It is when the reader is."""
+    n = 2000
+    cluster = make_cluster(client_timeout_ms=CLIENT_MS)
+    argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HOLDER), cluster.service, str(n)]
+
+    def end():
+        (iteration,) = [i for job in cluster.status()["jobs"] for i in job["iterations"]]
+        return iteration
+
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        used = [int(holder.stdout.readline())]
+        wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > 1, "it was sent more than it took")
+        it = iter(Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="shared")))
+        used += values(it)
+        assert it.losses == mr.Losses()
+        iteration = wait_until(lambda: end() if end().get("finished") else None, "the iteration has ended")
+        assert "abandoned" not in iteration["end"]
+        it.close()
+        if uses:
+            holder.stdin.write("go on\n")
+            holder.stdin.flush()
+            for line in iter(holder.stdout.readline, "end\n"):
+                used.append(int(line))
+        missing = set(range(n)) - set(used)
+        assert len(used) == len(set(used)) and bool(missing) != uses
+        if uses:
+            wait_until(lambda: "clients" not in end(), "it has left")
+        holder.kill()
+    iteration = wait_until(lambda: end() if "clients" not in end() else None, "the dispatcher gives it up")
+    assert len(missing) <= int(iteration["end"].get("abandoned", 0)) <= (0 if uses else 64 + 64)
+
+
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
     """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
     cluster = make_cluster(client_timeout_ms=CLIENT_MS)

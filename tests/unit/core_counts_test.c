@@ -229,6 +229,80 @@ static void what_a_client_closes_with_is_in_the_record(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"42\""));
 }
 
+static void end_with_holder(struct fixture *f, const char *worker, const char *client, uint64_t elements)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+    Millrace__Holder holder = MILLRACE__HOLDER__INIT;
+    Millrace__Holder *list[] = {&holder};
+
+    holder.client = (char *)(uintptr_t)id_of(client);
+    holder.elements = elements;
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = (char *)(uintptr_t)task_of(f->it, worker, 1);
+    request.holders = list;
+    request.n_holders = 1;
+    table_step(&f->t, &command);
+    table_step(&f->t, &command); /* a copy of it */
+}
+
+/*
+ * The end did not wait for readers that rested with elements: those who are given up later have lost them, as the
+ * record says, under the next leader, too. What one says late is better known.
+ */
+static void what_a_client_held_at_the_end_is_lost_when_it_is_given_up(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c3", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    end_with_holder(f, "w1", "c1", 40);
+    table_take_over(&f->t);
+    end_with_holder(f, "w2", "c2", 2);
+    table_wait(&f->t, 0);
+    assert_true(watch_client(&f->t, "c3", f->it)->finished);
+    assert_null(strstr(table_get(&f->t, key), "abandoned")); /* they may use it */
+    leave_with(f, "c3", 0);
+    leave_with(f, "c2", 1);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"1\""));
+    table_take_over(&f->t);
+    table_wait(&f->t, 120000);
+    table_wait(&f->t, 60000);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"41\""));
+    leave_with(f, "c1", 30);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"31\""));
+    leave_with(f, "c1", 30);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"31\""));
+}
+
+/* In an iteration that goes on: given up and back, it may use them after all; one that is gone cannot. */
+static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    end_with_holder(f, "w1", "c1", 40);
+    for (int i = 0; i < 3; i++) { /* c1 says nothing */
+        assert_int_equal(beat_client(&f->t, "c2", f->it, NULL), MR_OK);
+        assert_int_equal(beat_worker(&f->t, "w2"), MR_OK);
+        table_wait(&f->t, 50000);
+    }
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"40\""));
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    assert_null(strstr(table_get(&f->t, key), "abandoned"));
+    leave_with(f, "c1", 3);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\""));
+    end_with_holder(f, "w2", "c1", 5);
+    table_wait(&f->t, 0);
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"8\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +311,8 @@ int main(void)
         CASE(a_step_says_which_splits_it_moved),
         CASE(what_went_with_clients_is_in_the_end),
         CASE(what_a_client_closes_with_is_in_the_record),
+        CASE(what_a_client_held_at_the_end_is_lost_when_it_is_given_up),
+        CASE(what_a_client_held_is_its_own_again_when_it_comes_back),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };
 

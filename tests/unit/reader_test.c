@@ -1162,6 +1162,16 @@ static void wait_until_nothing_is_connected(struct fixture *f)
     }
 }
 
+static void end_the_iteration(struct fixture *f)
+{
+    mr_mutex_lock(&f->d.lock);
+    f->d.tasks[0].ended = true;
+    f->d.finished = true;
+    mr_mutex_unlock(&f->d.lock);
+    fake_dispatcher_push(&f->d);
+    wait_until_nothing_is_connected(f);
+}
+
 /* The read is over for everybody else: what it closes with is nobody's, which it and the job's record say. */
 static void what_is_closed_with_after_the_end_is_counted(void **state)
 {
@@ -1169,18 +1179,66 @@ static void what_is_closed_with_after_the_end_is_counted(void **state)
     struct mr_losses losses;
 
     open_with_one_in_the_queue(f);
-    mr_mutex_lock(&f->d.lock);
-    f->d.tasks[0].ended = true;
-    f->d.finished = true;
-    mr_mutex_unlock(&f->d.lock);
-    fake_dispatcher_push(&f->d);
-    wait_until_nothing_is_connected(f);
+    end_the_iteration(f);
     mr_reader_close(f->r);
     f->r = NULL;
     mr_loss_tally_get(&f->losses, &losses);
     assert_int_equal(losses.abandoned_elements, 1);
     assert_int_equal(losses.incomplete_reads, 1);
     assert_int_equal(f->d.abandoned, 1);
+}
+
+/*
+ * Whoever falls silent with elements has lost them, so one that is there says so after the end, too; and when it has
+ * used them it leaves, whenever it is closed.
+ */
+static void who_holds_elements_after_the_end_is_heard_of_until_they_are_used(void **state)
+{
+    struct fixture *f = *state;
+
+    open_with_one_in_the_queue(f);
+    end_the_iteration(f);
+    mr_mutex_lock(&f->d.lock);
+    unsigned heartbeats = f->d.heartbeats;
+    while (f->d.heartbeats < heartbeats + 3) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    assert_int_equal(f->d.releases, 0);
+    mr_mutex_unlock(&f->d.lock);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    mr_mutex_lock(&f->d.lock);
+    while (f->d.releases == 0) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    assert_int_equal(f->d.abandoned, 0);
+    mr_mutex_unlock(&f->d.lock);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_int_equal(f->d.releases, 1);
+}
+
+/* It was given up while it was away, and had its end: that it is not known any more changes nothing. */
+static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
+{
+    struct fixture *f = *state;
+
+    open_with_one_in_the_queue(f);
+    end_the_iteration(f);
+    mr_mutex_lock(&f->d.lock);
+    f->d.refuse_heartbeat = MR_ENOTFOUND;
+    f->d.job_finished = true;
+    while (f->d.reopens == 0) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->d.lock);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    assert_int_equal(f->d.releases, 0);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->d.abandoned, 0);
 }
 
 /* The worker hears from the dispatcher that this client is gone, and counts it itself. */
@@ -1443,6 +1501,8 @@ int main(int argc, char **argv)
         TEST(closing_after_a_failure_gives_back_what_was_given),
         TEST(a_goodbye_says_what_was_given_back_last),
         TEST(what_is_closed_with_after_the_end_is_counted),
+        TEST(who_holds_elements_after_the_end_is_heard_of_until_they_are_used),
+        TEST(who_was_given_up_after_the_end_reads_what_it_holds),
         TEST(what_an_unreachable_worker_is_not_told_is_counted),
         TEST(what_others_get_is_no_loss),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),

@@ -402,6 +402,9 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
         t->code = req->code;
         t->end_round = req->end_round;
         t->abandoned = req->abandoned;
+        for (size_t i = 0; i < req->n_holders; i++) {
+            t->holding += req->holders[i]->elements;
+        }
         t->drained = req->drained;
         t->message = mr_strdup(req->message);
         (void)pthread_cond_broadcast(&d->changed);

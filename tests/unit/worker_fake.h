@@ -80,6 +80,8 @@ void fake_release_client(struct fake_dispatcher *d, const char *client);
 void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);
 /* The elements that went with clients, as the end of @task, which was reported, has them. */
 uint64_t fake_abandoned(struct fake_dispatcher *d, const char *task);
+/* Those that clients still had, which that end names. */
+uint64_t fake_holding(struct fake_dispatcher *d, const char *task);
 /* Wait until that call has come. */
 void fake_wait_failed(struct fake_dispatcher *d);
 

@@ -28,6 +28,7 @@ struct fake_task {
     bool rounds_changed;
     uint64_t end_round;
     uint64_t abandoned; /* the same */
+    uint64_t holding;   /* ... and those with clients that it names */
     bool ended;
     bool drained;
     int code;

@@ -133,6 +133,12 @@ uint64_t fake_abandoned(struct fake_dispatcher *d, const char *task)
     return fake_find_locked(d, task)->abandoned;
 }
 
+uint64_t fake_holding(struct fake_dispatcher *d, const char *task)
+{
+    MR_LOCK(&d->lock);
+    return fake_find_locked(d, task)->holding;
+}
+
 uint64_t fake_end_round(struct fake_dispatcher *d, const char *task)
 {
     MR_LOCK(&d->lock);

@@ -116,6 +116,16 @@ static void seen(mr_core *core, struct mr_client *client)
     }
 }
 
+/* It is there again, and may still use what it was given up with. */
+static void take_back_held(mr_core *core, struct mr_client *client, const struct mr_iteration *it)
+{
+    if (client->iteration != it) {
+        client->rec->held = 0; /* of another one, which counts it */
+    } else if (client->rec->silent) {
+        mr_iteration_note_abandoned(core, client->iteration, 0, client->rec->held);
+    }
+}
+
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
 {
     struct mr_client *client = mr_map_get(&core->clients, id);
@@ -123,6 +133,9 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     if (client != NULL && client->iteration == it && !client->rec->released) {
         seen(core, client);
         return;
+    }
+    if (client != NULL) {
+        take_back_held(core, client, it);
     }
     if (client == NULL) {
         Millrace__ClientRecord *rec = mr_core_new_record(core, &millrace__client_record__descriptor);
@@ -183,6 +196,9 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     mr_alarm_by(core, &client->alarm, core->now);
     forget_reports(client);
     reader_left(core, it);
+    if (!by_itself) {
+        mr_iteration_note_abandoned(core, it, client->rec->held, 0); /* it may say better, late */
+    }
     put_client(core, client);
     mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
                        by_itself ? "released" : "lost: nothing was heard of this client for too long");
@@ -236,6 +252,18 @@ void mr_client_forget(mr_core *core, struct mr_client *client)
     mr_alarm_off(core, &client->alarm);
     TAILQ_REMOVE(&core->client_list, client, link);
     mr_client_free(client);
+}
+
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *id, uint64_t elements)
+{
+    struct mr_client *client = mr_map_get(&core->clients, id);
+
+    if (client != NULL && client->iteration == it && is_live(client)) {
+        client->rec->held = mr_count_add(client->rec->held, elements);
+        put_client(core, client);
+    } else {
+        mr_iteration_note_abandoned(core, it, elements, 0);
+    }
 }
 
 /* ---------------------------------------------------------------- requests */
@@ -348,7 +376,8 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
      */
     if (client != NULL && client->iteration != NULL && (is_live(client) || client->rec->silent) &&
         strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
-        mr_iteration_note_abandoned(core, client->iteration, in->abandoned);
+        mr_iteration_note_abandoned(core, client->iteration, in->abandoned, is_live(client) ? 0 : client->rec->held);
+        client->rec->held = 0;
         if (is_live(client)) {
             mr_client_release(core, client, true /* by_itself */);
         } else {

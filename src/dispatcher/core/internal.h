@@ -534,8 +534,8 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
  * unwritten. */
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
-/* A client took elements along that nobody else gets. */
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements);
+/* A client took elements along that nobody else gets; @instead_of so many of which that had been said before. */
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements, uint64_t instead_of);
 /* What it lost and repeated so far. */
 void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
@@ -695,8 +695,11 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
 struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, struct mr_iteration *it);
 /* Attach @id to @it, moving it there if it was elsewhere. At most five changes. */
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
-/* At most three changes: the session, the iteration if it is open and unread, and the job if it is idle or goes. */
+/* At most three changes: the session, the iteration (open and unread, or it counts what went along), and the job if it
+ * is idle or goes. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
+/* A task of @it has ended while @id rests with elements of it. One change: the session, or the iteration. */
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *id, uint64_t elements);
 /* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
 void mr_client_evict(mr_core *core, struct mr_client *client);
 /* Its iteration is gone, and with it, soon, its record. */

@@ -163,12 +163,12 @@ static uint64_t abandoned_elements(const struct mr_iteration *it)
     return sum;
 }
 
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements)
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements, uint64_t instead_of)
 {
     uint64_t *sum = it->rec->end != NULL ? &it->rec->end->abandoned : &it->rec->abandoned;
 
-    if (elements > 0) {
-        *sum = mr_count_add(*sum, elements);
+    if (elements != instead_of) {
+        *sum = mr_count_add(*sum > instead_of ? *sum - instead_of : 0, elements);
         mr_iteration_put(core, it);
     }
 }

@@ -119,9 +119,8 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
 
 uint64_t mr_task_abandoned(const struct mr_task *task)
 {
-    uint64_t stored = task->rec != NULL ? task->rec->abandoned : 0;
-
-    return task->abandoned > stored ? task->abandoned : stored;
+    /* Its end is the last word: what clients held then is with them (mr_client_hold()). */
+    return task->state == MR_TASK_ENDED && task->rec != NULL ? task->rec->abandoned : task->abandoned;
 }
 
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
@@ -328,6 +327,20 @@ static void fail_iteration(mr_core *core, struct mr_task *task, int code)
     mr_iteration_fail(core, task->iteration, code, why.message);
 }
 
+/* Whose number is too large for one transaction is not waited for. */
+static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace__TaskEndedRequest *in)
+{
+    for (size_t i = 0; i < in->n_holders; i++) {
+        const Millrace__Holder *holder = in->holders[i];
+
+        if (i < MR_HOLDERS_MAX && mr_core_has_room(core, 2 + mr_iteration_settle_changes(it))) {
+            mr_client_hold(core, it, holder->client, holder->elements);
+        } else {
+            mr_iteration_note_abandoned(core, it, holder->elements, 0);
+        }
+    }
+}
+
 static void end_task(mr_core *core, struct mr_task *task, int code, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
@@ -348,6 +361,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const Millra
     set_message(core, task->rec, in->message);
     mr_task_move(core, task, MR_TASK_ENDED);
     put_task(core, task);
+    note_holders(core, it, in);
     if (code < 0) {
         fail_iteration(core, task, code);
     } else {
