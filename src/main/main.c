@@ -5,8 +5,12 @@
 #include "main/run.h"
 
 #include <millrace/base.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define EXIT_USAGE 2
 
@@ -14,7 +18,27 @@ struct command {
     const char *name;
     int (*run)(int argc, char **argv);
     const struct opt_program *(*program)(void);
+    bool serves; /* and ends in order when it is told to, from the first moment on */
 };
+
+/*
+ * Signals that come while the libraries below are set up, which takes longer than anything else in a start, wait for
+ * run_prepare(). Before the first of them has run there is no libc to ask, nor a sanitizer that could watch.
+ */
+static const uint64_t held_signals = UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1);
+static uint64_t signals_before;
+
+__attribute__((no_sanitize("address", "undefined", "thread"))) static void hold_signals(void)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &signals_before, sizeof signals_before);
+}
+
+__attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(void) = hold_signals;
+
+static void let_signals_through(void)
+{
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals_before, NULL, sizeof signals_before);
+}
 
 static int command_version(int argc, char **argv)
 {
@@ -29,15 +53,15 @@ static int command_version(int argc, char **argv)
 static int command_help(int argc, char **argv);
 
 static const struct command commands[] = {
-    {"dev", command_dev, dev_program},
-    {"status", command_status, status_program},
-    {"dataset", command_dataset, dataset_program},
-    {"job", command_job, job_program},
-    {"state", command_state, state_program},
-    {"dispatcher", command_dispatcher, dispatcher_program},
-    {"worker", command_worker, worker_program},
-    {"version", command_version, NULL},
-    {"help", command_help, NULL},
+    {"dev", command_dev, dev_program, true},
+    {"status", command_status, status_program, false},
+    {"dataset", command_dataset, dataset_program, false},
+    {"job", command_job, job_program, false},
+    {"state", command_state, state_program, false},
+    {"dispatcher", command_dispatcher, dispatcher_program, true},
+    {"worker", command_worker, worker_program, true},
+    {"version", command_version, NULL, false},
+    {"help", command_help, NULL, false},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -102,8 +126,11 @@ static int command_help(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct command *c;
+    const struct command *c = argc < 2 ? NULL : find(argv[1]);
 
+    if (c == NULL || !c->serves) {
+        let_signals_through();
+    }
     if (argc < 2) {
         print_help(stderr);
         return EXIT_USAGE;
@@ -115,6 +142,5 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0) {
         return command_version(1, argv);
     }
-    c = find(argv[1]);
     return c == NULL ? unknown(argv[1]) : c->run(argc - 1, argv + 1);
 }

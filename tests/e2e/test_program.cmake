@@ -1,3 +1,7 @@
 if(COMMAND mr_pytest AND TARGET millrace AND NOT MR_SANITIZE MATCHES "thread")
   mr_pytest(e2e_program ${MR_TEST_DIR}/test_program.py)
+  if(NOT MR_SANITIZE)
+    add_library(signal_at_start SHARED ${MR_TEST_DIR}/signal_at_start.c)
+    set_property(TEST e2e_program APPEND PROPERTY ENVIRONMENT "MILLRACE_SIGNAL_AT_START=$<TARGET_FILE:signal_at_start>")
+  endif()
 endif()

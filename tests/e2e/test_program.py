@@ -167,6 +167,19 @@ def test_dev_may_be_stopped_while_it_starts(tmp_path, waits_for):
             process.wait()
 
 
+@pytest.mark.skipif("MILLRACE_SIGNAL_AT_START" not in os.environ, reason="a sanitizer wants to be the first library")
+@pytest.mark.parametrize("argv", [["worker", "--dispatcher=127.0.0.1:1"], ["dispatcher", "--listen=127.0.0.1:0"],
+                                  ["dev", "--dispatchers=1", "--workers=1"]], ids=lambda argv: argv[0])
+def test_a_signal_at_the_very_start_is_an_orderly_end(argv, tmp_path):
+    """It comes while the libraries are loaded, before main(): from one of them."""
+    done = subprocess.run([PROGRAM, *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "LD_PRELOAD": os.environ["MILLRACE_SIGNAL_AT_START"], "TMPDIR": str(tmp_path)})
+    said, status = ("SIGTERM", 0) if argv[0] == "worker" else ("stopped while starting", 130)  # an etcd of its own
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_everything_dies_with_dev():
     with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
         children = descendants_of(process.pid)
