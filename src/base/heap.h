@@ -23,7 +23,7 @@ void mr_heap_few_arenas(void);
 /* So much that is free may stay. */
 #define MR_HEAP_FREE_BYTES ((size_t)256 << 20)
 
-/* Give back what is free if it is more than that. Takes 0.1 s a GiB, in which some threads wait: not every second. */
+/* Give back what is free if it is more than that. It may take a second, in which some threads wait: not often. */
 void mr_heap_trim(void);
 
 #endif

@@ -5,8 +5,6 @@
  */
 #include "rpc/internal.h"
 
-#include "base/clock.h"
-
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms)
 {
     TAILQ_INIT(&all->list);
@@ -23,9 +21,9 @@ static void cut_oldest(struct mr_rpc_firsts *all, const char *why)
     oldest->cut(oldest, why);
 }
 
-void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f)
+void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms)
 {
-    f->until_ms = mr_now_ms() + all->wait_ms;
+    f->until_ms = now_ms + all->wait_ms;
     f->waits = true;
     TAILQ_INSERT_TAIL(&all->list, f, link);
     if (++all->n > all->calls_max) {
@@ -42,11 +40,9 @@ void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f)
     }
 }
 
-void mr_rpc_firsts_tick(struct mr_rpc_firsts *all)
+void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms)
 {
-    int64_t now = mr_now_ms();
-
-    while (!TAILQ_EMPTY(&all->list) && TAILQ_FIRST(&all->list)->until_ms <= now) {
+    while (!TAILQ_EMPTY(&all->list) && TAILQ_FIRST(&all->list)->until_ms <= now_ms) {
         cut_oldest(all, "the first message did not come in time");
     }
 }

@@ -99,13 +99,13 @@ struct mr_rpc_firsts {
 };
 
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms);
-void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f);
+void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms);
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
-void mr_rpc_firsts_tick(struct mr_rpc_firsts *all);
+void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
 /* Every so often, on the runtime's thread; rt->servers_lock is held. */
 #define MR_RPC_TICK_MS 1000
-void mr_rpc_servers_tick(mr_rpc_runtime *rt);
+void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms);
 
 /* A new call of a stream method; owns @call. Runs accept. */
 void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx);

@@ -150,7 +150,7 @@ static int64_t tick_servers(mr_rpc_runtime *rt, int64_t due_ms)
     if (now < due_ms) {
         return due_ms;
     }
-    mr_rpc_servers_tick(rt);
+    mr_rpc_servers_tick(rt, now);
     return now + MR_RPC_TICK_MS;
 }
 

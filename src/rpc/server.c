@@ -95,13 +95,13 @@ struct mr_rpc_firsts *mr_rpc_server_firsts(struct mr_rpc_server *srv)
     return &srv->firsts;
 }
 
-void mr_rpc_servers_tick(mr_rpc_runtime *rt)
+void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms)
 {
     mr_rpc_server *srv;
 
     LIST_FOREACH(srv, &rt->servers, link)
     {
-        mr_rpc_firsts_tick(&srv->firsts);
+        mr_rpc_firsts_tick(&srv->firsts, now_ms);
     }
 }
 
@@ -330,7 +330,7 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
     }
     mr_mutex_unlock(&req->lock);
     if (method != NULL) {
-        mr_rpc_first_wait(&srv->firsts, &req->first);
+        mr_rpc_first_wait(&srv->firsts, &req->first, mr_now_ms());
     } else {
         (void)mr_error_set(&err, MR_EUNIMPL, "no method '%s' here", path);
         memcpy(text, err.message, sizeof text);

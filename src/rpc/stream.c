@@ -11,6 +11,7 @@
 #include "rpc/internal.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
 
@@ -522,7 +523,7 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_acce
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
     s->first.cut = cut;
-    mr_rpc_first_wait(mr_rpc_server_firsts(srv), &s->first);
+    mr_rpc_first_wait(mr_rpc_server_firsts(srv), &s->first, mr_now_ms());
     accept(ctx, s);
 }
 

@@ -80,12 +80,12 @@ static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *er
 
 static const struct mr_rpc_stream_ops client_ops = {.message = drop_message, .ended = client_ended};
 
-static int start(void **state, unsigned silent_calls)
+static int start(void **state, unsigned silent_calls, int64_t silent_ms)
 {
     const struct mr_rpc_limits limits = {.message_bytes = 2 * BODY_BYTES,
                                          .memory_bytes = MEMORY_BYTES,
                                          .silent_calls = silent_calls,
-                                         .silent_ms = LONG_MS};
+                                         .silent_ms = silent_ms};
     struct fixture *f = calloc(1, sizeof *f);
 
     mr_mutex_init(&f->lock);
@@ -105,12 +105,17 @@ static int start(void **state, unsigned silent_calls)
 
 static int setup(void **state)
 {
-    return start(state, 2 * BODIES);
+    return start(state, 2 * BODIES, LONG_MS);
 }
 
 static int setup_few(void **state)
 {
-    return start(state, SILENT_CALLS);
+    return start(state, SILENT_CALLS, LONG_MS);
+}
+
+static int setup_impatient(void **state)
+{
+    return start(state, SILENT_CALLS, 1);
 }
 
 static int teardown(void **state)
@@ -132,6 +137,14 @@ static void others_go_on(struct fixture *f)
     assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
     assert_int_equal(n, 5);
     mr_free(reply);
+}
+
+static void wait_for_ends(struct fixture *f, unsigned n)
+{
+    MR_LOCK(&f->lock);
+    while (f->ended < n) {
+        assert_true(mr_cond_wait_ms(&f->cond, &f->lock, LONG_MS));
+    }
 }
 
 static void each_method_has_its_size(void **state)
@@ -168,16 +181,24 @@ static void calls_without_a_message_make_room(void **state)
                          MR_OK);
         mr_rpc_stream_receive(silent[i]);
     }
-    mr_mutex_lock(&f->lock);
-    while (f->ended < 2) {
-        assert_true(mr_cond_wait_ms(&f->cond, &f->lock, LONG_MS));
-    }
-    mr_mutex_unlock(&f->lock);
+    wait_for_ends(f, 2);
     assert_string_equal(f->last.message, "too many calls wait for their first message");
     others_go_on(f); /* which wait for their message, too, but are the youngest */
     for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
         mr_rpc_stream_unref(silent[i]);
     }
+}
+
+static void a_call_without_a_message_has_some_time(void **state)
+{
+    struct fixture *f = *state;
+    mr_rpc_stream *silent = NULL;
+
+    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL), MR_OK);
+    mr_rpc_stream_receive(silent);
+    wait_for_ends(f, 1);
+    assert_string_equal(f->last.message, "the first message did not come in time");
+    mr_rpc_stream_unref(silent);
 }
 
 /* Bodies that never end: what is kept of them is bounded by the server's memory, not by what they promise. */
@@ -227,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_method_has_its_size),
         cmocka_unit_test_setup_teardown(calls_without_a_message_make_room, setup_few, teardown),
+        cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient, teardown),
         TEST(unfinished_bodies_are_cut),
     };
 
