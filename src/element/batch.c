@@ -164,6 +164,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
         }
         batch_fixed(c, per);
     }
+    mr_block_trace_groups(out, block, per);
     *ret = out;
     return MR_OK;
 }

@@ -15,19 +15,14 @@ struct mr_trace_file {
     char path[];
 };
 
-struct record {
-    mr_trace_file *file; /* one of the trace's; NULL: not known */
-    uint64_t number;
-    uint64_t offset;
-};
-
 /* Of a block as it was read (offsets), which is small, or of any rows (records). */
 struct mr_trace {
     _Atomic uint32_t refs;
     uint32_t rows;
-    struct record first; /* offsets: row 0 */
-    uint64_t *offsets;   /* or NULL */
-    struct record *records;
+    bool alike;             /* records: one, for all rows there are */
+    struct mr_record first; /* offsets: row 0 */
+    uint64_t *offsets;      /* or NULL */
+    struct mr_record *records;
 };
 
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
@@ -76,7 +71,7 @@ static mr_trace *records_new(uint32_t rows)
     mr_trace *t = trace_new(rows, sizeof *t->records);
 
     if (t != NULL) {
-        t->records = (struct record *)(void *)(t + 1);
+        t->records = (struct mr_record *)(void *)(t + 1);
     }
     return t;
 }
@@ -126,15 +121,57 @@ size_t mr_trace_bytes(const mr_trace *t)
     return sizeof *t + t->rows * (t->records != NULL ? sizeof t->records[0] : sizeof t->offsets[0]);
 }
 
-static struct record record_of(const mr_block *block, uint32_t row)
+size_t mr_block_trace_bytes(const mr_block *block)
+{
+    const mr_trace *t = block->trace;
+
+    if (t == NULL) {
+        return 0;
+    }
+    return t->alike ? sizeof *t->records : block->rows * (t->records != NULL ? sizeof *t->records : sizeof *t->offsets);
+}
+
+static struct mr_record record_of(const mr_block *block, uint32_t row)
 {
     const mr_trace *t = block->trace;
     uint32_t at = block->trace_first + row;
 
     if (t == NULL) {
-        return (struct record){0};
+        return (struct mr_record){0};
     }
-    return t->records != NULL ? t->records[at] : (struct record){t->first.file, t->first.number + at, t->offsets[at]};
+    if (t->records != NULL) {
+        return t->records[t->alike ? 0 : at];
+    }
+    return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
+}
+
+/* @to is of what comes of both. */
+static void add_record(struct mr_record *to, const struct mr_record *r)
+{
+    if (to->file == NULL) {
+        *to = *r;
+    } else if (r->file != NULL) {
+        to->scattered |= r->scattered || r->file != to->file || r->number != to->number + to->more + 1;
+        to->more += r->more + 1;
+    }
+}
+
+void mr_record_add(struct mr_record *to, const mr_block *block)
+{
+    for (uint32_t r = 0; block->trace != NULL && r < block->rows; r++) {
+        struct mr_record more = record_of(block, r);
+
+        if (to->file == NULL) {
+            (void)file_ref(more.file);
+        }
+        add_record(to, &more);
+    }
+}
+
+void mr_record_clear(struct mr_record *record)
+{
+    mr_trace_file_unref(record->file);
+    *record = (struct mr_record){0};
 }
 
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets)
@@ -145,7 +182,7 @@ void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const
     if (t != NULL) {
         t->offsets = (uint64_t *)(void *)(t + 1);
         memcpy(t->offsets, offsets, block->rows * sizeof *offsets);
-        t->first = (struct record){file_ref(file), record, offsets[0]};
+        t->first = (struct mr_record){.file = file_ref(file), .number = record, .offset = offsets[0]};
     }
     block->trace = t;
 }
@@ -156,6 +193,69 @@ void mr_block_trace_as(mr_block *to, const mr_block *from)
     mr_trace_unref(to->trace);
     to->trace = mr_trace_ref(from->trace);
     to->trace_first = from->trace_first;
+}
+
+void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per)
+{
+    mr_trace *t = from->trace != NULL ? records_new(to->rows) : NULL;
+
+    for (uint32_t r = 0; t != NULL && r < to->rows; r++) {
+        bool as_read = from->trace->offsets != NULL; /* one behind the other */
+
+        t->records[r] = as_read ? record_of(from, r * per) : (struct mr_record){0};
+        t->records[r].more = as_read ? per - 1 : 0;
+        for (uint32_t k = 0; k < per && !as_read; k++) {
+            struct mr_record part = record_of(from, r * per + k);
+
+            add_record(&t->records[r], &part);
+        }
+    }
+    if (t != NULL) {
+        hold_files(t);
+    }
+    to->trace = t;
+}
+
+void mr_block_trace_rows(mr_block *to, const struct mr_record *records)
+{
+    mr_trace *t = NULL;
+
+    for (uint32_t r = 0; r < to->rows && t == NULL; r++) {
+        t = records[r].file != NULL ? records_new(to->rows) : NULL;
+    }
+    if (t != NULL) {
+        memcpy(t->records, records, to->rows * sizeof *records);
+        hold_files(t);
+    }
+    to->trace = t;
+}
+
+void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret)
+{
+    *ret = record_of(block, row);
+    (void)file_ref(ret->file);
+}
+
+int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_error *err)
+{
+    mr_block *own = NULL;
+
+    if (record->file == NULL || (*block)->trace != NULL) {
+        return MR_OK;
+    }
+    int rc = mr_block_share(*block, 0, (*block)->rows, &own, err);
+    if (rc != MR_OK) {
+        return rc;
+    }
+    own->trace = records_new(1);
+    if (own->trace != NULL) {
+        own->trace->records[0] = *record;
+        own->trace->alike = true;
+        hold_files(own->trace);
+    }
+    mr_block_unref(*block);
+    *block = own;
+    return MR_OK;
 }
 
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows)
@@ -208,12 +308,21 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
 
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT])
 {
-    struct record r = record_of(block, row);
+    struct mr_record r = record_of(block, row);
+    char numbers[64];
+    char others[32] = "";
 
     text[0] = '\0';
-    if (r.file != NULL) {
-        (void)snprintf(text, MR_TRACE_TEXT, "file '%.400s', record %" PRIu64 ", offset %" PRIu64 "%s", r.file->path,
-                       r.number, r.offset, r.file->uncompressed ? " (uncompressed)" : "");
+    if (r.file == NULL) {
+        return text;
     }
+    (void)snprintf(numbers, sizeof numbers, "record %" PRIu64, r.number);
+    if (r.more > 0 && !r.scattered) {
+        (void)snprintf(numbers, sizeof numbers, "records %" PRIu64 " to %" PRIu64, r.number, r.number + r.more);
+    } else if (r.more > 0) {
+        (void)snprintf(others, sizeof others, ", and %" PRIu32 " more", r.more);
+    }
+    (void)snprintf(text, MR_TRACE_TEXT, "file '%.300s', %s, offset %" PRIu64 "%s%s", r.file->path, numbers, r.offset,
+                   r.file->uncompressed ? " (uncompressed)" : "", others);
     return text;
 }

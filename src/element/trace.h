@@ -1,7 +1,8 @@
 /*
  * Which records of which files the rows of a block come from: what errors about a row name. Blocks that hold the rows
- * of others as they are (slices, joins, permutations, a function's results for each row) hand it on; where rows are put
- * together (batch, zip of two files) or encoded, it is not known any more.
+ * of others as they are (slices, joins, permutations, a function's results for each row) hand it on; of rows that are
+ * put together (batches, windows, groups) it is all their records. Of a zip of two files, and where rows lie packed
+ * (engine/rows.h), it is not known.
  *
  * It is for words only: where there is no memory for it, rows have none.
  *
@@ -15,6 +16,15 @@
 typedef struct mr_trace mr_trace;
 typedef struct mr_trace_file mr_trace_file;
 
+/* A record, or several that were put together. Zero: not known. */
+struct mr_record {
+    mr_trace_file *file;
+    uint64_t number;
+    uint64_t offset;
+    uint32_t more;  /* records besides it */
+    bool scattered; /* not those that follow it in the file, in their order */
+};
+
 /* NULL: no memory. @uncompressed: offsets are of the bytes behind the decompression. */
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed);
 void mr_trace_file_unref(mr_trace_file *file); /* NULL is fine */
@@ -26,7 +36,22 @@ void mr_trace_file_unref(mr_trace_file *file); /* NULL is fine */
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets);
 /* Row i of @to, which nobody shares yet, was made of row i of @from. */
 void mr_block_trace_as(mr_block *to, const mr_block *from);
-/* "file 'x', record 3, offset 99" of row @row; "" if that is not known. */
+/* Row i of @to, which nobody shares yet, was made of rows [i * @per, (i + 1) * @per) of @from; of @records[i], copied.
+ */
+void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per);
+void mr_block_trace_rows(mr_block *to, const struct mr_record *records);
+/* All rows of *@block, if nothing is known of them, were made of @record; it may be exchanged for another block. */
+int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_error *err);
+
+/* Records that are no block's: cleared by mr_record_clear(). */
+void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
+/* What was made of all rows of @block, too. */
+void mr_record_add(struct mr_record *to, const mr_block *block);
+void mr_record_clear(struct mr_record *record); /* zeroed is fine */
+
+/* What a block of these rows alone takes to know it. */
+size_t mr_block_trace_bytes(const mr_block *block);
+/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99" of row @row; "" if that is not known. */
 #define MR_TRACE_TEXT 512
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT]);
 

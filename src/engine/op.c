@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "element/trace.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/split.h"
@@ -76,6 +75,7 @@ void mr_op_close(struct mr_op_iter *it)
     it->op->run->close(it);
     mr_bound_unref(it->bound);
     mr_origin_unref(it->origin);
+    mr_record_clear(&it->record);
     atomic_fetch_sub(&it->env->open_nodes, 1);
     mr_free(it);
 }
@@ -95,6 +95,20 @@ static int give_deferred(struct mr_op_iter *it, mr_error *err)
     return rc;
 }
 
+/* What all elements of a dataset that was made of an element descend from. */
+static int add_descent(const struct mr_op_iter *it, mr_block **block, mr_error *err)
+{
+    int rc = mr_block_add_origin(block, it->origin, err);
+
+    if (rc == MR_OK) {
+        rc = mr_block_trace_alike(block, &it->record, err);
+    }
+    if (rc != MR_OK) {
+        mr_block_unref(*block);
+    }
+    return rc;
+}
+
 static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     if (mr_env_cancelled(it->env)) {
@@ -104,11 +118,8 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
         return give_deferred(it, err);
     }
     int rc = it->op->run->pull(it, pull, ret, err);
-    if (rc == MR_OK && it->origin != NULL) {
-        rc = mr_block_add_origin(ret, it->origin, err);
-        if (rc != MR_OK) {
-            mr_block_unref(*ret);
-        }
+    if (rc == MR_OK && (it->origin != NULL || it->record.file != NULL)) {
+        rc = add_descent(it, ret, err);
     }
     if (rc == MR_OK) {
         it->delivered += mr_block_rows(*ret);

@@ -25,6 +25,7 @@
 #define MR_ENGINE_OP_H
 
 #include "dataset/operator.h"
+#include "element/trace.h"
 #include "engine/engine.h"
 
 /* Where paths start. */
@@ -67,11 +68,12 @@ struct mr_op_iter {
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
-    bool partial;       /* sees a part of the elements: the splits that this iterator was given */
-    bool uncounts;      /* set by open: elements fail here that might have been several, or none, or elsewhere */
-    mr_origin *origin;  /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
-    uint64_t delivered; /* rows so far */
-    int deferred;       /* error to give before anything else but `waiting`, or MR_OK */
+    bool partial;      /* sees a part of the elements: the splits that this iterator was given */
+    bool uncounts;     /* set by open: elements fail here that might have been several, or none, or elsewhere */
+    mr_origin *origin; /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
+    struct mr_record record; /* the same for errors */
+    uint64_t delivered;      /* rows so far */
+    int deferred;            /* error to give before anything else but `waiting`, or MR_OK */
     mr_error deferred_err;
     const uint64_t *waiting; /* how many rows were taken before it and not given; NULL: they were all given */
 };

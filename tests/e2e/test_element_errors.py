@@ -282,6 +282,64 @@ def test_an_error_names_the_record(lines, name):
         assert sum(f"(file '{file}', record 4, offset {offset})" in m for m in found) == 1, found
 
 
+SEVERAL_LINES = {
+    "batch": lambda ds: ds.batch(3).map(numbers),
+    "parallel": lambda ds: ds.batch(3).map(numbers, num_parallel_calls=2),
+    "batches of batches": lambda ds: ds.batch(1).batch(3).map(numbers),
+    "padded_batch": lambda ds: ds.padded_batch(3).map(numbers),
+    "cache": lambda ds: ds.batch(3).map(lambda b: (b, mr.fill([100], 1))).cache().map(lambda b, _: numbers(b)),
+    "unbatch": lambda ds: ds.batch(3).unbatch().map(number),
+    "prefetch": lambda ds: ds.batch(3).prefetch(2).skip(1).map(numbers),
+    "shuffle of batches": lambda ds: ds.batch(3).shuffle(3, seed=1).map(numbers),
+    "filter of batches": lambda ds: ds.batch(3).filter(lambda b: mr.size(b) > 0).map(numbers),
+    "interleave of batches": lambda ds: Dataset.range(2).interleave(lambda _: ds.batch(3).map(numbers), cycle_length=2),
+    "windows": lambda ds: ds.window(3).flat_map(lambda w: w).map(number),
+    "batches of windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)).map(numbers),
+    "groups": lambda ds: ds.group_by_window(lambda line: 0, lambda key, group: group.batch(3), 3).map(numbers),
+    "slices of a batch": lambda ds: ds.batch(3).flat_map(lambda b: Dataset.from_tensor_slices(b)).map(number),
+    "behind ignore_errors": lambda ds: ds.batch(3).map(lambda b: (b, 100 // (mr.size(b) - 9))).ignore_errors().map(lambda b, _: numbers(b)),
+}
+
+
+def numbers(lines):
+    return mr.strings.to_number(lines, mr.int64)
+
+
+@pytest.mark.parametrize("name", SEVERAL_LINES)
+def test_an_error_names_the_records_of_several_elements(lines, name):
+    files, _ = lines
+    found = [m for m in messages(SEVERAL_LINES[name](mr.TextLineDataset(files[1]))) if "none" in m]
+    assert found and all(f"(file '{files[1]}', records 3 to 5, offset 9)" in m for m in found), found
+
+
+def test_records_that_do_not_follow_one_another_are_counted(lines):
+    files, offsets = lines
+    read = Dataset.from_tensor_slices(files).interleave(mr.TextLineDataset, cycle_length=2)
+    (error,) = [m for m in messages(read.batch(4).map(numbers)) if "none" in m]
+    assert f"(file '{files[0]}', record 4, offset {offsets[0]}, and 3 more)" in error
+
+
+FROM_ONE_LINE = {
+    "flat_map": lambda ds: ds.flat_map(lambda line: Dataset.range(2).map(lambda i: (i, line))).map(lambda i, line: number(line)),
+    "tensors": lambda ds: ds.flat_map(lambda line: Dataset.from_tensors(line)).map(number),
+    "within": lambda ds: ds.flat_map(lambda line: Dataset.from_tensors(line).map(number)),
+    "scan": lambda ds: ds.scan(np.int64(0), lambda s, line: (s + 1, line)).map(number),
+    "cache": lambda ds: ds.map(lambda line: (line, mr.fill([100], 1))).cache().map(lambda line, _: number(line)),
+    "choose": lambda ds: Dataset.choose_from_datasets([ds, Dataset.from_tensors(b"1")], Dataset.from_tensors(np.int64(0)).repeat(20)).map(number),
+    "shard": lambda ds: ds.shard(2, 0).map(number),
+    "unique": lambda ds: ds.unique().map(number),
+    "repeat": lambda ds: ds.repeat(2).map(number),
+    "windows of one": lambda ds: ds.window(1).flat_map(lambda w: w).map(number),
+}
+
+
+@pytest.mark.parametrize("name", FROM_ONE_LINE)
+def test_what_is_made_of_a_record_names_it(lines, name):
+    files, offsets = lines
+    found = [m for m in messages(FROM_ONE_LINE[name](mr.TextLineDataset(files[1]))) if "none" in m]
+    assert found and all(f"(file '{files[1]}', record 4, offset {offsets[1]})" in m for m in found), found
+
+
 def test_an_error_names_records_of_each_format(tmp_path):
     with mr.io.TFRecordWriter(str(tmp_path / "t"), mr.io.TFRecordOptions(compression_type="GZIP")) as w:
         for i in range(4):

@@ -11,11 +11,14 @@
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
 #include "base/sync.h"
+#include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 
 /* A block that holds so many times its own bytes is copied. */
 #define PINNED_FACTOR 2u
+/* Where elements come from is kept if it takes at most this part of what they take: it is for words only. */
+#define TRACE_SHARE 4u
 
 /* The elements of a complete pass. */
 struct kept {
@@ -176,6 +179,9 @@ static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
     }
     if (rc == MR_OK) {
         rc = mr_block_from_columns(rows, columns, n, ret, err);
+    }
+    if (rc == MR_OK && mr_block_trace_bytes(block) <= mr_block_row_bytes(block, 0, rows) / TRACE_SHARE) {
+        mr_block_trace_as(*ret, block);
     }
     mr_block_unref(copy);
     mr_free(columns);

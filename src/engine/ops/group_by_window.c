@@ -287,6 +287,7 @@ static int absorb(struct group_iter *it, mr_error *err)
 struct writing {
     struct mr_buf bytes;
     mr_origin *origin;
+    struct mr_record record;
 };
 
 static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
@@ -294,6 +295,7 @@ static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
     struct writing *w = ctx;
     int rc = mr_nested_append(&w->bytes, rows, err);
 
+    mr_record_add(&w->record, rows);
     return rc == MR_OK ? mr_origin_add(&w->origin, mr_block_origin(rows), err) : rc;
 }
 
@@ -314,12 +316,14 @@ static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
         rc = mr_block_new(1, columns, 2, ret, err);
     }
     if (rc == MR_OK) {
+        mr_block_trace_rows(*ret, &w.record);
         rc = mr_block_add_origin(ret, w.origin, err);
         if (rc != MR_OK) {
             mr_block_unref(*ret);
         }
     }
     mr_origin_unref(w.origin);
+    mr_record_clear(&w.record);
     mr_buf_free(&w.bytes);
     return rc;
 }

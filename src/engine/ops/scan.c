@@ -2,6 +2,7 @@
  * scan: a function of a state and an element gives the next state and what is delivered. Elements go one after the
  * other: each needs the state that the one before it left. One that fails leaves the state as it was.
  */
+#include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"
 
@@ -167,6 +168,7 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
         rc = mr_block_select(results, it->columns, it->nstate, &state, err);
     }
     if (rc == MR_OK) {
+        mr_block_trace_as(state, it->state); /* nothing: a state comes from all elements so far */
         rc = mr_block_select(results, it->columns + it->nstate, n - it->nstate, &out, err);
     }
     if (rc == MR_OK) {

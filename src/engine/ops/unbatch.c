@@ -2,6 +2,7 @@
  * unbatch: each element is cut along its first dimension into elements. How many one that fails would have been, nobody
  * knows.
  */
+#include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 
@@ -54,6 +55,17 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     return rc;
 }
 
+/* The rows of @out come from the records that the one of @in comes from. */
+static int trace_back(const mr_block *in, mr_block **out, mr_error *err)
+{
+    struct mr_record record;
+
+    mr_record_of(in, 0, &record);
+    int rc = mr_block_trace_alike(out, &record, err);
+    mr_record_clear(&record);
+    return rc;
+}
+
 /* One element more, cut. Elements come one by one: so only the one that cannot be cut is an error. */
 static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
@@ -66,6 +78,9 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
         return rc;
     }
     rc = mr_block_unbatch(in, &out, err);
+    if (rc == MR_OK) {
+        rc = trace_back(in, &out, err);
+    }
     if (rc == MR_OK && mr_block_rows(out) > 0) {
         rc = mr_gather_add(&it->rows, out, 0, mr_block_rows(out), err);
     }

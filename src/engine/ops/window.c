@@ -4,6 +4,7 @@
  *
  * A window that an element fails in is that error.
  */
+#include "element/trace.h"
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
@@ -33,6 +34,7 @@ struct windows {
     uint32_t cap;
     uint32_t made;
     mr_origin *origin; /* of the elements in them */
+    struct mr_record *records;
 };
 
 #define WINDOWS_MAX 1024u
@@ -237,12 +239,15 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
         }
         if (rc == MR_OK) {
             rc = mr_origin_add(&w->origin, mr_block_origin(rows), err);
+            mr_record_add(&w->records[w->made], rows);
         }
         mr_block_unref(rows);
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {
         w->made++;
+    } else {
+        mr_record_clear(&w->records[w->made]);
     }
     for (uint32_t c = 0; c < w->columns; c++) {
         uint64_t *offsets = w->offsets + (size_t)c * (w->cap + 1);
@@ -262,7 +267,8 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
                           .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX};
     w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
     w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
-    return w->heaps != NULL && w->offsets != NULL ? MR_OK : mr_error_nomem(err);
+    w->records = mr_calloc(w->cap, sizeof *w->records);
+    return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK : mr_error_nomem(err);
 }
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
@@ -281,6 +287,7 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
     }
     mr_free(columns);
     if (rc == MR_OK) {
+        mr_block_trace_rows(*ret, w->records);
         rc = mr_block_add_origin(ret, w->origin, err);
         if (rc != MR_OK) {
             mr_block_unref(*ret);
@@ -294,8 +301,12 @@ static void windows_free(struct windows *w)
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         mr_buf_free(&w->heaps[c]);
     }
+    for (uint32_t i = 0; w->records != NULL && i < w->made; i++) {
+        mr_record_clear(&w->records[i]);
+    }
     mr_free(w->heaps);
     mr_free(w->offsets);
+    mr_free(w->records);
     mr_origin_unref(w->origin);
 }
 
