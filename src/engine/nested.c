@@ -1,7 +1,5 @@
 #include "engine/nested.h"
 
-#include "base/error.h"
-
 #include <string.h>
 
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
@@ -13,7 +11,7 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
         mr_buf_append(to, e.iov[i].iov_base, e.iov[i].iov_len);
     }
     mr_encoded_free(&e);
-    return rc == MR_OK && to->failed ? mr_error_nomem(err) : rc;
+    return rc == MR_OK && to->failed ? mr_buf_error(to, err) : rc;
 }
 
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret, mr_error *err)

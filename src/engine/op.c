@@ -54,6 +54,9 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     it->stream = ctx->stream;
     it->partial = ctx->outermost && ctx->env->has_splits;
     int rc = op->run->open(it, ctx, err);
+    if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+        (void)mr_op_fail_at_open(it, rc, err);
+    }
     if (rc != MR_OK) {
         mr_op_close(it);
         return rc;
@@ -215,6 +218,9 @@ int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
 {
     mr_error_wrap(err, "%s (step %u)", it->ds->op->name, it->ds->step);
+    if (err != NULL) {
+        err->traits &= ~MR_MEMORY_UNNAMED;
+    }
     return rc;
 }
 

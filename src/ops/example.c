@@ -627,7 +627,8 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
     struct mr_column expanded;
     struct mr_kernel_in records = {in[0].column, false};
     struct mr_input input;
-    size_t cells;
+    mr_buffer *found = NULL;
+    size_t bytes = 0;
     int rc;
 
     *bad_row = 0;
@@ -643,13 +644,17 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
         goto out;
     }
     p.input = &input;
-    p.found = __builtin_mul_overflow(input.count, p.config->n, &cells) ? NULL : mr_calloc(cells, sizeof *p.found);
-    rc = p.found == NULL ? mr_error_nomem(err) : scan_records(&p, err);
+    bool fits = !__builtin_mul_overflow(input.count, p.config->n * sizeof *p.found, &bytes);
+    rc = fits ? mr_buffer_new(bytes, &found, err) : mr_error_nomem(err);
+    if (rc == MR_OK) {
+        p.found = memset(mr_buffer_data(found), 0, bytes);
+        rc = scan_records(&p, err);
+    }
     if (rc == MR_OK) {
         rc = read_features(&p, out, err);
     }
     *bad_row = rc < 0 ? p.bad_row : 0;
-    mr_free(p.found);
+    mr_buffer_unref(found);
     mr_input_close(&input);
 
 out:

@@ -17,7 +17,8 @@
 #define NOTHING UINT32_MAX
 
 struct places {
-    uint32_t *slots; /* a power of 2 of them, at least twice as many as keys */
+    mr_buffer *table;
+    uint32_t *slots; /* in it: a power of 2 of them, at least twice as many as keys */
     size_t mask;
     const struct mr_column *strings; /* or */
     const int64_t *ints;
@@ -67,7 +68,7 @@ static void places_free(void *state)
     struct places *p = state;
 
     if (p != NULL) {
-        mr_free(p->slots);
+        mr_buffer_unref(p->table);
         mr_free(p);
     }
 }
@@ -90,10 +91,8 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
         slots *= 2;
     }
     p->mask = slots - 1;
-    p->slots = mr_reallocarray(NULL, slots, sizeof *p->slots);
-    if (p->slots == NULL) {
-        rc = mr_error_nomem(err);
-    }
+    rc = mr_buffer_new(slots * sizeof *p->slots, &p->table, err);
+    p->slots = rc == MR_OK ? mr_buffer_data(p->table) : NULL;
     for (size_t i = 0; rc == MR_OK && i < slots; i++) {
         p->slots[i] = NOTHING;
     }

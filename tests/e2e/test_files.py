@@ -40,12 +40,35 @@ def test_what_fails_for_want_of_descriptors_is_read_on(tmp_path):
         assert list(it) == [0, 1, 2]
 
 
+def in_a_mebibyte(ds):
+    options = mr.Options()
+    options.autotune.ram_budget = 1 << 20
+    return ds.with_options(options)
+
+
+def test_what_a_function_needs_besides_its_results_is_in_the_budget():
+    refused = "do not fit into the memory budget of 1048576 bytes"
+    features = {f"f{i}": mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True) for i in range(64)}
+    ds = Dataset.from_tensors(np.array([b""] * 4096)).map(lambda x: mr.io.parse_example(x, features))  # a table of places
+    assert next(iter(ds))["f0"].shape == (4096, 0)
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"map \(step 2\), element 0: parse_example: [0-9]+ bytes more " + refused):
+        next(iter(in_a_mebibyte(ds)))
+    keys = mr.lookup.KeyValueTensorInitializer(np.arange(200_000), np.arange(200_000))
+    table = mr.lookup.StaticHashTable(keys, -1)
+    ds = Dataset.range(3).map(table.lookup)
+    assert list(ds) == [0, 1, 2]
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"map \(step 2\): lookup_place: [0-9]+ bytes more " + refused):
+        list(in_a_mebibyte(ds))
+    lines = Dataset.range(40).map(lambda x: mr.fill([3000], x))
+    assert len(list(lines.window(40).flat_map(lambda w: w))) == 40
+    with pytest.raises(mr.errors.ResourceExhaustedError, match=refused + "|the memory budget is 1048576"):
+        list(in_a_mebibyte(lines.window(40)))
+
+
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
     path = write(tmp_path / "a", [b"one", bytes(3 << 20), b"three"], mr.io.TFRecordOptions(compression))
-    options = mr.Options()
-    options.autotune.ram_budget = 1 << 20
-    with iter(mr.TFRecordDataset(path, compression).with_options(options)) as it:
+    with iter(in_a_mebibyte(mr.TFRecordDataset(path, compression))) as it:
         assert next(it) == b"one"
         for _ in range(2):  # it is not passed over without a word: the rest would have other places
             with pytest.raises(mr.errors.ResourceExhaustedError, match="record 1: "):

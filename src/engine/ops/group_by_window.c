@@ -302,7 +302,7 @@ static int write_rows(void *ctx, const mr_block *rows, mr_error *err)
 /* (key, dataset) of a group. */
 static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
 {
-    struct writing w = {.bytes = MR_BUF_INIT};
+    struct writing w = {.bytes = {.memory = g->rows.env->memory}};
     uint64_t offsets[2] = {0, 0};
     int rc = mr_rows_each_block(&g->rows, write_rows, &w, err);
 

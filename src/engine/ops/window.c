@@ -268,6 +268,9 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
     w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
     w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
     w->records = mr_calloc(w->cap, sizeof *w->records);
+    for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
+        w->heaps[c].memory = it->base.head.env->memory;
+    }
     return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK : mr_error_nomem(err);
 }
 
