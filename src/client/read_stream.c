@@ -83,6 +83,7 @@ static int fill_request(struct mr_read_task *t, Millrace__ReadRequest *req, Mill
         limits_locked(t, &req->limit_elements, &req->limit_bytes);
         req->received_elements = t->session.received;
         req->returned_elements = t->session.used;
+        req->given_elements = mr_read_options_share(&t->reader->opts) ? t->session.returned : 0;
         return MR_OK;
     }
     if (open != NULL) {
@@ -139,6 +140,7 @@ static void send_locked(struct mr_read_task *t, bool first)
     s->limit_max = s->limit > s->limit_max ? s->limit : s->limit_max;
     s->told_received = s->received;
     s->told_returned = s->used;
+    s->told_given = s->returned;
     s->told_taken_bytes = mr_session_taken_bytes(s);
 }
 

@@ -207,8 +207,10 @@ static bool has_news(const struct mr_read_task *t)
 {
     const struct mr_session *s = &t->session;
 
+    bool given = mr_read_options_share(&t->reader->opts) && s->told_given != s->returned;
+
     return t->stream != NULL && !t->goodbye && !t->closed &&
-           (s->told_received != s->received || s->told_returned != s->used);
+           (s->told_received != s->received || s->told_returned != s->used || given);
 }
 
 static void list_news_locked(mr_reader *r, struct mr_read_task *t)

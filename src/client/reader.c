@@ -58,9 +58,6 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
     r->given = t;
     r->given_elements = mr_block_rows(*ret);
     r->taken += r->given_elements;
-    if (mr_read_options_share(&r->opts)) {
-        t->session.used = t->session.returned; /* No other reader of the job is to get it, too. */
-    }
     mr_read_task_taken_locked(t);
     return MR_OK;
 }
@@ -416,11 +413,11 @@ static void count_used_locked(mr_reader *r)
     t->session.used = used > t->session.used ? used : t->session.used;
 }
 
-/* Does it count what this reader goes with? Else nobody else would read it, or somebody does, or counts it. */
+/* Does it count what this reader goes with? Else nobody else would read it, or somebody does. */
 static bool counts_locked(const mr_reader *r)
 {
     return r->rounds == NULL && !r->failed && r->end_err.code >= 0 && r->opts.job_name[0] != '\0' &&
-           r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE && !mr_read_options_share(&r->opts);
+           r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
 static uint64_t unused_locked(const struct mr_read_task *t)

@@ -44,6 +44,7 @@ void mr_session_reconnect(struct mr_session *s)
     s->limit_max = s->received;
     s->told_received = s->received;
     s->told_returned = 0;
+    s->told_given = 0;
     s->told_taken_bytes = mr_session_taken_bytes(s);
 }
 

@@ -33,6 +33,7 @@ struct mr_session {
     uint64_t limit_max;   /* highest ever sent: more than this cannot come */
     uint64_t told_received;
     uint64_t told_returned;
+    uint64_t told_given;
     uint64_t told_taken_bytes; /* payload that had been taken when that was told */
     uint64_t window;
     struct mr_queued *queue; /* ring */

@@ -258,6 +258,16 @@ mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s)
     return s == NULL ? TAILQ_FIRST(&book->sessions) : TAILQ_NEXT(s, link);
 }
 
+int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err)
+{
+    if (given > s->cursor) {
+        return mr_error_set(err, MR_EINVAL, "elements below %llu given to the application, those below %llu were sent",
+                            (unsigned long long)given, (unsigned long long)s->cursor);
+    }
+    s->given = given > s->given ? given : s->given;
+    return MR_OK;
+}
+
 /* The first index that can still be sent. */
 static uint64_t oldest(const mr_book_session *s)
 {
@@ -430,23 +440,32 @@ static void give_back(mr_book *book, mr_book_session *s)
     mr_book_note_awaited(s);
 }
 
-/* Nobody else gets what is kept for @s below @end; a piece that lies across it goes as well. */
+/* Nobody else gets what is kept for @s below @end. Without memory a piece that lies across it goes as well. */
 static void drop_kept(mr_book *book, mr_book_session *s, uint64_t end)
 {
     struct mr_book_piece *p;
 
+    if (let_go(book, s, end, NULL) == MR_OK) {
+        return;
+    }
     while ((p = TAILQ_FIRST(&s->sent)) != NULL && p->first < end) {
         forget_piece(book, s, p);
         piece_free(book, p);
     }
+    book->lost += oldest(s) > end ? oldest(s) - end : 0;
     mr_book_note_awaited(s);
+}
+
+/* What the client may have used: all that came, where it does not say more. */
+static uint64_t may_be_used(const mr_book_session *s)
+{
+    return s->book->limits.given_is_told ? s->given : s->received;
 }
 
 void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back)
 {
-    if (!gives_back && !book->limits.repeats && let_go(book, s, s->received, NULL) < 0) {
-        drop_kept(book, s, s->received);
-        book->lost += oldest(s) - s->received;
+    if (!gives_back && !book->limits.repeats) {
+        drop_kept(book, s, may_be_used(s));
     }
     give_back(book, s);
     remove_session(book, s);
@@ -454,13 +473,15 @@ void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back)
 
 void mr_book_abandon(mr_book *book, mr_book_session *s)
 {
-    if (book->limits.repeats) {
-        mr_book_close(book, s, true);
-        return;
+    if (!book->limits.repeats) {
+        book->untaken += may_be_used(s) > s->returned ? may_be_used(s) - s->returned : 0;
+        drop_kept(book, s, may_be_used(s));
     }
-    book->lost += s->next - s->received;
-    book->untaken += s->received > s->returned ? s->received - s->returned : 0;
-    drop_kept(book, s, s->next);
+    if (!book->limits.repeats && !book->limits.given_is_told) {
+        book->lost += mr_book_kept(s); /* It may be on its way. */
+        drop_kept(book, s, s->next);
+    }
+    give_back(book, s);
     remove_session(book, s);
 }
 

@@ -8,7 +8,8 @@
  * connection loses and doubles nothing, since the client comes back with the index of the first element it lacks; and
  * what a client has received and not returned when it says goodbye is given to others. So it is when it goes without a
  * word, where each element must be returned to some application (AT_LEAST_ONCE); else nobody knows what it used, and it
- * is counted as lost.
+ * is counted as lost: all of it, or where clients say what they have given to their applications (of a production)
+ * that.
  *
  * End: a session is told "end" when nothing is ready, the pipeline is over and no *other* session has elements that are
  * kept: until then those may come back and be given to this one. Where elements are not given twice there is a limit to
@@ -29,6 +30,7 @@ struct mr_book_limits {
     size_t kept_bytes;    /* a session for which so much is kept is sent nothing */
     uint32_t sessions;    /* at once */
     bool repeats;         /* AT_LEAST_ONCE: what a client may have used is given to others when nobody knows */
+    bool given_is_told;   /* mr_book_given(): what it cannot have used is */
 };
 
 int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err);
@@ -87,6 +89,8 @@ void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */
 /* MR_EINVAL: acknowledges what was never sent. */
 int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
                    uint64_t returned, mr_error *err);
+/* Elements below @given are with the application, used or not. MR_EINVAL: they were never sent. */
+int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err);
 /*
  * The client says good-bye: what is kept for it is ready for others again, without @gives_back only what did not arrive
  * (a client that does not know better uses the rest). @s is gone afterwards.

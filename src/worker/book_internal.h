@@ -35,6 +35,7 @@ struct mr_book_session {
     uint64_t cursor; /* index of the next element to put on the wire; below `next` while resending */
     uint64_t received;
     uint64_t returned;
+    uint64_t given; /* where it is told */
     uint64_t limit_elements;
     uint64_t limit_bytes;
     uint64_t bytes;             /* of all elements below `next` */

@@ -314,6 +314,7 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     /* The first message may bring credit along. What it says was received was said by resume_from. */
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
                         err);
+    rc = rc == MR_OK ? mr_book_given(s, req->given_elements, err) : rc;
     rc = rc == MR_OK ? mr_task_begin_locked(t, err) : rc;
     if (rc < 0) {
         detach_refused_locked(c, before == NULL);
@@ -479,6 +480,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
     if (!gone) {
         rc = mr_book_credit(t->book, c->session, req->limit_elements, req->limit_bytes, req->received_elements,
                             req->returned_elements, &err);
+        rc = rc == MR_OK ? mr_book_given(c->session, req->given_elements, &err) : rc;
     }
     if (!gone && (req->done || rc < 0)) {
         mr_book_session *s = c->session;

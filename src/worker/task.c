@@ -481,7 +481,7 @@ static struct mr_book_limits limits_of(const struct mr_task *t)
     if (t->kind == MR_TASK_READING) {
         /* What it holds is in memory, and the window is not. */
         limits.kept_bytes = limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
-        limits.repeats = true;
+        limits.given_is_told = true;
     }
     return limits;
 }

@@ -4,8 +4,11 @@ import itertools
 import os
 import re
 import subprocess
+import sys
+import textwrap
 import threading
 import uuid
+import warnings
 
 import pytest
 
@@ -110,6 +113,50 @@ def background():
 
 
 # ---- trainers of one job ----
+
+
+def test_what_a_reader_of_a_trainer_leaves_goes_to_another(cluster):
+    """Also what is left of the block in its hands."""
+    n = 5000
+    first = read(cluster, Dataset.range(n), **trainer("t"))
+    got = values(itertools.islice(first, 777))
+    first.close()
+    assert first.losses == mr.Losses()
+    second = read(cluster, Dataset.range(n), **trainer("t"))
+    got += values(second)
+    assert sorted(got) == list(range(n))
+    assert second.losses == mr.Losses()
+
+
+KILLED = """
+    import itertools, os, signal, sys
+    import millrace as mr
+    ds = mr.Dataset.range(int(sys.argv[2])).apply(mr.service.distribute(
+        "parallel_epochs", sys.argv[1], job_name="j", cross_trainer_cache=mr.service.CrossTrainerCache("t"),
+        max_outstanding_requests=64))
+    it = iter(ds)
+    print(*(int(x) for x in itertools.islice(it, 777)), flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_what_a_killed_reader_of_a_trainer_had_in_its_hands_is_counted(make_cluster):
+    """What it was sent and had not come to goes to others."""
+    n = 5000
+    cluster = make_cluster(client_timeout_ms=2000)
+    argv = [sys.executable, "-c", textwrap.dedent(KILLED), cluster.service, str(n)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
+        got = [int(x) for x in reader.stdout.readline().split()]
+        wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > len(got), "it was sent more")
+        reader.kill()
+    it = read(cluster, Dataset.range(n), **trainer("t"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        rest = values(it)
+    missing = set(range(n)) - set(got) - set(rest)
+    # What it gave last it tells within some milliseconds: till then that goes to others as well.
+    assert len(got + rest) - len(set(got + rest)) <= 64
+    assert len(missing) <= it.losses.abandoned_elements <= 64
 
 
 @pytest.mark.parametrize("how", ["distribute", "id", "id without compression"])

@@ -26,6 +26,16 @@ mr_book *book_new_keeping(void)
     return book;
 }
 
+mr_book *book_new_told(void)
+{
+    struct mr_book_limits told = limits;
+    mr_book *book;
+
+    told.given_is_told = true;
+    assert_int_equal(mr_book_new(&told, &book, NULL), MR_OK);
+    return book;
+}
+
 /* Rows with the values @first, @first + 1, ... */
 static mr_block *make_rows(int64_t first, uint32_t rows)
 {

@@ -9,6 +9,8 @@
 mr_book *book_new(void);
 /* Elements are kept until they were returned. */
 mr_book *book_new_keeping(void);
+/* Clients say what they have given to their applications. */
+mr_book *book_new_told(void);
 /* Rows with the values @first, @first + 1, ... */
 void book_add_rows(mr_book *book, int64_t first, uint32_t rows);
 /* The same as bytes, as a reader of a window is handed them; numbered by their values. */

@@ -134,6 +134,7 @@ struct fake_worker {
     uint64_t limit;
     uint64_t received;
     uint64_t returned;
+    uint64_t given;
     bool done;
     bool gave_back; /* it said so with that */
     /* what came */

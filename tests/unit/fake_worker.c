@@ -99,10 +99,11 @@ static bool open_locked(struct fake_worker *w, const Millrace__ReadOpen *open)
         return false;
     }
     if (open->session != w->number) {
-        w->base += w->shared ? w->returned : w->received; /* the rest is sent again */
+        w->base += w->shared ? w->given : w->received; /* the rest is sent again */
         w->number = open->session;
         w->received = 0;
         w->returned = 0;
+        w->given = 0;
     }
     w->cursor = open->resume_from;
     w->received = open->resume_from;
@@ -125,6 +126,7 @@ static void read_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         w->limit = r->limit_elements;
         w->received = r->received_elements > w->received ? r->received_elements : w->received;
         w->returned = r->returned_elements;
+        w->given = r->given_elements;
         uint64_t outstanding = w->limit - w->returned;
         w->limit_max = outstanding > w->limit_max ? outstanding : w->limit_max;
         if (w->lose_goodbye && w->end_sent) {

@@ -345,7 +345,7 @@ static void a_shared_job_leaves_to_others_what_was_not_returned(void **state)
     open_reader(f, 0);
     pull_n(f, 5);
     mr_mutex_lock(&w->lock);
-    while (w->returned < 5 || w->received <= w->returned) {
+    while (w->given < 5 || w->received <= w->given) {
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
     }
     w->forget = true;
@@ -962,12 +962,13 @@ static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);
-    while (!w->end_sent || w->received < 2 || w->returned < 1) { /* what it was given is its own at once */
+    while (!w->end_sent || w->received < 2 || w->given < 1) { /* what it was given is its own at once */
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
     }
     assert_false(w->done);
     mr_mutex_unlock(&w->lock);
     pull_n(f, 2);
+    assert_int_equal(pull(f, 1, 0, NULL), MR_TIMEOUT); /* through with the second, too */
     mr_mutex_lock(&w->lock);
     while (!w->done) {
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
@@ -1089,7 +1090,10 @@ static void closing_gives_back_what_was_not_used(void **state)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 100);
-    for (uint64_t handed = 2; handed <= 3; handed++) {
+    for (uint64_t i = 0; i < 4; i++) {
+        uint64_t handed = 2 + i % 2;
+
+        f->opts.trainer = (char *)(uintptr_t)(i < 2 ? "" : "t1"); /* a production's are others' as well */
         f->hand.follows = true;
         atomic_store(&f->hand.handed, handed);
         f->opts.hand_log = &f->hand;

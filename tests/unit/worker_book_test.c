@@ -354,6 +354,37 @@ static void what_a_silent_client_was_sent_is_lost(void **state)
     mr_book_free(book);
 }
 
+/* Where it says what it has given to its application, that alone is lost with it; what it gives back itself is not. */
+static void what_was_given_is_lost_with_a_silent_client(void **state)
+{
+    for (int silent = 0; silent < 2; silent++) {
+        mr_book *book = book_new_told();
+        mr_book_session *a = open_session(book, "a", 1, 0, 6);
+        struct mr_book_counts counts;
+
+        book_add_rows(book, 0, 8);
+        expect(book, a, 0, 0, 6, false);
+        mr_book_sent(a);
+        assert_int_equal(mr_book_credit(book, a, 6, 1u << 30, 5, 1, NULL), MR_OK);
+        assert_int_equal(mr_book_given(a, 7, NULL), MR_EINVAL);
+        assert_int_equal(mr_book_given(a, 4, NULL), MR_OK);
+        assert_int_equal(mr_book_given(a, 3, NULL), MR_OK); /* said before that */
+        mr_book_session *b = open_session(book, "b", 1, 0, 1000);
+        if (silent == 1) {
+            mr_book_abandon(book, a);
+            expect(book, b, 0, 4, 4, false);
+        } else {
+            assert_int_equal(mr_book_credit(book, a, 6, 1u << 30, 5, 2, NULL), MR_OK);
+            mr_book_close(book, a, true);
+            expect(book, b, 0, 2, 6, false);
+        }
+        mr_book_counts(book, &counts);
+        assert_int_equal(counts.lost, 0);
+        assert_int_equal(counts.untaken, silent == 1 ? 3 : 0);
+        mr_book_free(book);
+    }
+}
+
 static void the_end_waits_for_what_may_come_back(void **state)
 {
     mr_book *book = book_new();
@@ -705,6 +736,7 @@ int main(void)
         cmocka_unit_test(an_older_client_keeps_what_it_received),
         cmocka_unit_test(the_end_does_not_wait_for_a_client_that_rests),
         cmocka_unit_test(a_client_that_rests_alone_keeps_nobody),
+        cmocka_unit_test(what_was_given_is_lost_with_a_silent_client),
         cmocka_unit_test(what_a_silent_client_was_sent_is_lost),
         cmocka_unit_test(the_end_waits_for_what_may_come_back),
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),
