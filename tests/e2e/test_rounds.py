@@ -277,6 +277,28 @@ def test_consumers_that_all_restart_say_where_they_begin(cluster):
     assert first[0].numbers == list(range(done)) and second[0].numbers[0] == done
 
 
+@pytest.mark.parametrize("leaves", ["one", "all"])
+def test_an_orderly_close_in_the_middle_loses_no_round(cluster, leaves):
+    """What those who go had received and not returned comes to those who take their places."""
+    def consumer(i, **options):
+        return iter(Dataset.range(200).apply(mr.service.distribute(
+            "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i, on_loss="error", **options)))
+
+    its = [consumer(i) for i in range(2)]
+    seen = [[int(next(it)) for it in its] for _ in range(20)]
+    its[1].close()
+    if leaves == "one":
+        its[1] = consumer(1)
+    else:
+        its[0].close()
+        its = [consumer(i, resume_round=20) for i in range(2)]
+    seen += [[int(next(it)) for it in reversed(its)][::-1] for _ in range(80)]
+    assert seen == [[i, i + 1] for i in range(0, 200, 2)]
+    for it in its:
+        assert list(it) == []
+        assert it.losses == mr.Losses()
+
+
 def test_the_round_is_known_behind_what_reads_ahead(cluster):
     def ahead(ds):
         return ds.map(lambda x: (x, x // 2), num_parallel_calls=2).prefetch(8).take(1000)
