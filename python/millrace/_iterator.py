@@ -135,6 +135,7 @@ class NumpyIterator:
         self._round = None  # the same
         self._round_error = None  # why it is not known
         self._dataset = dataset
+        self._intended = None  # the library's state and the rows before it, of a set_state() that is not through
         self._handle = self._open()  # None: not open
         _open_iterators.add(self)
 
@@ -167,12 +168,12 @@ class NumpyIterator:
     def _refill(self):
         """Wait for the rows of the next block, 100 ms at most. They may be there already, or not yet."""
         with self._calls:
-            if operator.length_hint(self._rows):
-                return  # another thread, or a signal handler, has fetched them
+            if operator.length_hint(self._rows) or self._settle():
+                return  # another thread, or a signal handler, has fetched them; or they are those of set_state()
             handle = self._handle
-            if handle is None:
-                if self._state == "ended":
-                    raise StopIteration
+            if handle is None and self._state == "ended":
+                raise StopIteration
+            if self._state != "open":  # it may have a handle yet: close() was interrupted, or waits
                 raise errors.FailedPreconditionError("this iterator is closed")
             self._started = True
             block, error = self._next, self._next_error
@@ -227,13 +228,16 @@ class NumpyIterator:
             return
         warnings.warn(text, errors.DataLossWarning, level)  # at the line that asked for the next element, or closed
 
-    def _close(self, state):
-        """Whoever is in a call still holds the handle: what it stands for goes with the last of them."""
-        if self._handle is not None:
+    def _close(self, state, rows=()):
+        """Whoever is in a call still holds the handle: what it stands for goes with the last of them. @rows are left to read."""
+        after = {"_handle": None, "_state": state, "_rows": iter(rows), "_next": _block.Block(), "_next_error": _ffi.Error(),
+                 "_intended": None}
+        handle = self._handle  # held until all of it has changed
+        if handle is not None:
             self._give_back()
             _ = self.skipped  # the last word on it
             self._ask_round()
-            self.__dict__.update(_handle=None, _state=state, _rows=iter(()), _next=_block.Block())
+        self.__dict__.update(after)
 
     def _give_back(self):
         """What is here and was not returned goes to other readers of its job."""
@@ -330,59 +334,91 @@ class NumpyIterator:
 
     # ---- the position ----
 
+    def _need_place(self):
+        if self._state not in ("open", "ended"):
+            if self._state == "forked":
+                next(self._rows)  # says so
+            raise errors.FailedPreconditionError("this iterator is closed")
+
     def get_state(self):
         """
         The position, as bytes: set_state() of an iterator over an equal dataset goes on with the next element. The
         elements that were fetched but not returned yet are part of it.
         """
-        if self._state not in ("open", "ended"):
-            next(self._rows, None)  # a forked one says so
-            raise errors.FailedPreconditionError("this iterator is closed")
+        self._need_place()
         with self._calls:
+            self._settle()
             inner = b""
             handle, block = self._handle, self._next
             if handle is not None:
                 if block.ptr:  # a read was interrupted; the rows before it are used up
                     self._take_over(handle, block)
-                ptr, size = ctypes.c_void_p(), ctypes.c_size_t()
-                check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(self._error)), self._error)
+                ptr, size, error = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.Error()
+                check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(error)), error)
                 inner = _ffi.take_bytes(ptr, size.value)
-            pending = list(copy.copy(self._rows))
+            pending, due = list(copy.copy(self._rows)), self._next_error
+            ended = self._state == "ended"
         leaves = [_structure.flatten(element)[0] for element in pending]
         columns = [list(column) for column in zip(*leaves)]
-        return _encode_state(self._state == "ended", _ffi_leaf_dtypes(self._spec), columns, inner)
+        return _encode_state(ended, due, _ffi_leaf_dtypes(self._spec), columns, inner)
 
     def set_state(self, state):
         """
         Continue where get_state() was called, wherever this iterator stands, also at its end. A state that is refused leaves
-        it there.
+        it there. An exception out of a signal handler leaves it there, or at the new position.
         """
-        if self._state not in ("open", "ended"):
-            next(self._rows, None)  # a forked one says so
-            raise errors.FailedPreconditionError("this iterator is closed")
+        self._need_place()
         with self._calls:
-            ended, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
-            rows = iter(list(self._build(*columns))) if columns else iter(())
+            ended, due, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
+            rows = list(self._build(*columns)) if columns else []
             if ended:
-                self._close("ended")
-                self._rows = rows
+                self._close("ended", rows)
                 return
-            handle = self._open() if self._handle is None or self._started else self._handle
-            check(lib.mr_iterator_restore(handle, inner, len(inner), byref(self._error)), self._error)
-            self.__dict__.update(_handle=handle, _state="open", _rows=rows, _next=_block.Block(), _next_error=_ffi.Error(),
-                                 _started=True, _losses=_NO_LOSSES)
+            old = self._handle  # held until all has changed
+            after = {"_state": "open", "_rows": iter(rows), "_next": _block.Block(), "_next_error": due, "_started": True,
+                     "_losses": _NO_LOSSES, "_intended": None}
+            if old is not None and not self._started:  # no pass more than there was
+                self._intended = inner, after
+                self._settle(refuses=True)
+            else:
+                handle, error = self._open(), _ffi.Error()
+                check(lib.mr_iterator_restore(handle, inner, len(inner), byref(error)), error)
+                after["_handle"] = handle
+                if self._state in ("open", "ended"):
+                    self.__dict__.update(after)
+            self._need_place()  # a signal handler may have closed it
+
+    def _settle(self, refuses=False):
+        """
+        Do what set_state() of an iterator that was not read from has begun; whether there was something. Done twice it is the
+        same: whether the library had done it when an exception came, nobody knows. A state that the library refuses is none.
+        """
+        error = _ffi.Error()
+        intended, handle = self._intended, self._handle
+        if intended is None:
+            return False
+        inner, after = intended
+        rc = lib.mr_iterator_restore(handle, inner, len(inner), byref(error))
+        if self._intended is intended:  # else a signal handler has been here
+            self.__dict__.update(after if rc == _ffi.MR_OK else {"_intended": None})
+            if refuses:
+                check(rc, error)
+        return rc == _ffi.MR_OK
 
 
 def _ffi_leaf_dtypes(spec):
     return [from_code(lib.mr_spec_leaf(spec, i).contents.dtype) for i in range(lib.mr_spec_leaves(spec))]
 
 
-def _encode_state(ended, dtypes, columns, inner):
+def _encode_state(ended, due, dtypes, columns, inner):
     """
     magic, length of the header, header (JSON), payload, the library's state. Each pending value is its shape in the header
-    and its bytes in the payload; a string value is the lengths of its items in the header.
+    and its bytes in the payload; a string value is the lengths of its items in the header. An error that is @due comes
+    after them.
     """
     header = {"ended": ended, "columns": [], "inner": len(inner)}
+    if due.code:
+        header["due"] = [due.code, due.traits, due.message.decode("latin-1")]
     payload = []
     for dtype, column in zip(dtypes, columns):
         described = []
@@ -401,7 +437,10 @@ def _encode_state(ended, dtypes, columns, inner):
 
 
 def _decode_state(state, dtypes):
-    """(ended, columns of pending values, the library's state). InvalidArgumentError if it is damaged or of another spec."""
+    """
+    (ended, the error that is due, columns of pending values, the library's state). InvalidArgumentError if it is damaged or of
+    another spec.
+    """
     if not isinstance(state, (bytes, bytearray, memoryview)):
         raise TypeError(f"set_state() takes the bytes that get_state() gave, not {type(state).__name__}")
     state = bytes(state)
@@ -422,8 +461,10 @@ def _decode_state(state, dtypes):
         inner = state[at:]
         if len(inner) != header["inner"] or len({len(c) for c in columns}) > 1:
             raise ValueError("it is cut off")
-        return bool(header["ended"]), columns, inner
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as e:
+        code, traits, message = header.get("due", (0, 0, ""))
+        due = _ffi.Error(code, traits, message.encode("latin-1"))
+        return bool(header["ended"]), due, columns, inner
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, struct.error) as e:
         raise errors.InvalidArgumentError(f"not the state of an iterator over this dataset: {e}") from None
 
 

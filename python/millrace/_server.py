@@ -27,6 +27,7 @@ class Child:
 
     def __init__(self, subcommand, flags):
         self.what = f"millrace {subcommand}"
+        self._owner = os.getpid()
         program = _ffi.program_path()
         ready, child_end = os.pipe()
         try:
@@ -41,7 +42,6 @@ class Child:
                 raise errors.NotFoundError(f"starting '{program}': {e.strerror}") from None
             finally:
                 os.close(child_end)
-            self._owner = os.getpid()
             try:
                 said = self._await_ready(ready)
             except BaseException:
@@ -51,6 +51,13 @@ class Child:
             self.metrics = said.get("metrics")
         finally:
             os.close(ready)
+
+    def __del__(self):
+        if hasattr(self, "_process"):  # a Server stops it first, unless a signal handler's exception met its start
+            try:
+                self.kill()
+            except Exception:  # the interpreter may be going down; the child then goes with its owner
+                pass
 
     def _await_ready(self, ready):
         """What it says once it serves. Waits in slices, so that Ctrl-C works."""

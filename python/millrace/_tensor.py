@@ -117,13 +117,6 @@ class Graph:
     def close(self):
         self._builder = None
 
-    def __enter__(self):
-        _stack().append(self)
-        return self
-
-    def __exit__(self, *exc):
-        _stack().pop()
-
     def _tensor(self, index):
         leaf, err = _ffi.LeafSpec(), _ffi.Error()
         check(lib.mr_builder_value_spec(self.ptr, index, byref(leaf), byref(err)), err)
@@ -410,23 +403,26 @@ def trace(func, spec_ptr, structure, what):
     """Call @func with symbolic tensors for the element spec @spec_ptr: (the function, the Dataset it returned or None)."""
     from .dataset import Dataset, elements_of
     graph = Graph(_Lent(spec_ptr), current_graph())
+    stack = _stack()
+    depth = len(stack)
     try:
-        with graph:
-            inputs = [value if of is None else elements_of(value, of) for value, of in
-                      zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)), strict=True)]
-            arguments = _structure.unflatten(structure, inputs)
-            result = func(*arguments) if type(arguments) is tuple else func(arguments)  # a named tuple is one argument
-            if isinstance(result, list):
-                result = tuple(result)  # such as of mr.split and mr.unstack; elsewhere a list is one tensor
-            if isinstance(result, Dataset):
-                return graph.finish_dataset(result._handle), result
-            if result is None:
-                raise TypeError(f"the function given to {what} returned None: is there a `return` missing?")
-            leaves, out = _structure.flatten(result)
-            if any(isinstance(leaf, Dataset) for leaf in leaves):
-                raise TypeError(f"the function given to {what} returned a dataset inside a structure")
-            return graph.finish([graph.convert(leaf) for leaf in leaves], out), None
+        stack.append(graph)
+        inputs = [value if of is None else elements_of(value, of) for value, of in
+                  zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)), strict=True)]
+        arguments = _structure.unflatten(structure, inputs)
+        result = func(*arguments) if type(arguments) is tuple else func(arguments)  # a named tuple is one argument
+        if isinstance(result, list):
+            result = tuple(result)  # such as of mr.split and mr.unstack; elsewhere a list is one tensor
+        if isinstance(result, Dataset):
+            return graph.finish_dataset(result._handle), result
+        if result is None:
+            raise TypeError(f"the function given to {what} returned None: is there a `return` missing?")
+        leaves, out = _structure.flatten(result)
+        if any(isinstance(leaf, Dataset) for leaf in leaves):
+            raise TypeError(f"the function given to {what} returned a dataset inside a structure")
+        return graph.finish([graph.convert(leaf) for leaf in leaves], out), None
     finally:
+        del stack[depth:]  # also when a signal handler's exception came before anything was done: none comes before this
         graph.close()
 
 

@@ -118,13 +118,16 @@ class TFRecordWriter:
     def __init__(self, path, options=None):
         self._path = os.fsdecode(path)
         self._pid = os.getpid()
+        self._opened = False
         self._lock = threading.Lock()
-        self._writer, error = ctypes.c_void_p(), _ffi.Error()
+        self._closing, error = _ffi.Error(), _ffi.Error()  # what closing said
         kind = TFRecordOptions.get_compression_type_string(options)
         level = getattr(options, "compression_level", None)
         self._temporary = f"{self._path}.{self._pid}.tmp"
+        self._writer = ctypes.c_void_p()
         check(lib.mr_tfrecord_writer_open(os.fsencode(self._temporary), kind.encode(), -1 if level is None else level,
                                           byref(self._writer), byref(error)), error)
+        self._opened = True
 
     def write(self, record):
         """Append one record: bytes, or a str, of which the UTF-8 bytes are written."""
@@ -147,18 +150,19 @@ class TFRecordWriter:
         self._finish(keep=True)
 
     def _finish(self, keep):
-        with self._lock:
+        with self._lock:  # a signal handler's exception may come between any two of these steps; then this is done again
+            error = byref(self._closing)
             writer, self._writer = self._writer, None
-            if not writer:
+            if writer:
+                lib.mr_tfrecord_writer_close(writer, error)
+            if not os.path.lexists(self._temporary):
                 return
-            error = _ffi.Error()
-            rc = lib.mr_tfrecord_writer_close(writer, byref(error))
-            if keep and rc == _ffi.MR_OK:
+            if keep and self._closing.code == _ffi.MR_OK:
                 os.replace(self._temporary, self._path)
             else:
                 os.unlink(self._temporary)
             if keep:
-                check(rc, error)
+                check(self._closing.code, self._closing)
 
     def __enter__(self):
         return self
@@ -168,4 +172,4 @@ class TFRecordWriter:
 
     def __del__(self):
         if getattr(self, "_writer", None) and os.getpid() == self._pid:  # a forked child leaves the file to its parent
-            self.close()
+            self._finish(keep=self._opened)

@@ -208,6 +208,8 @@ static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error 
     struct mr_state_in in;
     uint64_t seed = 0;
     uint64_t epoch = 0;
+    const uint64_t own_seed = it->env.seed;
+    const uint64_t own_epoch = it->env.epoch;
     int rc;
 
     if (it->pulled) {
@@ -240,6 +242,8 @@ static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error 
 
         mr_op_close(it->root);
         it->root = NULL;
+        it->env.seed = own_seed;
+        it->env.epoch = own_epoch;
         if (open_root(it, &ignored) != MR_OK) {
             mr_env_cancel(&it->env);
         }

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import millrace as mr
+from interrupts import cut_off
+from millrace._tensor import current_graph
 
 Dataset = mr.Dataset
 
@@ -366,3 +368,12 @@ def test_damaged_definitions_are_refused():
             pass
     with pytest.raises(mr.errors.InvalidArgumentError):
         _parse(good[:len(good) // 2])
+
+
+def test_a_trace_that_is_cut_off_leaves_nothing_behind():
+    """Ctrl-C while a pipeline is built: what comes next is not taken for a part of the function."""
+    through, step = False, 0
+    while not through:
+        through = not cut_off(lambda: Dataset.range(3).map(lambda x: x + 1), step)
+        step += 1
+        assert current_graph() is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as mr
+from interrupts import cut_off
 from millrace.train import BytesList, Example, Feature, Features, FloatList, Int64List
 
 Dataset = mr.Dataset
@@ -162,6 +163,27 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
             writer.write(b"fine")
             writer.write(5)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_whose_closing_was_cut_off_is_closed_again(tmp_path):
+    path, through, step = tmp_path / "x", False, 0
+    while not through:
+        path.write_bytes(b"before")
+        writer = mr.io.TFRecordWriter(path)
+        writer.write(b"fine")
+        through = not cut_off(writer.close, step)
+        step += 1
+        writer.close()
+        assert list(mr.TFRecordDataset(str(path))) == [b"fine"] and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_writer_whose_opening_was_cut_off_leaves_the_file(tmp_path):
+    path, through, step = tmp_path / "x", False, 0
+    path.write_bytes(b"before")
+    while not through:
+        assert path.read_bytes() == b"before" and list(tmp_path.iterdir()) == [path]
+        through = not cut_off(lambda: mr.io.TFRecordWriter(path), step)
+        step += 1
 
 
 @pytest.mark.parametrize("where", ["length", "length crc", "data", "data crc"])

@@ -1,6 +1,7 @@
 """Iterating: views that stay valid, positions that can be kept, errors, Ctrl-C, fork."""
 
 import gc
+import itertools
 import multiprocessing
 import os
 import signal
@@ -16,7 +17,7 @@ import pytest
 
 import millrace as mr
 from conftest import is_waiting, wait_until
-from interrupts import interrupted
+from interrupts import cut_off, interrupted
 
 Dataset = mr.Dataset
 
@@ -330,6 +331,118 @@ def test_positions_taken_between_interrupts():
         resumed = iter(Dataset.range(3000))
         resumed.set_state(state)
         assert list(resumed) == list(range(taken, 3000))
+
+
+def interrupted_states():
+    """A dataset, its elements, and states of it: (how many were read, state)."""
+    ds = Dataset.range(20).map(lambda x: (x, mr.strings.as_string(x)))
+    states = []
+    for taken in (0, 5, 20):
+        it = iter(ds)
+        for _ in range(taken):
+            next(it)
+        if taken == 20:
+            assert next(it, None) is None
+        states.append((taken, it.get_state()))
+    return ds, list(range(20)), states
+
+
+@pytest.mark.parametrize("read_before", [0, 2, 20])
+@pytest.mark.parametrize("which", range(3))
+def test_a_state_that_is_set_when_an_exception_comes_is_set_or_not(read_before, which):
+    """Whatever instruction a signal handler's exception comes at, of an iterator at its start, in the middle, at its end."""
+    ds, everything, states = interrupted_states()
+    taken, state = states[which]
+    outcomes, through, step = set(), False, 0
+    while not through:
+        it = iter(ds)
+        assert len([next(it) for _ in range(read_before)]) == read_before
+        if read_before == 20:
+            assert next(it, None) is None
+        through = not cut_off(lambda: it.set_state(state), step)
+        rest = [int(x) for x, _ in it]
+        assert rest == everything[taken:] or rest == everything[read_before:] and not through, (step, rest)
+        outcomes.add(rest == everything[taken:])
+        step += 1
+    assert True in outcomes and (False in outcomes or taken == read_before)
+
+
+@pytest.mark.parametrize("call,closes", [(mr.NumpyIterator.get_state, False), (mr.NumpyIterator.close, True), (next, False),
+                                         (lambda it: (it.round, it.skipped, it.losses), False)])
+def test_whatever_is_cut_off_by_an_exception_can_be_done_again(call, closes):
+    ds, everything, _ = interrupted_states()
+    through, step = False, 0
+    while not through:
+        it = iter(ds)
+        got = [int(next(it)[0]) for _ in range(3)]
+        through = not cut_off(lambda: call(it), step)
+        step += 1
+        if closes:
+            it.close()
+            with pytest.raises(mr.errors.FailedPreconditionError, match="closed"):
+                next(it)
+            continue
+        resumed = iter(ds)
+        resumed.set_state(it.get_state())
+        rest = [int(x) for x, _ in it]
+        assert rest == [int(x) for x, _ in resumed]
+        assert got + rest == everything or call is next and got + rest == everything[:3] + everything[4:]
+
+
+def test_a_read_after_a_close_that_was_cut_off_ends():
+    through, step = False, 0
+    while not through:
+        it = iter(Dataset.range(10**12))
+        next(it)
+        through = not cut_off(it.close, step)
+        step += 1
+        try:
+            for _ in range(10**6):  # what is here already
+                next(it)
+        except mr.errors.FailedPreconditionError as e:
+            assert "closed" in e.message
+        else:
+            assert not through and it.get_state()  # it was cut off before it began
+
+
+def test_an_error_that_is_due_is_part_of_a_position():
+    """One that had come when the read was interrupted, before it was raised."""
+    ds = Dataset.range(6).map(lambda x: 100 // (x - 2))
+    due = 0
+    for step in itertools.count():
+        it = iter(ds)
+        assert [next(it), next(it)] == [-50, -100]
+        try:
+            cut_off(lambda: next(it), step)
+        except mr.errors.InvalidArgumentError:
+            break  # nothing was cut off
+        resumed = iter(ds)
+        resumed.set_state(it.get_state())
+        due += b'"due":' in it.get_state()
+        for reader in (it, resumed):
+            with pytest.raises(mr.errors.InvalidArgumentError, match="element 2"):
+                next(reader)
+            assert list(reader) == [100, 50, 33]
+    assert due
+
+
+def test_a_refused_state_leaves_a_fresh_iterator_its_epoch(tmp_path):
+    path = tmp_path / "lines"
+    path.write_text("\n".join(map(str, range(50))))
+    make = lambda: mr.TextLineDataset(str(path)).shuffle(50, seed=3)  # noqa: E731
+    same = make()
+    expected = [list(same), list(same)]
+    assert expected[0] != expected[1]
+    ds = make()
+    first = iter(ds)
+    next(first)
+    state = first.get_state()
+    second = iter(ds)
+    path.rename(tmp_path / "away")
+    with pytest.raises(mr.errors.NotFoundError):
+        second.set_state(state)
+    (tmp_path / "away").rename(path)
+    assert list(second) == expected[1]
 
 
 # ---- fork ----

@@ -18,6 +18,7 @@ import millrace as mr
 from millrace import _ffi
 from conftest import (children_of, free_port, freeze, is_waiting, judge_private_state, lives_lost, pid_gone, thaw, wait_until,
                       with_parent)
+from interrupts import cut_off
 
 Dataset = mr.Dataset
 
@@ -395,6 +396,26 @@ def test_every_setting_of_a_dispatcher_is_an_option_of_the_program(etcd):
     assert len(flags) == len(set(flags)) and [f for f in flags if f + " " not in help] == []
     with pytest.raises(mr.errors.MillraceError):
         mr.service.DispatchServer(dataclasses.replace(config, etcd_ca_file="/there/is/no/such/file"))
+
+
+def test_a_start_that_is_cut_off_leaves_no_process(tmp_path, monkeypatch):
+    """Whatever moment a signal handler's exception comes at."""
+    program = tmp_path / "program"
+    program.write_text("""#!/usr/bin/python3
+import os, signal, sys
+os.write(int(sys.argv[2].split("=")[1]), b'{"address": "127.0.0.1:1"}\\n')
+signal.pause()
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("MILLRACE_PROGRAM", str(program))
+    mine = set(children_of(os.getpid()))
+    through, step = False, 0
+    while not through:
+        server = mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:2"), start=False)
+        through = not cut_off(server.start, step)
+        step += 1
+        server.kill()
+        wait_until(lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine), f"nothing is left of step {step}")
 
 
 def test_a_server_that_cannot_start_says_so(etcd):
