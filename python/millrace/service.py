@@ -8,6 +8,8 @@ import ctypes
 import enum
 import threading
 
+import numpy as np
+
 from . import _config, _ffi, _server, _spec, errors
 from ._config import DispatcherConfig, WorkerConfig
 from ._ffi import byref, check, lib
@@ -161,7 +163,7 @@ def _check_sharing(cache, sharing, lag, job_name, coordinated, guarantee):
 
 def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-               last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms):
+               last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch):
     """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
     attrs = AttrTable().bytes("service", _check_service(service))
     name = _check_name(job_name)
@@ -204,18 +206,25 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
         attrs.int("num_consumers", num_consumers).int("consumer_index", consumer_index).bytes("last_round", last_round)
     if resume_round is not None:
         attrs.int("resume_round", resume_round)
+    if isinstance(first_epoch, bool) or not isinstance(first_epoch, (int, np.integer)) or not 0 <= first_epoch < 2**53:
+        raise ValueError(f"first_epoch is an integer, at least 0, not {first_epoch!r}")
+    if first_epoch > 0:
+        if name is None:
+            raise ValueError("first_epoch needs a job_name: a job without one begins with its reader")
+        attrs.int("first_epoch", first_epoch)
     return attrs
 
 
 def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
                max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
                target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", sharing=None, lag="skip",
-               last_round="drop", resume_round=None, connect_timeout_ms=None, heartbeat_interval_ms=None):
+               last_round="drop", resume_round=None, connect_timeout_ms=None, heartbeat_interval_ms=None, first_epoch=0):
     """
     A transformation for Dataset.apply(): what stands before it runs on the service's workers, what follows runs here.
 
     Readers with the same @job_name share one job: each element goes to one of them. Without a name every iterator has a job
-    of its own.
+    of its own. The first iterator over this object reads the epoch @first_epoch of the job, the next one the epoch after it:
+    whoever begins anew, such as the processes that a DataLoader starts for each epoch, says with it where.
 
     @guarantee says what becomes of the splits of a worker that is lost (DYNAMIC): "at_most_once" leaves them out and counts
     them, "at_least_once" has others do them again, so that some elements may come twice. At the end of a read that is not
@@ -236,7 +245,7 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
     compression = _check_compression(compression)
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms).bytes("compression", compression)
+                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch).bytes("compression", compression)
 
     def transformation(dataset):
         if not isinstance(dataset, Dataset):
@@ -303,14 +312,14 @@ def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job
                     num_consumers=None, max_outstanding_requests=None, data_transfer_protocol=None,
                     cross_trainer_cache=None, target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn",
                     sharing=None, lag="skip", last_round="drop", resume_round=None, connect_timeout_ms=None,
-                    heartbeat_interval_ms=None):
+                    heartbeat_interval_ms=None, first_epoch=0):
     """
     Read a dataset that was registered; the arguments are those of distribute(). Without @element_spec the dispatcher is
     asked for it now.
     """
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
-                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms)
+                       last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch)
     id = _check_text("dataset_id", dataset_id)
     if element_spec is None:
         address = _check_service(service)

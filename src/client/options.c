@@ -286,17 +286,37 @@ static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input, 
     return rc < 0 ? rc : mr_spec_unpack(spec->bytes, spec->size, &o->spec, err);
 }
 
+/* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
+static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal, struct mr_read_options *o,
+                       mr_error *err)
+{
+    const struct mr_attr *given = find(attrs, n, "first_epoch");
+    int64_t first = given != NULL ? given->i : 0;
+
+    if (first < 0) {
+        return mr_error_set(err, MR_EINVAL, "first_epoch %" PRId64 " is negative", first);
+    }
+    if (first > 0 && o->job_name[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL, "first_epoch needs a job_name: a job without one begins with its reader");
+    }
+    o->repetition = (uint64_t)first + ordinal;
+    return MR_OK;
+}
+
 int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
                           struct mr_read_options *ret, mr_error *err)
 {
     memset(ret, 0, sizeof *ret);
-    ret->repetition = ordinal;
+    ret->begins = ordinal == 0;
     ret->max_outstanding = (uint64_t)number(attrs, nattrs, "max_outstanding_requests", 0);
     ret->connect_timeout_ms = number(attrs, nattrs, "connect_timeout_ms", 60000);
     ret->heartbeat_ms = number(attrs, nattrs, "heartbeat_ms", 1000);
     int rc = text(attrs, nattrs, "service", "", &ret->service, err);
     if (rc == MR_OK) {
         rc = text(attrs, nattrs, "job_name", "", &ret->job_name, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_epoch(attrs, nattrs, ordinal, ret, err);
     }
     if (rc == MR_OK) {
         rc = text(attrs, nattrs, "compression", "AUTO", &ret->compression, err);

@@ -41,6 +41,7 @@ struct mr_read_options {
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;
     uint64_t repetition;
+    bool begins;                    /* the first read of its dataset object */
     char *dataset_id;               /* from_dataset_id, else NULL */
     mr_dataset *input;              /* distribute: a reference, else NULL */
     mr_spec *spec;                  /* a reference: what elements must be like */
@@ -52,7 +53,8 @@ struct mr_read_options {
 /* The job may get its elements from a production that other jobs use, too. */
 bool mr_read_options_share(const struct mr_read_options *o);
 
-/* MR_EINVAL and MR_EUNIMPL name the attribute. Free with mr_read_options_clear(), also after a failure. */
+/* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free with
+ * mr_read_options_clear(), also after a failure. */
 int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
                           struct mr_read_options *ret, mr_error *err);
 void mr_read_options_clear(struct mr_read_options *o);

@@ -15,6 +15,7 @@
 #include "client/reader_internal.h"
 #include "client/registration.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
@@ -176,20 +177,19 @@ static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64
     bool failed = reply->end != NULL && reply->end->error_code < 0;
     bool meanwhile = reply->ended_ms == 0 || reply->ended_ms + ROUNDED_MS < (uint64_t)age_ms;
 
-    if (!reply->finished || failed || !named || r->opts.repetition != 0 || r->attached) {
+    if (!reply->finished || failed || !named || !r->opts.begins || r->attached) {
         return MR_OK;
     }
     if (meanwhile || r->opts.num_consumers > 0) { /* A consumer that comes back begins at the end, too. */
-        mr_log(MR_LOG_WARN, "the first epoch of a job is over: nothing is left for this read of it", "job", "%s",
-               r->opts.job_name, NULL);
+        mr_log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it", "job", "%s",
+               r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
         return MR_OK;
     }
     return mr_error_set(err, MR_EPRECOND,
-                        "job '%s' had ended its first epoch (repetition 0) before this dataset object began to read "
-                        "it: there is nothing to read. To read the data anew give another job_name; for the next "
-                        "epoch read the same dataset object again, in the same process (a DataLoader keeps its "
-                        "processes with persistent_workers=True)",
-                        r->opts.job_name);
+                        "job '%s' had ended its epoch %" PRIu64 " before this dataset was read. To read the data anew "
+                        "give another job_name; for the next epoch read the same Dataset object again, or give "
+                        "first_epoch=%" PRIu64 " (DataLoader: persistent_workers=True)",
+                        r->opts.job_name, r->opts.repetition, r->opts.repetition + 1);
 }
 
 static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)

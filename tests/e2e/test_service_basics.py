@@ -190,7 +190,7 @@ def test_registering_again_is_a_no_op_and_readers_share_a_job(cluster):
         mr.service.register_dataset(cluster.service, Dataset.range(10), dataset_id="same")
     read = lambda: mr.service.from_dataset_id("parallel_epochs", cluster.service, "same", job_name="j")  # noqa: E731
     assert values(read()) == list(range(10))
-    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its first epoch"):
+    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 0"):
         list(read())
 
 

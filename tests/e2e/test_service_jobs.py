@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import multiprocessing
 import random
 import threading
 
@@ -130,10 +131,73 @@ def test_one_object_with_a_name_can_be_read_again_and_again(cluster):
 def test_who_begins_anew_under_a_used_name_is_told_what_to_write(cluster):
     first, anew = [Dataset.range(10).apply(cluster.distribute(job_name="used")) for _ in range(2)]
     assert values(first) == list(range(10))
-    with pytest.raises(mr.errors.FailedPreconditionError, match="job 'used' had ended its first epoch .* another job_name"):
+    with pytest.raises(mr.errors.FailedPreconditionError, match="job 'used' had ended its epoch 0 .* another job_name"):
         list(anew)
     assert values(anew) == list(range(10))  # the next epoch
     assert values(first) == []  # which this object has come too late for
+
+
+def _read_epochs(ds, epochs, everybody, queue):
+    """One of a DataLoader's processes: it has got the dataset, and reads it once an epoch."""
+    for epoch in range(epochs):
+        try:
+            it = iter(ds)
+            everybody.wait()  # so that nobody comes too late
+            queue.put((epoch, [int(x) for x in it]))
+        except mr.errors.MillraceError as e:
+            queue.put((epoch, str(e)))
+        everybody.wait()
+
+
+def _run_loader(ds, processes, epochs=1):
+    """What @processes new processes read of @epochs epochs: a list of what each one got, for each epoch."""
+    context = multiprocessing.get_context("fork")
+    queue, everybody = context.Queue(), context.Barrier(processes)
+    children = [context.Process(target=_read_epochs, args=(ds, epochs, everybody, queue)) for _ in range(processes)]
+    for child in children:
+        child.start()
+    got = [[] for _ in range(epochs)]
+    for _ in range(epochs * processes):
+        epoch, elements = queue.get(timeout=200)
+        got[epoch].append(elements)
+    for child in children:
+        child.join()
+    return got
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_processes_that_stay_read_epoch_after_epoch(make_cluster, processes):
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(500).apply(cluster.distribute("distributed_epoch", job_name="stay"))
+    for readers in _run_loader(ds, processes, epochs=3):
+        assert sorted(x for elements in readers for x in elements) == list(range(500))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_processes_that_begin_anew_say_which_epoch_is_theirs(make_cluster, processes):
+    cluster = make_cluster(workers=2)
+    made = Dataset.range(500).shuffle(500, seed=5)
+    orders = set()
+    for epoch in range(3):
+        ds = made.apply(cluster.distribute("distributed_epoch", job_name="anew", first_epoch=epoch))
+        [readers] = _run_loader(ds, processes)
+        assert sorted(x for elements in readers for x in elements) == list(range(500))
+        orders.add(tuple(map(tuple, readers)))
+    assert len(orders) == 3  # the order is that of the epoch
+    [readers] = _run_loader(ds, processes)  # who forgets to count has an error, not an epoch without elements
+    assert all("had ended its epoch 2" in said and "first_epoch=3" in said for said in readers)
+
+
+def test_a_first_epoch_is_counted_on_from(cluster):
+    ds = Dataset.range(5).apply(cluster.distribute(job_name="j", first_epoch=7))
+    assert values(ds) == values(ds) == list(range(5))
+    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 8 .* first_epoch=9"):
+        list(Dataset.range(5).apply(cluster.distribute(job_name="j", first_epoch=8)))
+    for wrong in (-1, 1.5, True, "0", 2**60):
+        with pytest.raises(ValueError, match="first_epoch"):
+            cluster.distribute(job_name="j", first_epoch=wrong)
+    with pytest.raises(ValueError, match="first_epoch needs a job_name"):
+        cluster.distribute(first_epoch=1)
 
 
 def test_a_job_has_one_processing_mode(cluster):

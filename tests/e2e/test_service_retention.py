@@ -64,7 +64,7 @@ def test_dynamic_iterations_go_if_that_was_asked_for(make_cluster):
     wait_until(lambda: open_tasks(cluster) == 0, "the iteration is collected")
     # It counts as ended: nothing of it is handed out again.
     again = Dataset.range(10**6).apply(cluster.distribute("distributed_epoch", job_name="dynamic"))
-    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its first epoch"):
+    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 0"):
         list(again)
     assert sorted(values(again)) == list(range(10**6))  # the next repetition
 
@@ -75,11 +75,11 @@ def test_a_forgotten_epoch_is_not_run_again(make_cluster):
     assert sorted(values(read())) == list(range(100))
     wait_until(lambda: not jobs(cluster)["train"], "the record of the finished iteration goes")
     late = read()
-    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its first epoch"):
+    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 0"):
         list(late)
     assert sorted(values(late)) == list(range(100))
     cluster.restart_dispatcher()
-    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its first epoch"):
+    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 0"):
         list(read())
 
 

@@ -243,6 +243,36 @@ static int parse_consumer(const struct spec *spec, const struct mr_attr *given, 
     return mr_read_options_parse(attrs, 4 + n, NULL, 0, o, err);
 }
 
+/* The fourth read of a dataset object, whose reads are epochs of its job from one that was said. */
+static void epochs_count_from_the_first_one(void **state)
+{
+    const struct spec *spec = *state;
+    struct mr_attr attrs[] = {
+        TEXT("service", "a:1"),
+        TEXT("dataset_id", "digits"),
+        {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
+        TEXT("processing_mode", "OFF"),
+        NUMBER("first_epoch", 7),
+        TEXT("job_name", "j"),
+    };
+    struct mr_read_options o;
+    mr_error err;
+
+    assert_int_equal(mr_read_options_parse(attrs, 6, NULL, 3, &o, NULL), MR_OK);
+    assert_true(o.repetition == 10 && !o.begins);
+    mr_read_options_clear(&o);
+    assert_int_equal(mr_read_options_parse(attrs, 6, NULL, 0, &o, NULL), MR_OK);
+    assert_true(o.repetition == 7 && o.begins);
+    mr_read_options_clear(&o);
+    assert_int_equal(mr_read_options_parse(attrs, 5, NULL, 0, &o, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "first_epoch needs a job_name"));
+    mr_read_options_clear(&o);
+    attrs[4].i = -1;
+    assert_int_equal(mr_read_options_parse(attrs, 6, NULL, 0, &o, &err), MR_EINVAL);
+    assert_non_null(strstr(err.message, "first_epoch -1"));
+    mr_read_options_clear(&o);
+}
+
 static void a_reader_is_no_consumer_by_itself(void **state)
 {
     struct mr_read_options o;
@@ -334,6 +364,7 @@ int main(void)
         cmocka_unit_test(what_is_not_built_is_refused),
         cmocka_unit_test(guarantees_and_losses),
         cmocka_unit_test(sharing),
+        cmocka_unit_test(epochs_count_from_the_first_one),
         cmocka_unit_test(a_reader_is_no_consumer_by_itself),
         cmocka_unit_test(consumers),
         cmocka_unit_test(consumers_that_cannot_be),

@@ -99,6 +99,7 @@ static void open_reader(struct fixture *f, uint64_t max_outstanding)
         .hand_log = f->opts.hand_log,
         .job_name = mr_strdup(f->opts.job_name != NULL ? f->opts.job_name : ""),
         .repetition = f->opts.repetition,
+        .begins = f->opts.repetition == 0,
         .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
         .sharing = f->opts.sharing,
         .lag = f->opts.lag,
@@ -231,9 +232,11 @@ static void who_begins_anew_under_a_used_name_is_told(void **state)
     f->opts.job_name = "used";
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EPRECOND);
-    assert_non_null(strstr(err.message, "job 'used' had ended its first epoch (repetition 0)"));
+    assert_non_null(strstr(err.message, "job 'used' had ended its epoch 0"));
     assert_non_null(strstr(err.message, "another job_name"));
-    assert_non_null(strstr(err.message, "same dataset object"));
+    assert_non_null(strstr(err.message, "same Dataset object"));
+    assert_non_null(strstr(err.message, "first_epoch=1"));
+    assert_non_null(strstr(err.message, "persistent_workers=True"));
 }
 
 /* A later epoch of an object, and one that ended when the reader was here already. */

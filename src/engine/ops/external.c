@@ -198,7 +198,7 @@ static const struct mr_op_run external_run = {
         OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), OPTIONAL_TEXT("guarantee"),                     \
         OPTIONAL_TEXT("on_loss"), OPTIONAL_TEXT("trainer_id"), OPTIONAL_TEXT("sharing"), OPTIONAL_TEXT("lag"),         \
         OPTIONAL_TEXT("last_round"), OPTIONAL_COUNT("num_consumers"), OPTIONAL_COUNT("consumer_index"),                \
-        OPTIONAL_COUNT("resume_round"), OPTIONAL_COUNT("max_outstanding_requests"),                                    \
+        OPTIONAL_COUNT("resume_round"), OPTIONAL_COUNT("first_epoch"), OPTIONAL_COUNT("max_outstanding_requests"),     \
         OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
 
 static const struct mr_arg distribute_args[] = {SERVICE_ARGS, {0}};
