@@ -11,8 +11,9 @@ The names are tf.data's: a script ports by replacing `tf.data.` and `tf.` with `
 """
 
 from . import _ffi, bitwise, errors, experimental, io, linalg, lookup, math, nn, service, strings, train  # noqa: F401
-from ._absent import (case, cond, map_fn, missing_module as _missing_module, numpy_function, py_function,  # noqa: F401
+from ._absent import (case, cond, map_fn, missing_modules as _missing_modules, numpy_function, py_function,  # noqa: F401
                       switch_case, while_loop)
+from ._hints import missing_name as _missing_name
 from ._ops import abs_ as abs  # noqa: F401
 from ._ops import (add, argmax, argmin, as_string, broadcast_to, cast, clip_by_value, concat, constant, cos, divide,  # noqa: F401
                    equal, exp, expand_dims, fill, floor, gather, greater, greater_equal, identity, less, less_equal,
@@ -42,5 +43,4 @@ def version():
     return f"millrace {__version__}, libmillrace {_ffi.lib.mr_version().decode()} ({_ffi.library_path})"
 
 
-def __getattr__(name):
-    raise _missing_module(name)
+__getattr__ = _missing_name(__name__, _missing_modules)

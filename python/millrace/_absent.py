@@ -29,14 +29,9 @@ decode_png = _absent("decode_png", _decoded)
 read_file = _absent("read_file", "put many files into a few with mr.io.TFRecordWriter, or read those of one size with "
                                  "mr.FixedLengthRecordDataset")
 
-_MODULES = {
+missing_modules = {
     "image": "images are arrays to mr.* operators; " + _decoded,
     "random": "functions draw nothing: zip with numbers that are drawn, such as mr.Dataset.range(n).repeat().shuffle(n), or "
               "draw behind the iterator",
 }
 
-
-def missing_module(name):
-    """What `mr.<name>` says (PEP 562), so that who ports a script learns what to use."""
-    instead = f" as TensorFlow has: {_MODULES[name]}" if name in _MODULES else ""
-    return AttributeError(f"module 'millrace' has no attribute {name!r}{instead}")

@@ -405,9 +405,14 @@ def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, f
     return apply1("as_string", [input], attrs)
 
 
+def _text(value):
+    """A literal as strings: an empty list has no dtype of its own."""
+    return convert_to_tensor(value, "string") if is_literal(value) else value
+
+
 def to_number(input, out_type="float32", name=None):
     """Text as numbers."""
-    return apply1("string_to_number", [input], AttrTable().dtype("dtype", out_type))
+    return apply1("string_to_number", [_text(input)], AttrTable().dtype("dtype", out_type))
 
 
 def string_split(input, sep=None, maxsplit=-1, name=None):
@@ -418,33 +423,33 @@ def string_split(input, sep=None, maxsplit=-1, name=None):
     attrs = AttrTable().int("maxsplit", maxsplit)
     if sep is not None and sep not in ("", b""):
         attrs.bytes("sep", sep)
-    return apply1("string_split", [input], attrs)
+    return apply1("string_split", [_text(input)], attrs)
 
 
 def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
     """Each match of @pattern (or the first) replaced by @rewrite, in which \\0 to \\9 stand for groups."""
     attrs = AttrTable().bytes("pattern", pattern).bytes("rewrite", rewrite).bool("replace_global", replace_global)
-    return apply1("regex_replace", [input], attrs)
+    return apply1("regex_replace", [_text(input)], attrs)
 
 
 def regex_full_match(input, pattern, name=None):
     """Whether the whole string matches @pattern, element-wise."""
-    return apply1("regex_full_match", [input], AttrTable().bytes("pattern", pattern))
+    return apply1("regex_full_match", [_text(input)], AttrTable().bytes("pattern", pattern))
 
 
 def to_hash_bucket_fast(input, num_buckets, name=None):
     """A number below @num_buckets for each string, the same for equal ones: its XXH3-64, modulo."""
-    return apply1("string_to_hash_bucket", [input], AttrTable().int("num_buckets", num_buckets))
+    return apply1("string_to_hash_bucket", [_text(input)], AttrTable().int("num_buckets", num_buckets))
 
 
 def string_length(input, unit="BYTE", name=None):
     """The number of bytes, or of characters (unit="UTF8_CHAR")."""
-    return apply1("string_length", [input], AttrTable().bytes("unit", unit))
+    return apply1("string_length", [_text(input)], AttrTable().bytes("unit", unit))
 
 
 def string_join(inputs, separator="", name=None):
     """Strings joined, element-wise."""
-    inputs = list(inputs)
+    inputs = [_text(value) for value in inputs]
     if not inputs:
         return convert_to_tensor(b"")
     return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
@@ -454,14 +459,14 @@ def substr(input, pos, len, unit="BYTE", name=None):
     """@len bytes from @pos; a negative position counts from the end."""
     if unit != "BYTE":
         raise errors.UnimplementedError(f"mr.strings.substr with unit {unit!r} is not built: only BYTE is")
-    return apply1("substr", [input, pos, len], same_dtype=False)
+    return apply1("substr", [_text(input), pos, len], same_dtype=False)
 
 
 def _ascii(op, doc):
     def function(input, encoding="", name=None):
         if encoding:
             raise errors.UnimplementedError(f"mr.strings.{op[7:]} with encoding {encoding!r} is not built: ASCII only")
-        return apply1(op, [input])
+        return apply1(op, [_text(input)])
     function.__name__ = function.__qualname__ = op
     function.__doc__ = doc
     return function
@@ -473,7 +478,7 @@ string_upper = _ascii("string_upper", "ASCII letters in upper case.")
 
 def string_strip(input, name=None):
     """Without ASCII blanks at both ends."""
-    return apply1("string_strip", [input])
+    return apply1("string_strip", [_text(input)])
 
 
 def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, name=None):

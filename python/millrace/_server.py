@@ -28,6 +28,7 @@ class Child:
     def __init__(self, subcommand, flags):
         self.what = f"millrace {subcommand}"
         self._owner = os.getpid()
+        self._ended_here = False  # by stop() or kill()
         program = _ffi.program_path()
         ready, child_end = os.pipe()
         try:
@@ -95,10 +96,19 @@ class Child:
         if os.getpid() == self._owner and self._process.poll() is None:
             self._process.send_signal(number)
 
+    def death(self):
+        """How it ended, if nobody here has ended it and it was no orderly end; else None."""
+        status = self._process.poll() if os.getpid() == self._owner else None
+        if not status or self._ended_here:
+            return None
+        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with status {status}"
+        return f"{self.what} at {self.address}, process {self.pid}, died: {how}. Its last words are on stderr"
+
     def stop(self, grace_s=_STOP_GRACE_S):
         """SIGTERM, then wait; SIGKILL if it has not ended after @grace_s."""
         if os.getpid() != self._owner:
             return
+        self._note_end()
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(grace_s)
@@ -107,9 +117,14 @@ class Child:
 
     def kill(self):
         """SIGKILL, then wait."""
+        self._note_end()
         self._signal(signal.SIGKILL)
         if os.getpid() == self._owner:
             self._process.wait()
+
+    def _note_end(self):
+        if self._process.poll() is None:
+            self._ended_here = True
 
     def join(self):
         """Wait until it ends; its status."""
@@ -126,6 +141,14 @@ _servers = weakref.WeakSet()  # all of this process
 def servers_at(addresses):
     """The servers of this process that serve at one of @addresses."""
     return [s for s in list(_servers) if s._child is not None and s._child.address in addresses]
+
+
+def refuse_dead(addresses):
+    """UnavailableError if all of @addresses are those of servers of this process that have died, by themselves."""
+    there = servers_at(addresses)
+    deaths = [s._child.death() for s in there]
+    if deaths and all(deaths) and {s._child.address for s in there} == set(addresses):
+        raise errors.UnavailableError("; ".join(deaths))
 
 
 class Server:
@@ -168,8 +191,12 @@ class Server:
             self._child.kill()
 
     def join(self):
-        """Wait until the server ends."""
-        self._need().join()
+        """Wait until the server ends. UnavailableError says how it died, if it was no orderly end and nobody here has ended it."""
+        child = self._need()
+        child.join()
+        death = child.death()
+        if death is not None:
+            raise errors.UnavailableError(death)
 
     @property
     def config(self):
@@ -197,7 +224,7 @@ class Server:
     def __repr__(self):
         if self._child is None:
             return f"<{type(self).__name__} not started>"
-        state = "running" if self.running else "stopped"
+        state = "running" if self.running else "died" if self._child.death() else "stopped"
         return f"<{type(self).__name__} {self.address} {state}, pid {self.pid}>"
 
     def __enter__(self):

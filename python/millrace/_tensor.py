@@ -15,6 +15,7 @@ import numpy as np
 from . import _ffi, _structure
 from ._block import as_tensor_array, new_block
 from ._ffi import byref, check, lib
+from ._hints import OPERATORS, Draws, instead_of_numpy
 from ._spec import TensorSpec, from_leaf, integer
 from .dtypes import as_dtype
 
@@ -313,8 +314,6 @@ def _logical(on_bool, on_ints):
 class Tensor:
     """A symbolic tensor: a value inside a function that is being traced."""
 
-    # NumPy must leave `array * tensor` to __rmul__, or it builds an object array of symbols.
-    __array_ufunc__ = None
     __array_priority__ = 1000
 
     __slots__ = ("graph", "index", "_spec")
@@ -327,6 +326,20 @@ class Tensor:
     shape = property(lambda self: self._spec.shape, doc="What is known of the shape, as mr.TensorShape.")
     dtype = property(lambda self: self._spec.dtype, doc="The mr.DType.")
     ndim = property(lambda self: self._spec.shape.rank, doc="The number of dimensions; None if that is unknown.")
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **arguments):
+        """`array * tensor` is __rmul__'s; other functions of NumPy say what to use."""
+        if method == "__call__" and len(inputs) == 2 and ufunc in OPERATORS and not arguments:
+            here, reflected = OPERATORS[ufunc]
+            left, right = inputs
+            return getattr(left, here)(right) if isinstance(left, Tensor) else getattr(right, reflected)(left)
+        self._refuse_numpy(ufunc.__name__)
+
+    def __array_function__(self, function, types, arguments, named):
+        self._refuse_numpy(function.__name__, function.__module__)
+
+    def _refuse_numpy(self, name, module="numpy"):
+        _refuse(f"{module}.{name} of a tensor", instead_of_numpy(name, module))(self)
 
     def get_shape(self):
         """The shape."""
@@ -405,12 +418,15 @@ def trace(func, spec_ptr, structure, what):
     graph = Graph(_Lent(spec_ptr), current_graph())
     stack = _stack()
     depth = len(stack)
+    draws = Draws() if depth == 0 else None  # the outermost function sees what inner ones draw
     try:
         stack.append(graph)
         inputs = [value if of is None else elements_of(value, of) for value, of in
                   zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)), strict=True)]
         arguments = _structure.unflatten(structure, inputs)
         result = func(*arguments) if type(arguments) is tuple else func(arguments)  # a named tuple is one argument
+        if draws is not None:
+            draws.warn(what)
         if isinstance(result, list):
             result = tuple(result)  # such as of mr.split and mr.unstack; elsewhere a list is one tensor
         if isinstance(result, Dataset):

@@ -60,7 +60,13 @@ def _apply(op, inputs=(), attrs=None, functions=(), options=None):
         options = Options()
         for ds in inputs:
             options = options.merge(ds._options)
-    return Dataset(_ffi.DatasetHandle(ret), options)
+    ds = Dataset(_ffi.DatasetHandle(ret), options)
+    ds._note_sharding(op, inputs)
+    return ds
+
+
+# What DYNAMIC sharding hands out as one: pairs stay together.
+_ONE_SOURCE = {"range", "from_tensors", "from_tensor_slices", "map", "zip", "concatenate"}
 
 
 def _datasets(datasets, what):
@@ -101,7 +107,21 @@ class Dataset:
             raise TypeError("a Dataset is made by its static methods: Dataset.range(), from_tensors(), TFRecordDataset(), ...")
         self._handle = handle
         self._options = options if options is not None else Options()
+        self._one_source = False
+        self._by_share = frozenset()  # operators below that mean something else when each worker has a share of the sources
         self._structure = _spec.structure_of(lib.mr_dataset_spec(handle.ptr))
+
+    def _note_sharding(self, op, inputs):
+        self._one_source = op in _ONE_SOURCE and all(ds._one_source for ds in inputs)
+        self._by_share = frozenset().union(*(ds._by_share for ds in inputs))
+        if op in ("take", "skip", "shard") or op == "zip" and len(inputs) > 1 and not self._one_source:
+            self._by_share |= {op}
+
+    def _counting(self, ds, counts):
+        """@ds, made of this dataset; without @counts it has all of its elements, or none."""
+        if not counts:
+            ds._by_share = self._by_share
+        return ds
 
     # ---- sources ----
 
@@ -367,7 +387,7 @@ class Dataset:
 
     def take(self, count, name=None):
         """The first @count elements (below 0: all)."""
-        return _apply("take", [self], _number(AttrTable(), "count", count))
+        return self._counting(_apply("take", [self], _number(AttrTable(), "count", count)), isinstance(count, Tensor) or count > 0)
 
     def cache(self, filename="", name=None):
         """
@@ -415,7 +435,8 @@ class Dataset:
 
     def shard(self, num_shards, index, name=None):
         """Every @num_shards-th element, from number @index on."""
-        return _apply("shard", [self], _number(_number(AttrTable(), "num_shards", num_shards), "index", index))
+        attrs = _number(_number(AttrTable(), "num_shards", num_shards), "index", index)
+        return self._counting(_apply("shard", [self], attrs), isinstance(num_shards, Tensor) or num_shards > 1)
 
     def enumerate(self, start=0, name=None):
         """
@@ -423,11 +444,13 @@ class Dataset:
         nothing but map, zip and concatenate stands between the sources and this, numbers are those of the whole dataset.
         """
         attrs = _number(AttrTable(), "start", start).int("stop", np.iinfo(np.int64).max).int("step", 1)
-        return Dataset.zip((_apply("range", attrs=attrs.bool("whole", True)), self))
+        ds = Dataset.zip((_apply("range", attrs=attrs.bool("whole", True)), self))
+        ds._by_share = self._by_share  # any number goes with any element
+        return ds
 
     def skip(self, count, name=None):
         """What follows the first @count elements (below 0: nothing)."""
-        return _apply("skip", [self], _number(AttrTable(), "count", count))
+        return self._counting(_apply("skip", [self], _number(AttrTable(), "count", count)), isinstance(count, Tensor) or count > 0)
 
     def prefetch(self, buffer_size, name=None):
         """Elements are made ahead of need, up to @buffer_size of them (mr.AUTOTUNE: as many as pay)."""
@@ -458,7 +481,9 @@ class Dataset:
         """This dataset with more options; what was set before gives way."""
         if not isinstance(options, Options):
             raise TypeError(f"with_options takes mr.Options, not {type(options).__name__}")
-        return Dataset(self._handle, self._options.merge(options))
+        ds = Dataset(self._handle, self._options.merge(options))
+        ds._one_source, ds._by_share = self._one_source, self._by_share
+        return ds
 
     # ---- what it is ----
 

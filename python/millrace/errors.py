@@ -6,11 +6,14 @@ arrives here, through from_code().
 
 import warnings
 
+from ._hints import missing_name as _missing_name
+
 __all__ = [
     "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError", "DeadlineExceededError",
     "NotFoundError", "AlreadyExistsError", "PermissionDeniedError", "ResourceExhaustedError",
     "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError",
-    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning", "from_code",
+    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning", "ShardingWarning",
+    "from_code",
 ]
 
 _RETRYABLE, _MAYBE_APPLIED, _FENCED = 1, 2, 4
@@ -143,6 +146,10 @@ class DataLossWarning(UserWarning):
     """A read from a service has elements missing, or ended after splits were handed out again (on_loss="warn")."""
 
 
+class ShardingWarning(UserWarning):
+    """take, skip, shard, or a zip of several sources stands before a distribute() with DYNAMIC sharding: they mean a worker's share."""
+
+
 # Each pass is told of, also by a loop that comes by the same line again; filters of the application go first.
 warnings.simplefilter("always", DataLossWarning, append=True)
 
@@ -152,3 +159,6 @@ _BY_CODE = {cls.code: cls for cls in MillraceError.__subclasses__()}
 def from_code(code, message, traits=0):
     """The exception for a negative `enum mr_code` (or the positive canonical number)."""
     return _BY_CODE.get(abs(code), UnknownError)(message, traits)
+
+
+__getattr__ = _missing_name(__name__)

@@ -1,6 +1,7 @@
 """Mirrors tf.data.experimental, as far as it is built."""
 
 from . import dataset as _dataset, service  # noqa: F401
+from ._hints import missing_name as _missing_name
 from .dataset import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY  # noqa: F401
 from .options import (AutoShardPolicy, AutotuneAlgorithm, AutotuneOptions, DistributeOptions,  # noqa: F401
                       ExternalStatePolicy, OptimizationOptions, ThreadingOptions)
@@ -100,3 +101,6 @@ def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_datase
 def Counter(start=0, step=1, dtype="int64"):
     """Dataset.counter()"""
     return _dataset.Dataset.counter(start, step, dtype)
+
+
+__getattr__ = _missing_name(__name__)

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 
 from . import _ffi, _structure, errors
+from ._hints import missing_name as _missing_name
 from ._absent import decode_image, decode_jpeg, decode_png, read_file  # noqa: F401
 from ._block import new_block
 from ._ffi import byref, check, lib
@@ -173,3 +174,6 @@ class TFRecordWriter:
     def __del__(self):
         if getattr(self, "_writer", None) and os.getpid() == self._pid:  # a forked child leaves the file to its parent
             self._finish(keep=self._opened)
+
+
+__getattr__ = _missing_name(__name__)

@@ -5,6 +5,7 @@ constants of the functions that look something up, so workers need no file.
 
 import numpy as np
 
+from ._hints import missing_name as _missing_name
 from ._ops import cast, convert_to_array, gather, where
 from ._spec import integer
 from ._tensor import AttrTable, apply1, convert_to_tensor, dtype_of, is_literal
@@ -175,3 +176,6 @@ class StaticVocabularyTable(_Table):
             return places
         ids = np.append(self._values, np.int64(0))  # never empty; what is a bucket does not look at it
         return where(places < n, gather(ids, where(places < n, places, np.int64(n))), places)
+
+
+__getattr__ = _missing_name(__name__)

@@ -11,6 +11,7 @@ import threading
 import numpy as np
 
 from . import _config, _ffi, _server, _spec, errors
+from ._hints import missing_name as _missing_name, warn as warn_here
 from ._config import DispatcherConfig, WorkerConfig
 from ._ffi import byref, check, lib
 from ._tensor import AttrTable
@@ -86,6 +87,7 @@ def _check_service(service, what="service"):
     if not parts[-1]:
         raise ValueError(f"{what} {service!r} has no address")
     _check_text(what, parts[-1])
+    _server.refuse_dead(parts[-1].split(","))
     return "grpc://" + parts[-1]
 
 
@@ -215,6 +217,18 @@ def _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers
     return attrs
 
 
+def _warn_of_shares(operators):
+    counting, text = sorted(operators - {"zip"}), []
+    if counting:
+        text.append(f"{', '.join(counting)} before distribute: with DYNAMIC sharding each worker has a share of the sources and counts "
+                    "in it by itself, so two workers give up to twice what take says, and parts of two jobs overlap. Put it behind "
+                    "distribute, or choose in what the pipeline starts from")
+    if "zip" in operators:
+        text.append("zip of several sources before distribute: with DYNAMIC sharding each worker pairs what it gets of them, as it "
+                    "comes. Zip the sources themselves (range, tensors, map of these), or zip behind distribute")
+    warn_here("; ".join(text), errors.ShardingWarning)
+
+
 def distribute(processing_mode, service, job_name=None, consumer_index=None, num_consumers=None,
                max_outstanding_requests=None, data_transfer_protocol=None, compression="AUTO", cross_trainer_cache=None,
                target_workers="AUTO", *, guarantee="at_most_once", on_loss="warn", sharing=None, lag="skip",
@@ -247,9 +261,13 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch).bytes("compression", compression)
 
+    dynamic = _check_mode(processing_mode) == ShardingPolicy.DYNAMIC
+
     def transformation(dataset):
         if not isinstance(dataset, Dataset):
             raise TypeError(f"distribute applies to a Dataset, not to {type(dataset).__name__}")
+        if dynamic and dataset._by_share:
+            _warn_of_shares(dataset._by_share)
         return _apply("distribute", [dataset], attrs)
 
     return transformation
@@ -431,6 +449,7 @@ class WorkerServer(_server.Server):
         super().__init__(config, start)
 
     def start(self):
+        _server.refuse_dead(self._config.dispatcher_address.split(","))
         super().start()
         # Held, so that garbage collection and the end of the interpreter take this worker before its dispatchers.
         self._dispatchers = _server.servers_at(self._config.dispatcher_address.split(","))
@@ -457,3 +476,6 @@ class WorkerServer(_server.Server):
         if config.cross_trainer_cache_size_bytes is not None:
             flags.append(f"--cache-bytes={config.cross_trainer_cache_size_bytes}B")
         return flags
+
+
+__getattr__ = _missing_name(__name__)

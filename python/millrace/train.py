@@ -5,6 +5,7 @@
 
 import struct
 
+from ._hints import missing_name as _missing_name
 from ._wire import field, varint
 
 __all__ = ["BytesList", "Example", "Feature", "Features", "FloatList", "Int64List"]
@@ -211,3 +212,6 @@ class Example(_Message):
 
     def __repr__(self):
         return f"Example(features={self.features!r})"
+
+
+__getattr__ = _missing_name(__name__)

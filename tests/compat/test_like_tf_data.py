@@ -202,6 +202,10 @@ def test_weights_that_are_all_zero_give_nothing():
 
 def test_strings_of_nothing_and_of_strings():
     assert mr.strings.join([]) == b""
+    assert mr.strings.join([[], []]).tolist() == mr.strings.lower([]).tolist() == mr.strings.regex_replace([], "a", "b").tolist() == []
+    assert mr.strings.length([]).dtype == np.int32 and mr.strings.to_number([]).dtype == np.float32
+    with pytest.raises(TypeError, match="does not fit string"):
+        mr.strings.join(["a", 5])
     assert mr.as_string(["a", "é"]).tolist() == [b"a", "é".encode()]
     assert values(Dataset.from_tensor_slices(["a", ""]).map(lambda s: mr.strings.join([mr.as_string(s), "b"]))) == [b"ab", b"b"]
     assert values(Dataset.range(1).map(lambda x: mr.strings.join([]))) == [b""]

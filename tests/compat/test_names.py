@@ -115,3 +115,18 @@ def test_modules_that_are_missing_say_what_to_use():
         mr.random.uniform
     with pytest.raises(AttributeError, match="'no_such_name'$"):
         mr.no_such_name
+
+
+@pytest.mark.parametrize("name,hint", [
+    ("experimental.CsvDataset", "TextLineDataset"), ("experimental.snapshot", "TFRecordWriter"), ("io.parse_tensor", "decode_raw"),
+    ("strings.format", "mr.strings.join"), ("nn.softmax", "behind the iterator"), ("train.SequenceExample", "Example"),
+    ("service.experimental", "mr.service"), ("lookup.experimental", "StaticHashTable"), ("data", "mr itself"), ("log", "mr.math.log$"),
+    ("math.sqroot", "'sqrt'$"), ("errors.NotFoundEror", "'NotFoundError'$"), ("bitwise.left_shft", "'left_shift'$"),
+    ("linalg.reduce_sum", "mr.reduce_sum$"), ("linalg.no_such_name", "'no_such_name'$"),
+])
+def test_names_that_are_missing_say_what_is_there(name, hint):
+    module, _, last = name.rpartition(".")
+    owner = getattr(mr, module) if module else mr
+    assert not hasattr(owner, last)
+    with pytest.raises(AttributeError, match=f"'{last}'.*{hint}" if last not in hint else hint):
+        getattr(owner, last)

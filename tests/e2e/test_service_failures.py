@@ -418,6 +418,28 @@ signal.pause()
         wait_until(lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine), f"nothing is left of step {step}")
 
 
+def test_a_server_that_died_by_itself_says_how(cluster):
+    dispatcher, worker = cluster.dispatchers[0], cluster.workers[0]
+    os.kill(worker.pid, signal.SIGKILL)
+    with pytest.raises(mr.errors.UnavailableError, match=f"millrace worker at {worker.address}.* died: killed by SIGKILL"):
+        worker.join()
+    assert "died" in repr(worker)
+    os.kill(dispatcher.pid, signal.SIGKILL)
+    with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
+        dispatcher.join()
+    for use in (cluster.status, cluster.distribute, lambda: mr.service.register_dataset(cluster.service, mr.Dataset.range(1)),
+                worker.start):
+        with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
+            use()
+    cluster.restart_dispatcher()
+    cluster.status()
+    worker.start()
+    assert worker.running
+    worker.kill()
+    worker.join()  # as was asked for
+    assert "stopped" in repr(worker)
+
+
 def test_a_server_that_cannot_start_says_so(etcd):
     with mr.service.DispatchServer(etcd.dispatcher_config("busy")) as server:
         port = int(server.address.rsplit(":", 1)[1])

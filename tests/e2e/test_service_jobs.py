@@ -5,6 +5,7 @@ import itertools
 import multiprocessing
 import random
 import threading
+import warnings
 
 import pytest
 
@@ -198,6 +199,27 @@ def test_a_first_epoch_is_counted_on_from(cluster):
             cluster.distribute(job_name="j", first_epoch=wrong)
     with pytest.raises(ValueError, match="first_epoch needs a job_name"):
         cluster.distribute(first_epoch=1)
+
+
+def shares(ds, mode="distributed_epoch"):
+    """What distribute() warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ds.apply(mr.service.distribute(mode, "grpc://nobody:1"))
+    assert all(w.category is mr.errors.ShardingWarning and w.filename == __file__ for w in caught) and len(caught) <= 1
+    return "".join(str(w.message) for w in caught)
+
+
+def test_what_counts_by_share_is_warned_of_once():
+    ten, mixed = Dataset.range(10), Dataset.range(10).shuffle(10)
+    assert "take before distribute" in shares(ten.take(3)) and "behind distribute" in shares(ten.take(3))
+    assert "shard, skip, take before" in shares(ten.take(3).skip(1).map(lambda x: x).shard(2, 1).with_options(mr.Options()).batch(2))
+    assert "zip of several sources" in shares(Dataset.zip(mixed, ten))
+    assert "take before" in shares(Dataset.zip(mixed.take(2), ten)) and "zip of" in shares(Dataset.zip(mixed.take(2), ten))
+    for harmless in (ten, Dataset.zip(ten, ten.map(lambda x: x)), ten.take(-1).skip(0).shard(1, 0), mixed.enumerate(), ten.repeat().batch(2),
+                     ten.flat_map(lambda x: Dataset.range(x).take(2)), Dataset.sample_from_datasets([ten, ten], [1.0, 0.0])):
+        assert shares(harmless) == ""
+    assert shares(ten.take(3), "parallel_epochs") == ""
 
 
 def test_a_job_has_one_processing_mode(cluster):

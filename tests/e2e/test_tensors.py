@@ -1,6 +1,8 @@
 """Traced functions: operators against NumPy, TensorFlow's dtype rules, and refusals that name the way out."""
 
 import math
+import random
+import warnings
 
 import numpy as np
 import pytest
@@ -359,3 +361,35 @@ def test_operators_compute_at_once_outside_of_functions():
     assert math.isclose(mr.exp(1.0), math.e, rel_tol=1e-6)
     assert mr.constant([1, 2]).dtype == np.int32
     assert mr.constant(3, mr.float64, shape=[2, 2]).shape == (2, 2)
+
+
+@pytest.mark.parametrize("function,instead", [
+    (np.sqrt, "Use mr.sqrt"), (np.log1p, "Use mr.math.log1p"), (np.mean, "Use mr.reduce_mean"), (np.isnan, "Use mr.math.is_nan"),
+    (lambda x: np.clip(x, 0, 1), "Use mr.clip_by_value"), (lambda x: np.concatenate([x, x]), "Use mr.concat"),
+    (np.sort, "There is no mr.sort"), (np.fft.fft, "numpy.fft.fft of a tensor"), (np.add.reduce, "numpy.add"),
+    (lambda x: np.multiply(np.ones(3), x, out=np.ones(3)), "Use mr.multiply"), (np.asarray, "NumPy"),
+])
+def test_a_function_of_numpy_names_the_one_to_use(function, instead):
+    with pytest.raises(TypeError, match=instead):
+        mr.Dataset.from_tensors(np.ones(3)).map(function)
+
+
+def test_an_array_on_the_left_leaves_the_operator_to_the_tensor():
+    ds = mr.Dataset.from_tensors(np.array([1.0, 2.0, 4.0]))
+    a = np.array([4.0, 2.0, 1.0])
+    for f in (lambda x: a + x, lambda x: a - x, lambda x: a * x, lambda x: a / x, lambda x: a // x, lambda x: a % x, lambda x: a ** x,
+              lambda x: np.float64(3) - x, lambda x: a < x, lambda x: a >= x, lambda x: a == x, lambda x: a != x, lambda x: np.float64(2) > x):
+        assert next(iter(ds.map(f))).tolist() == f(np.array([1.0, 2.0, 4.0])).tolist()
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.rand(), lambda: np.random.randint(5), lambda: random.random(), lambda: np.random.normal()])
+def test_random_numbers_that_a_function_draws_are_warned_of(draw):
+    with pytest.warns(UserWarning, match="given to map drew random numbers") as caught:
+        mr.Dataset.range(3).map(lambda x: mr.cast(x, "float64") + draw())
+    assert [w.filename for w in caught] == [__file__]
+    with pytest.warns(UserWarning, match="given to flat_map drew") as caught:
+        mr.Dataset.range(3).flat_map(lambda x: mr.Dataset.range(2).map(lambda y: mr.cast(y, "float64") + draw()))
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mr.Dataset.range(3).map(lambda x: x + 1)
