@@ -116,6 +116,9 @@ class NumpyIterator:
     """
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays may be written to, and keep alive the
     memory that they lie in. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
+
+    After an error of an element next() goes on behind that element. An error that a read from a service ends with (nobody
+    can be reached, the job failed) is final: next() raises it again each time, at once. To try again begin another iterator.
     """
 
     def __init__(self, dataset):

@@ -258,6 +258,9 @@ static int64_t reconnect_locked(mr_reader *r, int64_t now)
     struct mr_read_task *t = TAILQ_FIRST(&r->tasks);
     struct mr_read_task *behind;
 
+    if (r->failed) {
+        return INT64_MAX; /* Nothing that comes is given to anybody any more. */
+    }
     if (now < r->retry_ms) {
         return r->retry_ms;
     }

@@ -662,6 +662,23 @@ static void nobody_can_be_reached(void **state)
     assert_non_null(strstr(err.message, "no worker reachable"));
     assert_non_null(strstr(err.message, f->w[0].address));
     assert_non_null(strstr(err.message, f->w[1].address));
+    /* It stays, and nobody is asked for it: whoever tries for ever loads neither workers nor dispatchers. */
+    mr_mutex_lock(&f->r->lock);
+    while (f->r->streams > 0) {
+        assert_true(mr_cond_wait_ms(&f->r->due, &f->r->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->r->lock);
+    unsigned opens = f->w[1].opens;
+    unsigned calls = f->d.calls;
+
+    for (int i = 0; i < 100; i++) {
+        mr_error again;
+
+        assert_int_equal(pull(f, 1, LONG_MS, &again), MR_EUNAVAIL);
+        assert_string_equal(again.message, err.message);
+    }
+    assert_int_equal(f->w[1].opens, opens);
+    assert_int_equal(f->d.calls, calls);
 }
 
 /* However many there are, and one line when there are as many as before. */

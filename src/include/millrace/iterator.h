@@ -45,6 +45,12 @@ MR_API int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *op
 MR_API int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err);
 
 /*
+ * Errors. After one that an element fails with the next call goes on behind that element. One that a read from a
+ * service ends with (the service cannot be reached, the job failed, elements were lost and on_loss says "error") is
+ * final: each further call returns it again, at once, and asks nobody. To try again open another iterator.
+ */
+
+/*
  * Next element, waiting as long as it takes: MR_OK, MR_END or < 0. *@ret is lent until the next call on @it; take
  * mr_block_ref(ret->block) to keep it longer.
  */
