@@ -80,8 +80,9 @@ models: ## spin over docs/models: what is right, and mistakes that it must find 
 bench: build ## measurements of docs/performance.md (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE)
 
-bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, the dispatcher's core (a quarter of an hour)
+bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, many workers, the dispatcher's core (a quarter of an hour)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/dispatcher.py --build $(RELEASE)
+	@$(RELEASE)/bench/client_bench
 	@$(RELEASE)/bench/core_bench
 
 bench-sharing: build ## k jobs with one production or each with its own; the window beside bare RocksDB (some minutes, 2 GB of disk)
