@@ -313,6 +313,11 @@ bool mr_member_leads(const mr_member *m)
     return m->leading;
 }
 
+int64_t mr_member_load_revision(const mr_member *m)
+{
+    return m->load_revision;
+}
+
 int64_t mr_member_epoch(const mr_member *m)
 {
     return m->epoch;

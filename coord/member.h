@@ -87,6 +87,8 @@ int64_t mr_member_due(const mr_member *m);
 
 bool mr_member_leads(const mr_member *m);    /* the state is loaded, and the term is not known to be over */
 int64_t mr_member_epoch(const mr_member *m); /* 0: no term of our own */
+/* At which the state of this term was loaded. */
+int64_t mr_member_load_revision(const mr_member *m);
 const struct mr_leader_view *mr_member_leader(const mr_member *m);
 bool mr_member_leader_gone(const mr_member *m); /* mr_election_leader_gone() */
 /* May answers be given from memory? For ttl/2 from when the last committed batch was sent. */

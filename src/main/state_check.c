@@ -26,7 +26,8 @@
 struct check {
     const struct state *state;
     struct state_report *report;
-    bool *bad;          /* of each key: it was found wrong, so that the core does not see it */
+    bool *bad;          /* of each key: it was found wrong */
+    bool *left_out;     /* nobody takes over with it: the rest is judged without */
     uint64_t epoch;     /* that committed last */
     bool epoch_known;   /* meta/batch is there and parses */
     struct mr_map keys; /* struct state_key by name */
@@ -267,6 +268,19 @@ static size_t named_key(const struct check *c, const char *message, const char *
     return SIZE_MAX;
 }
 
+/* What a takeover goes on without: @line is "'<key>': <why>". A key that is missing has no entry of its own. */
+static void on_flaw(void *ctx, const char *key, const char *line)
+{
+    const char *why = strstr(line, "': ");
+    struct check *c = ctx;
+    const struct state_key *k = mr_map_get(&c->keys, key);
+
+    if (k != NULL && c->bad[k - c->state->keys]) {
+        return; /* it was said already */
+    }
+    problem(c, key, "%s", why != NULL ? why + 3 : line);
+}
+
 /* Take over what is good so far. MR_EDATALOSS, with one key more marked bad: try again. */
 static int take_over(struct check *c, mr_error *err)
 {
@@ -279,31 +293,29 @@ static int take_over(struct check *c, mr_error *err)
 
         if (strncmp(k->key, "blobs/", 6) == 0) {
             rc = mr_core_load_blob(core, k->key, err);
-        } else if (!c->bad[i] && is_for_core(k->key)) {
+        } else if (!c->left_out[i] && is_for_core(k->key)) {
             rc = mr_core_load(core, k->key, k->value, k->size, err);
             if (rc == MR_EDATALOSS || rc == MR_EPRECOND) {
-                problem(c, k->key, "%s", err->message);
-                c->bad[i] = true;
+                on_flaw(c, k->key, err->message);
+                c->left_out[i] = true;
                 rc = MR_EDATALOSS;
                 goto out;
             }
         }
     }
     rc = rc < 0 ? rc : mr_core_ready(core, 0 /* now */, err);
-    if (rc >= 0 && mr_core_set_aside(core) != NULL) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%s", mr_core_set_aside(core));
-    }
     if (rc >= 0) {
+        mr_core_each_flaw(core, on_flaw, c);
         mr_core_each_left_over(core, on_left_over, c);
     } else if (rc == MR_EDATALOSS || rc == MR_EINTERNAL || rc == MR_EUNAVAIL) {
         const char *rest = err->message;
         size_t i = named_key(c, err->message, &rest);
 
         problem(c, i == SIZE_MAX ? "" : c->state->keys[i].key, "%s", rest);
-        if (i == SIZE_MAX) {
+        if (i == SIZE_MAX || c->left_out[i]) {
             rc = MR_OK; /* It cannot be left out: this was the last attempt. */
         } else {
-            c->bad[i] = true;
+            c->left_out[i] = true;
             rc = MR_EDATALOSS;
         }
     }
@@ -315,8 +327,11 @@ out:
 int state_check(const struct state *state, struct state_report *ret, mr_error *err)
 {
     mr_error why = {0};
-    struct check c = {.state = state, .report = ret, .bad = mr_calloc(state->count + 1, sizeof *c.bad)};
-    int rc = c.bad == NULL ? mr_error_nomem(err) : MR_OK;
+    struct check c = {.state = state,
+                      .report = ret,
+                      .bad = mr_calloc(state->count + 1, sizeof *c.bad),
+                      .left_out = mr_calloc(state->count + 1, sizeof *c.left_out)};
+    int rc = c.bad == NULL || c.left_out == NULL ? mr_error_nomem(err) : MR_OK;
 
     for (size_t i = 0; i < state->count && rc >= 0; i++) {
         rc = mr_map_put(&c.keys, state->keys[i].key, &state->keys[i], err);
@@ -345,6 +360,7 @@ int state_check(const struct state *state, struct state_report *ret, mr_error *e
 out:
     mr_map_free(&c.keys);
     mr_free(c.bad);
+    mr_free(c.left_out);
     return rc;
 }
 

@@ -201,6 +201,7 @@ static void register_dataset(struct sim *sim, struct sim_replica *replica, const
     struct mr_dataset_register registration = {
         .dataset_id = dataset->id,
         .fingerprint = dataset->fingerprint,
+        .definition_size = 10,
         .compression = "AUTO",
         .spec = "s",
         .spec_size = 1,

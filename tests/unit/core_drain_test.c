@@ -654,7 +654,7 @@ static int take_over_fails(struct fixture *f)
     if (rc == MR_OK) {
         rc = mr_core_ready(core, f->t.now, &err);
     }
-    if (rc == MR_OK && mr_core_set_aside(core) != NULL) { /* with the iteration that it belongs to */
+    if (rc == MR_OK && first_flaw(core) != NULL) { /* with the iteration that it belongs to */
         rc = MR_EDATALOSS;
     }
     mr_core_free(core);

@@ -922,8 +922,8 @@ static void stored_nonsense_is_refused(void **state)
         if (rc == MR_OK) {
             rc = mr_core_ready(core, 0, &err);
         }
-        if (rc == MR_OK && mr_core_set_aside(core) != NULL) { /* with the iteration that it belongs to */
-            assert_non_null(strstr(mr_core_set_aside(core), key));
+        if (rc == MR_OK && first_flaw(core) != NULL) { /* with the iteration that it belongs to */
+            assert_non_null(strstr(first_flaw(core), key));
             rc = MR_EDATALOSS;
         }
         if (rc != (strcmp(key, "schema") == 0 ? MR_EPRECOND : MR_EDATALOSS)) {

@@ -106,24 +106,33 @@ void table_put(struct table *t, const char *key, const char *value)
     t->values[t->count++] = mr_strdup(value);
 }
 
-static void load(struct table *t)
+static int try_load(struct table *t, mr_error *err)
 {
-    mr_error err = {0};
+    int rc = MR_OK;
 
     t->config.epoch = t->epoch;
     t->core = mr_core_new(&t->config);
     assert_non_null(t->core);
-    for (size_t i = 0; i < t->count; i++) {
-        int rc = strncmp(t->keys[i], "blobs/", 6) == 0
-                     ? mr_core_load_blob(t->core, t->keys[i], &err)
-                     : mr_core_load(t->core, t->keys[i], t->values[i], strlen(t->values[i]), &err);
-
-        if (rc < 0) {
-            fail_msg("%s: %s", t->keys[i], err.message);
-        }
+    for (size_t i = 0; i < t->count && rc >= 0; i++) {
+        rc = strncmp(t->keys[i], "blobs/", 6) == 0
+                 ? mr_core_load_blob(t->core, t->keys[i], err)
+                 : mr_core_load(t->core, t->keys[i], t->values[i], strlen(t->values[i]), err);
     }
-    if (mr_core_ready(t->core, t->now, &err) < 0) {
-        fail_msg("ready: %s", err.message);
+    mr_core_loaded_at(t->core, t->epoch);
+    rc = rc < 0 ? rc : mr_core_ready(t->core, t->now, err);
+    if (rc < 0) {
+        mr_core_free(t->core);
+        t->core = NULL;
+    }
+    return rc;
+}
+
+static void load(struct table *t)
+{
+    mr_error err = {0};
+
+    if (try_load(t, &err) < 0) {
+        fail_msg("takeover: %s", err.message);
     }
 }
 
@@ -148,6 +157,14 @@ void table_take_over(struct table *t)
     load(t);
 }
 
+int table_try_take_over(struct table *t, mr_error *err)
+{
+    mr_outcome_clear(&t->out);
+    mr_core_free(t->core);
+    t->epoch += 2;
+    return try_load(t, err);
+}
+
 void table_open_usual(struct table *t)
 {
     static const int64_t hundred[] = {100};
@@ -165,6 +182,25 @@ void table_close(struct table *t)
     while (t->count > 0) {
         table_delete(t, t->keys[0]);
     }
+}
+
+static void keep_first(void *ctx, const char *key, const char *line)
+{
+    char *first = ctx;
+
+    (void)key;
+    if (first[0] == '\0') {
+        snprintf(first, 256, "%s", line);
+    }
+}
+
+const char *first_flaw(const mr_core *core)
+{
+    static char first[256];
+
+    first[0] = '\0';
+    mr_core_each_flaw(core, keep_first, first);
+    return first[0] != '\0' ? first : NULL;
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -387,6 +423,7 @@ int open_job(struct table *t, struct open_args args)
     spec.trainer = text(args.trainer);
     spec.sharing = (Millrace__Sharing)args.sharing;
     spec.lag = (Millrace__Lag)args.lag;
+    spec.num_consumers = args.consumers;
     request.client = (char *)(uintptr_t)id_of(args.client);
     request.dataset_id = text(args.dataset);
     request.job = &spec;

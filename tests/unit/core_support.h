@@ -29,7 +29,11 @@ void table_open_usual(struct table *t);
 void table_close(struct table *t);
 /* The leader is gone: another core is loaded from the store. */
 void table_take_over(struct table *t);
+/* ... which may be refused: then there is no core. */
+int table_try_take_over(struct table *t, mr_error *err);
 const char *table_get(const struct table *t, const char *key); /* NULL: no such key */
+/* "'<key>': <why>" of the first record that was bad at takeover; NULL: none. Lent until the next call. */
+const char *first_flaw(const mr_core *core);
 size_t table_count(const struct table *t, const char *prefix);
 void table_put(struct table *t, const char *key, const char *value); /* by hand */
 void table_delete(struct table *t, const char *key);                 /* by hand */
@@ -79,6 +83,7 @@ struct open_args {
     uint64_t repetition;
     const char *trainer;
     int sharing, lag;
+    uint32_t consumers;
 };
 int open_job(struct table *t, struct open_args args);
 const Millrace__OpenReply *opened(const struct table *t);

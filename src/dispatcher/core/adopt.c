@@ -42,7 +42,7 @@ int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    if (mr_vet_providers(dataset->providers, dataset->n_providers, err) < 0) {
+    if (mr_vet_dataset(core, dataset, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -57,9 +57,25 @@ static bool may_have(const mr_core *core, Millrace__Guarantee guarantee)
            (guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && mr_schema_has(core, MR_FEATURE_AT_LEAST_ONCE));
 }
 
+/* Of dataset @id: it is bad, or missing, which is noted, so that nobody registers something else under its name. NULL:
+ * it is there. */
+static const struct mr_flaw *flaw_of_dataset(mr_core *core, const char *id, const char *whose)
+{
+    char key[MR_KEY_SIZE];
+    mr_error err;
+
+    if (mr_dataset_find(core, id) != NULL) {
+        return NULL;
+    }
+    mr_dataset_key(id, key, sizeof key);
+    (void)mr_error_set(&err, MR_EDATALOSS, "is missing, and '%.100s' is of it", whose);
+    return mr_flaw_note_error(core, key, &err);
+}
+
 int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__JobRecord *job = rec;
+    const struct mr_flaw *flaw;
     char slot[MR_KEY_SIZE];
 
     mr_job_slot(job->name, job->trainer, job->client, slot, sizeof slot);
@@ -71,17 +87,23 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         int guarantee = (int)job->guarantee;
 
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features of the schema do not tell of",
+        return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features in 'schema' do not tell of",
                             guarantee);
     }
     if ((job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF) &&
         !mr_schema_has(core, MR_FEATURE_SHARING)) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "shares, which the features of the schema do not tell of");
+        return mr_error_set(err, MR_EDATALOSS, "shares, which the features in 'schema' do not tell of");
     }
     if (mr_vet_job(core, job, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
+    }
+    flaw = flaw_of_dataset(core, job->dataset_id, key);
+    if (flaw != NULL) {
+        mr_slot_spoil(core, slot, job->id, flaw->why, false);
+        mr_record_free(rec);
+        return MR_OK;
     }
     return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
@@ -89,10 +111,21 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
 int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__ProductionRecord *production = rec;
+    const struct mr_flaw *flaw;
 
     if (strcmp(key + strlen("productions/"), production->id) != 0) {
         mr_record_free(rec);
         return contradiction(err);
+    }
+    if (!mr_schema_has(core, MR_FEATURE_SHARING)) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "is shared, which the features in 'schema' do not tell of");
+    }
+    flaw = flaw_of_dataset(core, production->dataset_id, key);
+    if (flaw != NULL) {
+        mr_flaw_note(core, key, flaw->why, false);
+        mr_record_free(rec);
+        return MR_OK;
     }
     return mr_production_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
@@ -112,47 +145,84 @@ int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
     return mr_worker_add(core, rec, ref, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
 
-/* The production that goes with an iteration's record, if one does. */
+/* Of the production that an iteration reads and that is not there. */
+static const struct mr_flaw *flaw_of_production(mr_core *core, const char *id, const char *whose)
+{
+    char key[MR_KEY_SIZE];
+    mr_error err;
+
+    snprintf(key, sizeof key, "productions/%.80s", id);
+    (void)mr_error_set(&err, MR_EDATALOSS, "is missing, and '%.100s' reads it", whose);
+    return mr_flaw_note_error(core, key, &err);
+}
+
+/* The production that goes with an iteration's record, if one does and is there. */
 static int find_production(const mr_core *core, const struct mr_job *job, const Millrace__IterationRecord *rec,
                            struct mr_production **ret, mr_error *err)
 {
-    *ret = mr_production_find(core, job != NULL ? rec->production : rec->id);
+    struct mr_production *p = mr_production_find(core, job != NULL ? rec->production : rec->id);
+
+    *ret = p;
     if (job == NULL) {
-        return rec->finished || (*ret)->hidden != NULL
+        return rec->finished || p->hidden != NULL
                    ? mr_error_set(err, MR_EDATALOSS, "is no hidden iteration of its production")
                    : MR_OK;
     }
     if (rec->production[0] == '\0' ? mr_job_shares(job) || rec->joining : !mr_job_shares(job)) {
         return mr_error_set(err, MR_EDATALOSS, "production '%.40s' does not fit its job", rec->production);
     }
-    if (rec->production[0] != '\0' && *ret == NULL && !rec->finished) {
-        return mr_error_set(err, MR_EDATALOSS, "production %.40s, which it reads, is missing", rec->production);
+    if (p != NULL && (!mr_production_fits(p, job, rec->repetition) || rec->n_providers > 0)) {
+        *ret = NULL;
+        return rec->finished ? MR_OK
+                             : mr_error_set(err, MR_EDATALOSS, "'productions/%.40s' is not what it wants", p->rec->id);
     }
     return MR_OK;
+}
+
+/* Neither its job nor its production is there: it was on its way out, or is set aside with the job. */
+static int leave_orphan(mr_core *core, const char *key, Millrace__IterationRecord *rec)
+{
+    if (rec->job_id[0] != '\0' && mr_job_is_set_aside(core, rec->job_id)) {
+        mr_flaw_note(core, key, "its job is set aside", false);
+    }
+    return leave_over(core, key, rec);
 }
 
 int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__IterationRecord *iteration = rec;
     struct mr_job *job = mr_job_by_id(core, iteration->job_id);
+    const Millrace__ClientRecord *reader = mr_map_get(&core->readers, iteration->id);
     bool hidden = iteration->job_id[0] == '\0';
-    struct mr_production *production;
+    struct mr_production *production = NULL;
     struct mr_worker *worker;
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0) {
         mr_record_free(rec);
         return contradiction(err);
     }
-    if (mr_vet_providers(iteration->providers, iteration->n_providers, err) < 0) {
+    /* One of both is wrong. It is this one if its place in the job is taken. */
+    if (reader != NULL && strcmp(reader->job_id, iteration->job_id) != 0 && mr_staged_is_contested(core, iteration)) {
+        mr_error_set(err, MR_EDATALOSS, "is of job '%.40s', and client %.8s of job %.40s reads it", iteration->job_id,
+                     reader->client, reader->job_id);
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
     if (hidden ? mr_production_find(core, iteration->id) == NULL : job == NULL) {
-        return leave_over(core, key, rec);
+        return leave_orphan(core, key, rec);
     }
-    if (find_production(core, job, iteration, &production, err) < 0) {
+    if (find_production(core, job, iteration, &production, err) < 0 ||
+        mr_vet_iteration(job, production, iteration, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
+    }
+    if (iteration->production[0] != '\0' && production == NULL && !iteration->finished) {
+        const struct mr_flaw *flaw = flaw_of_production(core, iteration->production, key);
+
+        mr_flaw_note(core, key, flaw != NULL ? flaw->why : "", false);
+        mr_job_spoil(core, job, flaw != NULL ? flaw->why : "");
+        mr_record_free(rec);
+        return MR_OK;
     }
     struct mr_iteration *it = mr_iteration_add(core, job, production, iteration, err);
 
@@ -162,10 +232,6 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     if (it->rec->finished) {
         mr_job_note_ended(core, job, it->rec->repetition);
         return MR_OK;
-    }
-    if (mr_iteration_repeats(it) && it->rec->n_providers != 1) {
-        return mr_error_set(err, MR_EDATALOSS, "an at_least_once iteration has %zu sources to split, not one",
-                            it->rec->n_providers);
     }
     /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
     TAILQ_FOREACH(worker, &core->worker_list, link)
@@ -319,8 +385,12 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     if (task == NULL) {
         return leave_over(core, key, rec);
     }
-    if (provider >= it->rec->n_providers || it->cursors[provider].rec == NULL || task->grants[provider].rec != NULL ||
-        grant->seq == 0 || grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
+    if (provider < it->rec->n_providers && it->cursors[provider].rec == NULL) {
+        mr_record_free(rec);
+        return mr_error_set(err, MR_EDATALOSS, "its cursor, 'cursors/%s/%lu', is missing", it->rec->id, provider);
+    }
+    if (provider >= it->rec->n_providers || task->grants[provider].rec != NULL || grant->seq == 0 ||
+        grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
         (!mr_iteration_repeats(it) && grant->n_open > 0) || !mr_grants_are_sound(it, provider, grant)) {
         mr_record_free(rec);
         return contradiction(err);
@@ -380,6 +450,30 @@ int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
+/*
+ * The iteration that @client reads, or read, is not there: it is set aside, or went before it. While somebody reads it,
+ * it is there as long as its job is: if not, a hand was in the store; in the client's record, if there is another one
+ * that it may read.
+ */
+static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
+{
+    const struct mr_job *job = mr_job_by_id(core, client->job_id);
+    const struct mr_flaw *flaw;
+    char key[MR_KEY_SIZE];
+    mr_error err;
+
+    snprintf(key, sizeof key, "iterations/%.80s", client->iteration_id);
+    flaw = mr_flaw_find(core, key);
+    if (flaw == NULL && job != NULL && !client->released && job->niterations == job->nfinished) {
+        (void)mr_error_set(&err, MR_EDATALOSS, "is missing, and client %.8s reads it", client->client);
+        flaw = mr_flaw_note_error(core, key, &err);
+        if (flaw != NULL) {
+            mr_job_spoil(core, job, flaw->why);
+        }
+    }
+    return flaw != NULL;
+}
+
 int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__ClientRecord *client = rec;
@@ -388,6 +482,10 @@ int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
     if (strcmp(key + strlen("clients/"), client->client) != 0 || !mr_id_is_valid(client->client)) {
         mr_record_free(rec);
         return contradiction(err);
+    }
+    if (it == NULL && is_of_flawed(core, client)) {
+        mr_record_free(rec);
+        return MR_OK;
     }
     if (it == NULL) {
         return leave_over(core, key, rec);

@@ -200,20 +200,17 @@ static int check_users(const struct mr_production *p, mr_error *err)
 
     TAILQ_FOREACH(it, &p->users, in_production)
     {
-        const char *scope = it->job->rec->trainer[0] != '\0' ? it->job->rec->name : "";
-
         users++;
         open += it->rec->finished ? 0 : 1;
         REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0, "iteration %s uses another production",
                 it->rec->id);
         REQUIRE(is_listed(p, it), "production %s does not list iteration %s", p->rec->id, it->rec->id);
-        REQUIRE(it->dataset->blob == p->dataset->blob && it->mode == p->rec->mode &&
-                    it->guarantee == p->rec->guarantee && it->rec->repetition == p->rec->repetition &&
-                    strcmp(scope, p->rec->scope) == 0,
-                "production %s is not what iteration %s wants", p->rec->id, it->rec->id);
+        REQUIRE(mr_production_fits(p, it->job, it->rec->repetition), "production %s is not what iteration %s wants",
+                p->rec->id, it->rec->id);
         REQUIRE(it->rec->n_providers == 0, "iteration %s hands out splits itself", it->rec->id);
     }
-    REQUIRE(users == p->nusers && open == p->open_users && p->rec->n_users == users,
+    REQUIRE(users == p->nusers && open == p->open_users &&
+                (p->kept ? p->rec->n_users >= users : p->rec->n_users == users),
             "production %s counts %u users, %u of them open, and lists %zu; there are %u and %u", p->rec->id, p->nusers,
             p->open_users, p->rec->n_users, users, open);
     return MR_OK;
@@ -282,6 +279,13 @@ static int check_jobs(const mr_core *core, mr_error *err)
     REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets", jobs,
             core->jobs.count, uses);
     return MR_OK;
+}
+
+int mr_iteration_check(const mr_core *core, const struct mr_iteration *it, mr_error *err)
+{
+    size_t tasks = 0;
+
+    return check_iteration(core, it, &tasks, err);
 }
 
 int mr_core_check(const mr_core *core, mr_error *err)

@@ -173,6 +173,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     client->rec->attached_ms = (uint64_t)core->wall_ms;
     client->deadline = MR_NEVER;
     mr_core_set(core, &client->rec->iteration_id, it->rec->id);
+    mr_core_set(core, &client->rec->job_id, it->job->rec->id);
     forget_reports(client);
     join(client, it);
     note_readers(core, it, 1 /* the first */);

@@ -56,6 +56,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     TAILQ_INIT(&core->worker_list);
     TAILQ_INIT(&core->client_list);
     STAILQ_INIT(&core->left_over);
+    TAILQ_INIT(&core->flaw_list);
     return core;
 }
 
@@ -131,7 +132,8 @@ void mr_core_free(mr_core *core)
     mr_map_free(&core->clients);
     mr_map_free(&core->productions);
     mr_map_free(&core->families);
-    mr_free(core->done_without);
+    mr_flaws_free(core);
+    mr_map_free(&core->readers);
     mr_free(core->alarms);
     mr_free(core);
 }

@@ -107,17 +107,30 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
 /* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
-/* Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. An iteration of which a
- * part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended with an error that names the key; a worker
- * (workers/) is lost, a client (clients/) not known. MR_EDATALOSS
- * names any other key ("'jobs/train': ...") that contradicts its value or refers to what must exist and does not.
- * MR_EUNAVAIL: records are of a later epoch, so somebody else leads by now. */
+/* Optional: the revision of the store at which all was read. No epoch that is stored can be later. */
+void mr_core_loaded_at(mr_core *core, uint64_t revision);
+
+/*
+ * Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. What is bad spoils no
+ * more than it has to. An iteration of which a part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended
+ * with an error that names the key; a worker (workers/) is lost, a client (clients/) not known. Jobs that rest on a bad
+ * record of another kind (jobs/, datasets/, iterations/, productions/) are set aside: nobody can read them, nothing of
+ * them is deleted, and the next core looks again.
+ *
+ * MR_EDATALOSS: the schema is bad. MR_EUNAVAIL: records are of a later epoch, so somebody else leads by now.
+ */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
-/* "'<key>': <why>" of a record that was set aside so (of an iteration: until its end is written); NULL: none was. */
-const char *mr_core_set_aside(const mr_core *core);
+/* Each record that was bad, or missing: @line is "'<key>': <why>". */
+void mr_core_each_flaw(const mr_core *core, void (*fn)(void *ctx, const char *key, const char *line), void *ctx);
 
 /* The value of "schema", for a store that has none: it is to be the first write. Freed with mr_free(). */
 int mr_core_schema(const mr_core *core, char **ret, size_t *size, mr_error *err);
+
+/* A value that is right for whatever leaders of this version may have written. */
+#define MR_SCHEMA_FULL                                                                                                 \
+    "{\"version\":1,\"minReader\":1,\"features\":[\"at_least_once\",\"sharing\",\"draining\",\"rounds\"]}"
+/* There is none, though there are other keys: which features they use is not known. MR_EDATALOSS. */
+int mr_core_schema_missing(mr_error *err);
 
 /* The keys that are only left over, and that commands of the timer will delete: what they refer to is gone already. */
 void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const char *key), void *ctx);

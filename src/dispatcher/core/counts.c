@@ -128,7 +128,8 @@ void mr_core_count(const mr_core *core, struct mr_core_counts *ret)
     {
         ret->keys += mr_left_over_is_in_use(core, left->key) ? 0 : 1;
     }
-    ret->keys += core->datasets.count + core->jobs.count + core->productions.count + core->parts + 1 /* the schema */;
+    ret->keys += core->datasets.count + core->jobs.count + core->productions.count + core->parts + core->kept_keys +
+                 1 /* the schema */;
 }
 
 /* ---------------------------------------------------------------- jobs */

@@ -321,9 +321,18 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const
     return rec;
 }
 
+static struct mr_flaw *flaw_of(const mr_core *core, const char *id)
+{
+    char key[MR_KEY_SIZE];
+
+    mr_dataset_key(id, key, sizeof key);
+    return mr_flaw_find(core, key);
+}
+
 static int decide_registration(mr_core *core, const struct mr_dataset_register *in, const char *id, mr_error *err)
 {
     struct mr_dataset_entry *dataset = mr_dataset_find(core, id);
+    struct mr_flaw *flaw;
     int rc;
 
     if (dataset != NULL) {
@@ -337,8 +346,16 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
         return mr_error_set(err, MR_ENOTFOUND, "no dataset '%.80s' is registered: its definition is needed", id);
     }
     rc = check_registration(core, in, err);
+    flaw = flaw_of(core, id);
+    if (rc == MR_OK && flaw != NULL && !looks_like_content(id)) { /* it may be another definition that jobs are of */
+        rc = mr_dataset_refuse_flawed(core, id, err);
+    }
     if (rc < 0) {
         return rc;
+    }
+    if (flaw != NULL) {
+        mr_core_note(core, "dataset %s: mended; the next leader takes up the jobs that are set aside for it", id);
+        mr_flaw_drop(core, flaw, true);
     }
 
     Millrace__DatasetRecord *rec = make_record(core, id, in);
@@ -393,7 +410,9 @@ void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in
     mr_error err;
 
     if (dataset == NULL) {
-        mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%s'", in->dataset_id);
+        if (mr_dataset_refuse_flawed(core, in->dataset_id, &err) == MR_OK) {
+            mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%s'", in->dataset_id);
+        }
         mr_core_refuse(core, &millrace__get_dataset_reply__descriptor, &err);
         return;
     }
@@ -440,7 +459,13 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
     int rc = MR_OK;
 
     if (dataset == NULL) {
-        rc = mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%.120s'", in->dataset_id);
+        rc = mr_dataset_refuse_flawed(core, in->dataset_id, &err);
+        rc = rc < 0 ? rc : mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%.120s'", in->dataset_id);
+    } else if (core->keeps) {
+        rc = mr_error_set(&err, MR_EPRECOND,
+                          "dataset '%.100s' may be of a job that is set aside: mend or delete that first (millrace "
+                          "status)",
+                          in->dataset_id);
     } else if (dataset->jobs > 0) {
         const struct mr_job *job = some_user(core, dataset);
 

@@ -248,16 +248,34 @@ struct mr_left_over {
     char key[];
 };
 
+/* What is set aside since a record that it rests on is bad or gone (flaws.c); or such a record itself. */
+struct mr_flaw {
+    TAILQ_ENTRY(mr_flaw) link;
+    char *key;         /* "jobs/train", "iterations/5.4", ... */
+    char *why;         /* "'<key>': <why>", of the record that is bad */
+    char *by_id;       /* of a job whose id is known: "#<id>", which it is found by, too; else NULL */
+    bool is_root;      /* that record is this one */
+    bool is_ownerless; /* an iteration's, and nobody knows yet whose */
+    bool is_guess;     /* ... nor ever did: whoever it may belong to is set aside */
+};
+
 struct mr_staged; /* load.c */
 
 struct mr_core {
     struct mr_core_config config;
     uint64_t counter;      /* of ids; both begin beyond those of this epoch's earlier loads */
+    uint64_t revision;     /* it was loaded at; 0: not known */
     uint64_t loaded_epoch; /* the latest that a loaded record tells of */
     size_t spoiled;        /* iterations whose end at takeover is not written yet */
     size_t revived;        /* lives made at takeover that are not written yet */
     size_t absent;         /* of those: that have no record at all */
-    char *done_without;    /* which record of a worker or client was bad at takeover, and why; the first one, or NULL */
+    struct mr_map flaws;   /* by key, and jobs by id */
+    TAILQ_HEAD(, mr_flaw) flaw_list;
+    bool keeps;            /* jobs are set aside: nothing that they may rest on is collected */
+    bool blind;            /* ... and of one of them nothing is known, not even its id */
+    struct mr_map readers; /* until all are adopted: of each iteration the record of a client, which tells its job */
+    size_t loaded_keys;    /* of the store at takeover; */
+    size_t kept_keys;      /* of those: nothing in here stands for them, and nothing deletes them */
     uint64_t versions;     /* of task lists: of all of them, so that a worker's next life does not start over */
     bool ready;
 
@@ -716,13 +734,42 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 /* vet.c: MR_EDATALOSS for what no core can have written. */
 int mr_vet_record(const ProtobufCMessage *rec, mr_error *err); /* its numbers and enumerators, whatever it is */
 int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
+int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
 int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
+int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
+                     const Millrace__IterationRecord *rec, mr_error *err);
 int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant, mr_error *err);
 int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
 
+/* flaws.c: takeover, when a record of a dataset, job, production or iteration is bad: jobs are set aside. */
+/* The one of @key; NULL: there is none. */
+struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key);
+/* @key cannot be used, as @line ("'<key>': <why>") says: of itself (@is_root), or of what it rests on. */
+struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, bool is_root);
+/* The same with @err, which does not name the key yet. */
+struct mr_flaw *mr_flaw_note_error(mr_core *core, const char *key, mr_error *err);
+/* The record of @key is bad, as @err says. @owner: as much as its value tells of the job's id; or "". */
+void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_error *err);
+/* The job of @slot, whose id is @id if that is known ("": it is not), is set aside for what @line says. */
+void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root);
+/* @job is to be set aside for what @line says. */
+void mr_job_spoil(mr_core *core, const struct mr_job *job, const char *line);
+/* The job whose id that is, is set aside, or may be. */
+bool mr_job_is_set_aside(const mr_core *core, const char *id);
+/* MR_EDATALOSS, for readers: the job of @slot, or dataset @id, is set aside. */
+int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err);
+int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err);
+/* Take what was found bad so far out of memory, with all that rests on it. */
+void mr_core_set_aside_flawed(mr_core *core);
+/* What is said to be left over and is not, since its job is set aside, stays. */
+void mr_core_keep_flawed(mr_core *core);
+/* @key is written anew, or deleted. */
+void mr_flaw_drop(mr_core *core, struct mr_flaw *flaw, bool is_deleted);
+void mr_flaws_free(mr_core *core);
+
 /* set_aside.c: takeover, when a record of an iteration is bad. */
-/* @key, of @it, cannot be used, as @err says: @it is to end for it. MR_EDATALOSS: the state cannot be used without. */
-int mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
+/* @key, of @it, cannot be used, as @err says: @it is to end for it, or its jobs are set aside. */
+void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
 /* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the core has failed. */
 bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
 /* When all records are there: end what is spoiled. */
@@ -746,6 +793,8 @@ mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr
 /* ---------------------------------------------------------------- timers.c, status.c, waits.c, counts.c, load.c */
 
 void mr_core_do_timer(mr_core *core);
+/* mr_core_check() of one iteration alone. */
+int mr_iteration_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 /* A client may have attached again since its key was left over. */
 bool mr_left_over_is_in_use(const mr_core *core, const char *key);
 /* A client says that the hosts of these workers refuse connections. Those that are silent here, too, have their tasks
@@ -760,6 +809,8 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);
 void mr_staged_free(struct mr_staged *staged);
+/* Another record is of that repetition of that job, too; @rec is not adopted yet. */
+bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);
 
 #include "dispatcher/core/rounds.h"  /* rounds.c, consumers.c */
 #include "dispatcher/core/sharing.h" /* productions.c, join.c, trainers.c, status_sharing.c */

@@ -72,9 +72,7 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
     job->rec = rec;
     job->dataset = mr_dataset_find(core, rec->dataset_id);
     if (job->dataset == NULL || !mr_stamp_parse_given(core, rec->id, &job->id.at)) {
-        mr_error_set(err, MR_EDATALOSS,
-                     "has id '%.40s', which nobody gave yet, or dataset '%.80s', which does not exist", rec->id,
-                     rec->dataset_id);
+        mr_error_set(err, MR_EDATALOSS, "has id '%.40s', which nobody gave yet", rec->id);
         mr_job_free(job);
         return NULL;
     }
@@ -184,6 +182,53 @@ static void evict_clients(mr_core *core, struct mr_job *job)
     }
 }
 
+/* The record that @flaw, a job's, is about goes with it, if it is its own. */
+static void delete_root(mr_core *core, const struct mr_flaw *flaw)
+{
+    char key[MR_KEY_SIZE];
+    struct mr_flaw *root;
+
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(flaw->why + 1, "'"), flaw->why + 1);
+    root = strncmp(key, "iterations/", 11) == 0 ? mr_flaw_find(core, key) : NULL;
+    if (root != NULL && root->is_root && !root->is_guess) {
+        mr_core_delete(core, key);
+        mr_flaw_drop(core, root, true);
+    }
+}
+
+static bool is_called(const struct mr_flaw *flaw, const char *name)
+{
+    const char *of = strncmp(flaw->key, "jobs/", 5) == 0 ? flaw->key + 5 : "";
+    char slot[MR_KEY_SIZE];
+    size_t n;
+
+    mr_name_encode(name, slot, sizeof slot);
+    n = strlen(slot);
+    return (flaw->by_id != NULL && strcmp(flaw->by_id + 1, name) == 0) || (of[0] != '\0' && strcmp(of, name) == 0) ||
+           (n > 0 && strncmp(of, slot, n) == 0 && (of[n] == '\0' || of[n] == '+'));
+}
+
+/* Of a job that is set aside nothing is known but its key: the rest is left over to the next leader. */
+static size_t delete_flawed(mr_core *core, const char *name)
+{
+    struct mr_flaw *flaw = TAILQ_FIRST(&core->flaw_list);
+    size_t n = 0;
+
+    while (flaw != NULL && mr_core_has_room(core, 2)) {
+        if (!is_called(flaw, name)) {
+            flaw = TAILQ_NEXT(flaw, link);
+            continue;
+        }
+        mr_core_note(core, "%s: deleted; it was set aside", flaw->key);
+        delete_root(core, flaw);
+        mr_core_delete(core, flaw->key);
+        mr_flaw_drop(core, flaw, true);
+        n++;
+        flaw = TAILQ_FIRST(&core->flaw_list); /* another may have gone as well */
+    }
+    return n;
+}
+
 /* The job itself, or all trainers of that name. */
 static void find_condemned(const mr_core *core, const char *name, struct condemned *ret)
 {
@@ -213,7 +258,7 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     if (rc == MR_OK) {
         find_condemned(core, in->job, &all);
     }
-    if (rc == MR_OK && all.n == 0) {
+    if (rc == MR_OK && all.n == 0 && delete_flawed(core, in->job) == 0) {
         rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
     } else if (rc == MR_OK && all.clients > 0 && !in->force) {
         rc = mr_error_set(&err, MR_EPRECOND, "job '%.120s' has %u client%s; deleting it anyway has to be asked for",

@@ -7,6 +7,7 @@
 
 #include "json/pbjson.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct staged_record {
@@ -24,16 +25,17 @@ static const struct {
     mr_adopt_fn *adopt;
     enum {
         SPOILS_ALL,
+        SPOILS_JOBS,      /* those that rest on it */
         SPOILS_ITERATION, /* that its key names first */
         SPOILS_ITSELF,
     } bad;
 } kinds[] = {
     {"schema", &millrace__schema_record__descriptor, mr_adopt_schema, SPOILS_ALL},
-    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, SPOILS_ALL},
-    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, SPOILS_ALL},
+    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, SPOILS_JOBS},
+    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, SPOILS_JOBS},
     {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker, SPOILS_ITSELF},
-    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, SPOILS_ALL},
-    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, SPOILS_ALL},
+    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, SPOILS_JOBS},
+    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, SPOILS_JOBS},
     {"tasks/", &millrace__task_record__descriptor, mr_adopt_task, SPOILS_ITERATION},
     {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor, SPOILS_ITERATION},
     {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant, SPOILS_ITERATION},
@@ -132,6 +134,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
     if (staged == NULL) {
         return mr_error_nomem(err);
     }
+    core->loaded_keys++;
     for (size_t i = 0; i < KINDS; i++) {
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) {
             continue;
@@ -174,6 +177,7 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err)
     if (staged == NULL) {
         return mr_error_nomem(err);
     }
+    core->loaded_keys++;
     return stage(&staged->blobs, key, NULL, NULL, err);
 }
 
@@ -194,24 +198,98 @@ static struct mr_iteration *iteration_of(const mr_core *core, const char *key)
     return mr_iteration_find(core, id);
 }
 
+/* Whose is it, as far as is known? The readers of an iteration know better than its own record, which is bad. */
+static void owner_of(const mr_core *core, const char *key, const void *rec, char out[MR_STAMP_SIZE])
+{
+    static const char iterations[] = "iterations/";
+    const Millrace__ClientRecord *reader;
+    const char *owner = "";
+
+    if (rec != NULL && strncmp(key, "jobs/", 5) == 0) {
+        owner = ((const Millrace__JobRecord *)rec)->id;
+    } else if (strncmp(key, iterations, sizeof iterations - 1) == 0) {
+        reader = mr_map_get(&core->readers, key + sizeof iterations - 1);
+        owner = reader != NULL ? reader->job_id : rec != NULL ? ((const Millrace__IterationRecord *)rec)->job_id : "";
+    }
+    snprintf(out, MR_STAMP_SIZE, "%s", owner);
+}
+
+/* Some client of each iteration, if one says of which job it is. */
+static void find_readers(mr_core *core)
+{
+    const struct staged_record *staged;
+    const Millrace__ClientRecord *client;
+
+    STAILQ_FOREACH(staged, &core->staged->lists[KINDS - 1 /* clients */], link)
+    {
+        client = staged->rec;
+        if (client != NULL && client->iteration_id[0] != '\0' && client->job_id[0] != '\0') {
+            mr_core_index(core, &core->readers, client->iteration_id, staged->rec);
+        }
+    }
+}
+
+/* @staged is bad, as @why says. False: nobody can do without it. */
+static bool do_without(mr_core *core, size_t kind, const struct staged_record *staged, const char *owner, mr_error *why)
+{
+    struct mr_iteration *it;
+
+    switch (kinds[kind].bad) {
+    case SPOILS_JOBS:
+        mr_core_spoil_jobs(core, staged->key, owner, why);
+        return true;
+    case SPOILS_ITERATION:
+        it = iteration_of(core, staged->key);
+        if (it != NULL && !it->rec->finished) {
+            mr_iteration_spoil(core, it, staged->key, why);
+        }
+        mr_core_leave_over(core, staged->key);
+        return true;
+    case SPOILS_ITSELF:
+        return mr_core_do_without(core, staged->key, why);
+    case SPOILS_ALL:
+        break;
+    }
+    return false;
+}
+
+bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec)
+{
+    const struct mr_job *job = mr_job_by_id(core, rec->job_id);
+    const struct staged_record *staged;
+    const struct mr_iteration *it;
+    size_t kind = 0;
+
+    for (it = job != NULL ? TAILQ_FIRST(&job->iterations) : NULL; it != NULL; it = TAILQ_NEXT(it, in_job)) {
+        if (it->rec->repetition == rec->repetition) {
+            return true;
+        }
+    }
+    while (kinds[kind].adopt != mr_adopt_iteration) {
+        kind++;
+    }
+    STAILQ_FOREACH(staged, &core->staged->lists[kind], link)
+    {
+        const Millrace__IterationRecord *other = staged->rec;
+
+        if (other != NULL && other->repetition == rec->repetition && strcmp(other->job_id, rec->job_id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, mr_error *err)
 {
-    struct mr_iteration *it = kinds[kind].bad == SPOILS_ITERATION ? iteration_of(core, staged->key) : NULL;
-    bool is_bad = staged->rec == NULL;
+    char owner[MR_STAMP_SIZE];
     mr_error why;
     int rc;
 
-    if (is_bad && kinds[kind].bad == SPOILS_ITERATION && (it == NULL || it->rec->finished)) {
-        mr_core_leave_over(core, staged->key);
-        return MR_OK;
-    }
-    rc = is_bad ? mr_error_set(&why, MR_EDATALOSS, "%s", staged->why)
-                : kinds[kind].adopt(core, staged->key, staged->rec, &why);
+    owner_of(core, staged->key, staged->rec, owner);
+    rc = staged->rec == NULL ? mr_error_set(&why, MR_EDATALOSS, "%s", staged->why)
+                             : kinds[kind].adopt(core, staged->key, staged->rec, &why);
     staged->rec = NULL; /* taken */
-    if (rc == MR_EDATALOSS && it != NULL && mr_iteration_spoil(core, it, staged->key, &why) == MR_OK) {
-        return MR_OK;
-    }
-    if (rc == MR_EDATALOSS && kinds[kind].bad == SPOILS_ITSELF && mr_core_do_without(core, staged->key, &why)) {
+    if (rc == MR_EDATALOSS && core->failed == 0 && do_without(core, kind, staged, owner, &why)) {
         return MR_OK;
     }
     if (rc < 0) {
@@ -253,32 +331,38 @@ static void revive_holders(mr_core *core)
     }
 }
 
+static int failure_of(const mr_core *core, mr_error *err)
+{
+    if (core->failed != 0 && err != NULL) {
+        *err = core->failure;
+    }
+    return core->failed;
+}
+
 static int adopt_all(mr_core *core, mr_error *err)
 {
     struct staged_record *staged;
 
-    for (size_t i = 0; i < KINDS; i++) {
+    find_readers(core);
+    for (size_t i = 0; i < KINDS && core->failed == 0; i++) {
+        if (kinds[i].adopt == mr_adopt_client) {
+            mr_map_free(&core->readers); /* their records are taken now */
+        }
         while ((staged = STAILQ_FIRST(&core->staged->lists[i])) != NULL) {
             STAILQ_REMOVE_HEAD(&core->staged->lists[i], link);
             int rc = adopt_one(core, i, staged, err);
 
             mr_free(staged->why);
             mr_free(staged);
-            if (core->failed != 0) {
-                if (err != NULL) {
-                    *err = core->failure;
-                }
-                return core->failed;
-            }
-            if (rc < 0) {
-                return rc;
+            if (core->failed != 0 || rc < 0) {
+                return core->failed != 0 ? failure_of(core, err) : rc;
             }
         }
         if (kinds[i].adopt == mr_adopt_worker) {
             revive_holders(core);
         }
     }
-    return MR_OK;
+    return failure_of(core, err);
 }
 
 /* Parts that no dataset names: their registration did not get to its end, or their deletion did not. */
@@ -289,6 +373,9 @@ static int sweep_blobs(mr_core *core, mr_error *err)
     struct mr_map used = {0};
     int rc = MR_OK;
 
+    if (core->keeps) {
+        return MR_OK; /* a dataset may be among what is set aside */
+    }
     TAILQ_FOREACH(dataset, &core->dataset_list, link)
     {
         rc = mr_map_put(&used, dataset->blob->id, dataset->blob, err);
@@ -397,18 +484,6 @@ static void arm(mr_core *core)
     }
 }
 
-/* What was loaded is from outside: that it does not hold together is the state's fault, not this program's. */
-static int check_loaded(mr_core *core, mr_error *err)
-{
-    mr_error why = {0};
-
-    if (mr_core_check(core, &why) < 0) {
-        core->ready = false;
-        return mr_error_set(err, MR_EDATALOSS, "the records do not fit together: %s", why.message);
-    }
-    return MR_OK;
-}
-
 /* What a successor wrote is not this leader's to go on from: its commits would fail, and what it says until then would
  * be of a state that it never had. */
 static int refuse_later(const mr_core *core, mr_error *err)
@@ -420,10 +495,81 @@ static int refuse_later(const mr_core *core, mr_error *err)
         (unsigned long long)core->loaded_epoch, (unsigned long long)core->config.epoch);
 }
 
-int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
+void mr_core_loaded_at(mr_core *core, uint64_t revision)
+{
+    core->revision = revision;
+}
+
+/* What is wrong between records that are each right spoils their job, too, or who shares. */
+static void check_iterations(mr_core *core)
+{
+    const struct mr_iteration *it;
+    char key[MR_KEY_SIZE];
+    mr_error why;
+
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (core->failed != 0 || mr_iteration_check(core, it, &why) == MR_OK) {
+            continue;
+        }
+        snprintf(key, sizeof key, it->job != NULL ? "iterations/%s" : "productions/%s", it->rec->id);
+        const struct mr_flaw *flaw = mr_flaw_note_error(core, key, &why);
+
+        if (flaw != NULL && it->job != NULL) {
+            mr_job_spoil(core, it->job, flaw->why);
+        }
+    }
+}
+
+/* Whoever watches begins with all of it. */
+static void forget_touched(mr_core *core)
 {
     struct mr_iteration *it;
     struct mr_worker *worker;
+
+    while ((it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
+        mr_iteration_untouch(core, it);
+    }
+    while ((worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
+        mr_worker_untouch(core, worker);
+    }
+}
+
+/* All records are adopted: what rests on bad ones goes again, the rest is armed. */
+static void settle_loaded(mr_core *core)
+{
+    mr_rounds_ready(core);
+    mr_core_set_aside_flawed(core);
+    mr_core_end_spoiled(core);
+    mr_productions_ready(core);
+    arm(core);
+    forget_touched(core);
+}
+
+/* What was loaded is from outside: that it does not hold together is the state's fault, not this program's. */
+static int check_loaded(mr_core *core, mr_error *err)
+{
+    mr_error why = {0};
+
+    if (mr_core_check(core, &why) == MR_OK) {
+        return MR_OK;
+    }
+    core->ready = false;
+    check_iterations(core);
+    mr_core_set_aside_flawed(core);
+    mr_productions_ready(core);
+    mr_core_keep_flawed(core);
+    forget_touched(core);
+    core->ready = core->failed == 0;
+    if (core->failed != 0 || mr_core_check(core, &why) == MR_OK) {
+        return failure_of(core, err);
+    }
+    core->ready = false;
+    return mr_error_set(err, MR_EDATALOSS, "the records do not fit together: %s", why.message);
+}
+
+int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
+{
     int rc;
 
     if (staged_of(core) == NULL) {
@@ -436,15 +582,10 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     }
     if (rc == MR_OK && core->schema == NULL) {
         mr_schema_begin(core);
+        core->loaded_keys++; /* it will be there */
     }
     if (rc == MR_OK) {
-        rc = mr_rounds_ready(core, err);
-    }
-    if (rc == MR_OK) {
-        mr_core_end_spoiled(core);
-        rc = mr_productions_ready(core, err);
-    }
-    if (rc == MR_OK) {
+        settle_loaded(core);
         rc = sweep_blobs(core, err);
     }
     mr_staged_free(core->staged);
@@ -452,18 +593,9 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    arm(core);
-    while ((it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
-        mr_iteration_untouch(core, it);
-    }
-    while ((worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
-        mr_worker_untouch(core, worker);
-    }
+    mr_core_keep_flawed(core);
     if (core->failed != 0) {
-        if (err != NULL) {
-            *err = core->failure;
-        }
-        return core->failed;
+        return failure_of(core, err);
     }
     core->ready = true;
     return check_loaded(core, err);

@@ -196,34 +196,30 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const 
                     mr_error *err)
 {
     struct mr_job *job = NULL;
+    char slot[MR_KEY_SIZE];
+    int rc;
 
+    mr_job_slot(wish->name, wish->trainer, wish->name[0] != '\0' ? "" : in->client, slot, sizeof slot);
+    rc = mr_job_refuse_flawed(core, slot, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (in->job_id[0] != '\0') {
         job = mr_job_by_id(core, in->job_id);
         if (job == NULL) {
             /* Never a new job by accident: its repetitions would be run again. */
             return mr_error_set(err, MR_ENOTFOUND, "job %.40s ('%.80s') is gone", in->job_id, wish->name);
         }
-    } else if (wish->name[0] != '\0') {
-        char slot[MR_KEY_SIZE];
-
-        mr_job_slot(wish->name, wish->trainer, "", slot, sizeof slot);
-        job = mr_map_get(&core->jobs, slot);
     } else {
-        char slot[MR_ID_HEX + 2];
-
-        mr_job_slot("", "", in->client, slot, sizeof slot);
         job = mr_map_get(&core->jobs, slot);
     }
     if (job != NULL && strcmp(job->rec->trainer, wish->trainer) != 0) {
         return mr_error_set(err, MR_EINVAL, "job %.40s is trainer '%.64s', requested '%.64s'", in->job_id,
                             job->rec->trainer, wish->trainer);
     }
-    if (job != NULL) {
-        int rc = compare_wish(job, wish, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+    rc = job != NULL ? compare_wish(job, wish, err) : MR_OK;
+    if (rc < 0) {
+        return rc;
     }
     *ret = job;
     return MR_OK;
@@ -270,6 +266,9 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
 {
     const struct mr_dataset_entry *dataset = mr_dataset_find(core, wish->dataset_id);
 
+    if (mr_dataset_refuse_flawed(core, wish->dataset_id, err) < 0) {
+        return MR_EDATALOSS;
+    }
     if (dataset == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", wish->dataset_id);
     }

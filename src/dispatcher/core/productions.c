@@ -124,10 +124,11 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
 
 /* ---------------------------------------------------------------- which one */
 
-static bool makes(const struct mr_production *p, const struct mr_job *job, uint64_t repetition)
+bool mr_production_fits(const struct mr_production *p, const struct mr_job *job, uint64_t repetition)
 {
-    return p->rec->mode == job->rec->mode && p->rec->guarantee == job->rec->guarantee &&
-           p->rec->repetition == repetition && strcmp(p->rec->scope, scope_of(job)) == 0;
+    return p->dataset->blob == job->dataset->blob && p->rec->mode == job->rec->mode &&
+           p->rec->guarantee == job->rec->guarantee && p->rec->repetition == repetition &&
+           strcmp(p->rec->scope, scope_of(job)) == 0;
 }
 
 struct mr_production *mr_production_newest(const mr_core *core, const struct mr_job *job, uint64_t repetition)
@@ -136,7 +137,8 @@ struct mr_production *mr_production_newest(const mr_core *core, const struct mr_
 
     TAILQ_FOREACH(p, &job->dataset->blob->productions, in_blob)
     {
-        if (makes(p, job, repetition) && (newest == NULL || mr_stamp_compare(p->id.at, newest->id.at) > 0)) {
+        if (mr_production_fits(p, job, repetition) &&
+            (newest == NULL || mr_stamp_compare(p->id.at, newest->id.at) > 0)) {
             newest = p;
         }
     }
@@ -187,17 +189,23 @@ void mr_production_join(struct mr_production *p, struct mr_iteration *it)
     p->open_users += it->rec->finished ? 0 : 1;
 }
 
-void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
+static void append_user(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
 {
     Millrace__ProductionUser *user = mr_core_new_record(core, &millrace__production_user__descriptor);
 
-    if (!mr_core_append(core, &p->rec->users, p->rec->n_users, user)) {
-        return;
+    if (mr_core_append(core, &p->rec->users, p->rec->n_users, user)) {
+        p->rec->n_users++;
+        mr_core_set(core, &user->job_id, it->rec->job_id);
+        mr_core_set(core, &user->iteration_id, it->rec->id);
     }
-    p->rec->n_users++;
-    mr_core_set(core, &user->job_id, it->rec->job_id);
-    mr_core_set(core, &user->iteration_id, it->rec->id);
-    put_production(core, p);
+}
+
+void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
+{
+    append_user(core, p, it);
+    if (core->failed == 0) {
+        put_production(core, p);
+    }
 }
 
 static void unlist(struct mr_production *p, const char *iteration_id)
@@ -230,6 +238,17 @@ void mr_production_leave(mr_core *core, struct mr_iteration *it)
     look_at(core, p);
 }
 
+void mr_production_keep_for(struct mr_iteration *it)
+{
+    struct mr_production *p = it->uses;
+
+    TAILQ_REMOVE(&p->users, it, in_production);
+    it->uses = NULL;
+    p->nusers--;
+    p->open_users -= it->rec->finished ? 0 : 1;
+    p->kept = true; /* it is still listed */
+}
+
 void mr_production_note_finished(mr_core *core, struct mr_iteration *it)
 {
     it->uses->open_users--;
@@ -252,7 +271,7 @@ struct mr_task *mr_task_producing(const mr_core *core, const struct mr_task *rea
 
 bool mr_production_is_over(const struct mr_production *p)
 {
-    return p->nusers == 0 || (p->rec->closed[0] != '\0' && p->open_users == 0);
+    return !p->kept && (p->nusers == 0 || (p->rec->closed[0] != '\0' && p->open_users == 0));
 }
 
 void mr_production_forget(mr_core *core, struct mr_production *p)
@@ -270,7 +289,9 @@ void mr_production_forget(mr_core *core, struct mr_production *p)
         TAILQ_REMOVE(&p->users, it, in_production);
         it->uses = NULL;
     }
-    mr_iteration_forget(core, p->hidden, true /* with_job: its owner */);
+    if (p->hidden != NULL) { /* at takeover, when it is set aside, it may lack one */
+        mr_iteration_forget(core, p->hidden, true /* with_job: its owner */);
+    }
     mr_map_remove(&core->productions, p->rec->id);
     mr_alarm_off(core, &p->alarm);
     TAILQ_REMOVE(&core->production_list, p, link);
@@ -305,40 +326,38 @@ static bool is_listed(const struct mr_production *p, const struct mr_iteration *
     return false;
 }
 
-static int check_loaded(struct mr_production *p, mr_error *err)
+/* A user that is not there has gone, or is set aside with its job. */
+static void correct_list(mr_core *core, struct mr_production *p)
 {
     const struct mr_iteration *it;
+    char key[MR_KEY_SIZE];
 
-    if (p->hidden == NULL) {
-        return mr_error_set(err, MR_EDATALOSS, "'productions/%s': its hidden iteration is missing", p->rec->id);
+    for (size_t i = p->rec->n_users; i-- > 0;) {
+        const char *id = p->rec->users[i]->iteration_id;
+
+        snprintf(key, sizeof key, "iterations/%.80s", id);
+        if (mr_flaw_find(core, key) != NULL) {
+            p->kept = true;
+        } else if (!is_user(p, id)) {
+            unlist(p, id);
+        }
     }
     TAILQ_FOREACH(it, &p->users, in_production)
     {
-        if (!is_listed(p, it)) {
-            return mr_error_set(err, MR_EDATALOSS, "'productions/%s': iteration %s uses it and is not listed",
-                                p->rec->id, it->rec->id);
+        if (!is_listed(p, it)) { /* a hand was in it: what the iteration says is what counts */
+            append_user(core, p, it);
+            p->unwritten = true;
         }
     }
-    for (size_t i = p->rec->n_users; i-- > 0;) {
-        if (!is_user(p, p->rec->users[i]->iteration_id)) {
-            unlist(p, p->rec->users[i]->iteration_id);
-        }
-    }
-    return MR_OK;
 }
 
-int mr_productions_ready(mr_core *core, mr_error *err)
+void mr_productions_ready(mr_core *core)
 {
     struct mr_production *p;
-    int rc = MR_OK;
 
     TAILQ_FOREACH(p, &core->production_list, link)
     {
-        rc = check_loaded(p, err);
-        if (rc < 0) {
-            break;
-        }
+        correct_list(core, p);
         look_at(core, p);
     }
-    return rc;
 }

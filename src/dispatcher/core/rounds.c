@@ -82,8 +82,10 @@ void mr_rounds_drop(mr_core *core, struct mr_iteration *it)
     if (it->rounds == NULL) {
         return;
     }
-    rounds_key(it, key, sizeof key);
-    mr_core_leave_over(core, key);
+    if (it->rounds->rec != NULL) {
+        rounds_key(it, key, sizeof key);
+        mr_core_leave_over(core, key);
+    }
     mr_consumers_drop(core, it);
     mr_coordination_free(it->rounds);
     it->rounds = NULL;
@@ -335,23 +337,20 @@ uint64_t mr_rounds_end(const struct mr_iteration *it)
 
 /* ---------------------------------------------------------------- takeover, invariants */
 
-int mr_rounds_ready(mr_core *core, mr_error *err)
+void mr_rounds_ready(mr_core *core)
 {
     struct mr_iteration *it;
     char key[MR_KEY_SIZE];
+    mr_error why;
 
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
-        if (it->rounds != NULL && it->rounds->rec == NULL) {
+        if (it->rounds != NULL && it->rounds->rec == NULL && it->broken == NULL) {
             snprintf(key, sizeof key, "rounds/%s", it->rec->id);
-            mr_error_set(err, MR_EDATALOSS, "is missing: its job reads in rounds");
-            if (mr_iteration_spoil(core, it, key, err) < 0) {
-                mr_error_wrap(err, "'%.160s'", key);
-                return MR_EDATALOSS;
-            }
+            (void)mr_error_set(&why, MR_EDATALOSS, "is missing: its job reads in rounds");
+            mr_iteration_spoil(core, it, key, &why);
         }
     }
-    return MR_OK;
 }
 
 int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error *err)

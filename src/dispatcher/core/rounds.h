@@ -99,7 +99,7 @@ bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_co
 void mr_rounds_note(mr_core *core, struct mr_iteration *it, bool schedule);
 int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 /* Everything is loaded. */
-int mr_rounds_ready(mr_core *core, mr_error *err);
+void mr_rounds_ready(mr_core *core);
 
 /* ---------------------------------------------------------------- rounds_horizon.c, rounds_told.c */
 

@@ -12,6 +12,11 @@
 static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING, MR_FEATURE_DRAINING,
                                     MR_FEATURE_ROUNDS};
 
+int mr_core_schema_missing(mr_error *err)
+{
+    return mr_error_set(err, MR_EDATALOSS, "'schema' is missing, and there are records");
+}
+
 static bool is_known(const char *feature)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -24,14 +29,17 @@ static bool is_known(const char *feature)
 
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err)
 {
+    if (schema->version == 0) {
+        return mr_error_set(err, MR_EDATALOSS, "'schema' says no version");
+    }
     if (schema->min_reader > MR_SCHEMA_VERSION) {
         return mr_error_set(err, MR_EPRECOND,
-                            "the state has format %u (written by %.40s) and needs a reader of %u; this is %d",
+                            "the state has format %u ('schema', written by %.40s) and needs a reader of %u; this is %d",
                             schema->version, schema->created_by, schema->min_reader, MR_SCHEMA_VERSION);
     }
     for (size_t i = 0; i < schema->n_features; i++) {
         if (!is_known(schema->features[i])) {
-            return mr_error_set(err, MR_EPRECOND, "the state uses '%.60s', which this version does not know",
+            return mr_error_set(err, MR_EPRECOND, "'schema': the state uses '%.60s', which this version does not know",
                                 schema->features[i]);
         }
     }

@@ -28,6 +28,7 @@ struct mr_production {
     TAILQ_HEAD(, mr_iteration) users; /* finished ones too, while their record is kept */
     uint32_t nusers;
     uint32_t open_users; /* of those: not finished */
+    bool kept;           /* for users whose jobs are set aside: the list names them */
     bool unwritten;      /* the stored list of users has some that are gone */
     struct mr_alarm alarm;
 };
@@ -68,8 +69,12 @@ void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_
 void mr_production_leave(mr_core *core, struct mr_iteration *it);
 /* @it has finished; it still holds its production for those who come late. */
 void mr_production_note_finished(mr_core *core, struct mr_iteration *it);
-/* All is loaded: does everything fit? */
-int mr_productions_ready(mr_core *core, mr_error *err);
+/* Does it make what @job's @repetition wants? */
+bool mr_production_fits(const struct mr_production *p, const struct mr_job *job, uint64_t repetition);
+/* @it is taken out of memory alone: it goes on using its production, which stays. */
+void mr_production_keep_for(struct mr_iteration *it);
+/* All is loaded: its list and its users are made one. */
+void mr_productions_ready(mr_core *core);
 /* The last user has gone: it goes. One change. */
 bool mr_production_is_over(const struct mr_production *p);
 void mr_production_forget(mr_core *core, struct mr_production *p);

@@ -250,6 +250,32 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     return status;
 }
 
+/* Jobs that are set aside: their names, and why. */
+static void list_flawed(mr_core *core, Millrace__Status *status)
+{
+    char name[MR_KEY_SIZE], id[MR_KEY_SIZE]; /* which may be any bytes */
+    const struct mr_flaw *flaw;
+
+    TAILQ_FOREACH(flaw, &core->flaw_list, link)
+    {
+        Millrace__JobStatus *one;
+
+        if (strncmp(flaw->key, "jobs/", 5) != 0) {
+            continue;
+        }
+        one = mr_core_new_record(core, &millrace__job_status__descriptor);
+        if (!mr_core_append(core, &status->jobs, status->n_jobs, one)) {
+            return;
+        }
+        status->n_jobs++;
+        mr_line_copy(flaw->key + 5, name, sizeof name);
+        mr_line_copy(flaw->by_id != NULL ? flaw->by_id + 1 : "", id, sizeof id);
+        mr_core_set(core, &one->name, name);
+        mr_core_set(core, &one->id, id);
+        mr_core_set(core, &one->set_aside, flaw->why);
+    }
+}
+
 static void list_objects(mr_core *core, Millrace__Status *status)
 {
     const struct mr_dataset_entry *dataset;
@@ -286,6 +312,7 @@ static void list_objects(mr_core *core, Millrace__Status *status)
             status->jobs[status->n_jobs++] = one;
         }
     }
+    list_flawed(core, status);
 }
 
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about)

@@ -351,6 +351,7 @@ static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
         return true; /* its last user rings it */
     }
     left = retention_left(core, dataset->since, dataset->rec->used_ms, keep);
+    left = core->keeps ? WALL_AGAIN_MS : left; /* a job that is set aside may be of it */
     if (left > 0) {
         mr_alarm_at(core, &dataset->alarm, look_again(core, left));
     } else {

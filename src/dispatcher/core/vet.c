@@ -14,7 +14,8 @@ bool mr_stamp_parse_given(mr_core *core, const char *s, struct mr_stamp *ret)
     struct mr_stamp stamp;
 
     if (!mr_stamp_parse(s, &stamp) || !mr_stamp_is_set(stamp) ||
-        (stamp.epoch == core->config.epoch && stamp.counter > core->counter)) {
+        (stamp.epoch == core->config.epoch && stamp.counter > core->counter) ||
+        (core->revision != 0 && stamp.epoch > core->revision)) {
         return false;
     }
     /* Nothing is wrong with it: who loads was replaced meanwhile, and does not know yet. */
@@ -114,6 +115,87 @@ int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_erro
         }
     }
     return MR_OK;
+}
+
+/* Its definition, and what it is cut into: other datasets of that content have the same. */
+int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err)
+{
+    const struct mr_blob *blob = mr_map_get(&core->blobs, dataset->fingerprint);
+
+    if (!mr_id_is_valid(dataset->fingerprint) || !mr_id_is_valid(dataset->blob)) {
+        return mr_error_set(err, MR_EDATALOSS, "fingerprint '%.40s' or blob '%.40s' is none", dataset->fingerprint,
+                            dataset->blob);
+    }
+    if (dataset->definition_size == 0 || dataset->definition_size > MR_DEFINITION_SENT_BYTES_MAX ||
+        dataset->parts != (dataset->definition_size - 1) / MR_CORE_PART_BYTES + 1) {
+        return mr_error_set(err, MR_EDATALOSS, "its definition is %" PRIu64 " bytes in %" PRIu32 " parts",
+                            dataset->definition_size, dataset->parts);
+    }
+    if (blob != NULL && (strcmp(blob->id, dataset->blob) != 0 || blob->parts != dataset->parts)) {
+        return mr_error_set(err, MR_EDATALOSS, "has blob '%.40s', others of its fingerprint '%.40s'", dataset->blob,
+                            blob->id);
+    }
+    return mr_vet_providers(dataset->providers, dataset->n_providers, err);
+}
+
+/* The table of splits is copied from the dataset when it begins; who reads a production has none. */
+static int vet_splits(const struct mr_dataset_entry *dataset, bool divides, const Millrace__IterationRecord *rec,
+                      mr_error *err)
+{
+    size_t n = divides ? dataset->rec->n_providers : 0;
+    char key[MR_KEY_SIZE];
+
+    mr_dataset_key(dataset->rec->id, key, sizeof key);
+    if (rec->n_providers != n) {
+        return mr_error_set(err, MR_EDATALOSS, "has %zu sources to split, and '%.60s' says %zu", rec->n_providers, key,
+                            n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (rec->providers[i]->splits != dataset->rec->providers[i]->splits) {
+            return mr_error_set(err, MR_EDATALOSS, "source %zu has %" PRId64 " splits, and '%.60s' says %" PRId64, i,
+                                rec->providers[i]->splits, key, dataset->rec->providers[i]->splits);
+        }
+    }
+    return MR_OK;
+}
+
+static const struct mr_iteration *same_repetition(const struct mr_job *job, uint64_t repetition)
+{
+    const struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
+        if (it->rec->repetition == repetition) {
+            return it;
+        }
+    }
+    return NULL;
+}
+
+int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
+                     const Millrace__IterationRecord *rec, mr_error *err)
+{
+    const struct mr_dataset_entry *dataset = job != NULL ? job->dataset : production->dataset;
+    Millrace__ProcessingMode mode = job != NULL ? job->rec->mode : production->rec->mode;
+    const struct mr_iteration *other = job != NULL ? same_repetition(job, rec->repetition) : NULL;
+    struct mr_stamp id;
+
+    if (mr_stamp_parse(rec->id, &id) && mr_stamp_compare(id, job != NULL ? job->id.at : production->id.at) < 0) {
+        return mr_error_set(err, MR_EDATALOSS, "is older than its job");
+    }
+    if (other != NULL) {
+        return mr_error_set(err, MR_EDATALOSS, "is repetition %" PRIu64 ", and so is 'iterations/%s'", rec->repetition,
+                            other->rec->id);
+    }
+    if (rec->finished) {
+        return mr_vet_providers(rec->providers, rec->n_providers, err);
+    }
+    if (job != NULL && mr_job_has_ended(job, rec->repetition)) {
+        return mr_error_set(err, MR_EDATALOSS, "is open, and repetition %" PRIu64 " has ended, says 'jobs/%.80s'",
+                            rec->repetition, job->slot);
+    }
+    return vet_splits(dataset, mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && rec->production[0] == '\0', rec,
+                      err);
 }
 
 /* The first part of the answer to the last request, if it was of the repetition that the cursor is in. */

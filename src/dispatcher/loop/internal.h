@@ -52,6 +52,7 @@ struct mr_loop {
     mr_core *core; /* NULL while not leading */
     bool serving;
     char incarnation[40];
+    bool keys_seen; /* at the load that runs: any of the core's; and that one */
     bool schema_seen;
     struct mr_outcome outcome;
     struct mr_held *held;

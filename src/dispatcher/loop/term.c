@@ -108,6 +108,7 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
     mr_core_free(l->core);
     l->core = mr_core_new(&config); /* NULL is told by the first key, or the end. */
     l->schema_seen = false;
+    l->keys_seen = false;
     (void)snprintf(l->incarnation, sizeof l->incarnation, "%s", incarnation);
 }
 
@@ -117,15 +118,13 @@ static void set_health(struct mr_loop *l, const mr_error *err)
     l->health = *err;
 }
 
-/* Nobody leads until somebody has mended what the error names. */
+/* Nobody leads until somebody has mended the one record that all others rest on. */
 static int say_how_to_mend(const struct mr_loop *l, mr_error *err)
 {
     mr_error why = *err;
 
-    return mr_error_set(err, MR_EDATALOSS,
-                        "%s (put it right, or do without it: etcdctl del '/millrace/%s/<key>'; 'millrace state check' "
-                        "finds all that is bad)",
-                        why.message, l->cluster);
+    return mr_error_set(err, MR_EDATALOSS, "%.80s: put it right: etcdctl put '/millrace/%.64s/schema' '%s'",
+                        why.message, l->cluster, MR_SCHEMA_FULL);
 }
 
 static int on_load_key(void *ctx, const char *key, const void *value, size_t size, mr_error *err)
@@ -138,6 +137,7 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
     if (strncmp(key, "blobs/", 6) == 0) {
         return mr_core_load_blob(l->core, key, err);
     }
+    l->keys_seen = true;
     l->schema_seen = l->schema_seen || strcmp(key, "schema") == 0;
     int rc = mr_core_load(l->core, key, value, size, err);
 
@@ -172,7 +172,8 @@ static int on_load_end(void *ctx, mr_error *err)
     if (l->core == NULL) {
         return mr_error_nomem(err);
     }
-    rc = mr_core_ready(l->core, l->now_ms, err);
+    mr_core_loaded_at(l->core, (uint64_t)mr_member_load_revision(l->member));
+    rc = l->keys_seen && !l->schema_seen ? mr_core_schema_missing(err) : mr_core_ready(l->core, l->now_ms, err);
     if (rc >= 0 && !l->schema_seen) {
         rc = write_schema(l, err);
     }
