@@ -61,7 +61,9 @@ static struct mr_leader_view view_of(const struct mr_kv *kv)
 static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
 {
     const struct mr_kv *record = &ev->kvs[1];
-    bool known = record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation, NULL) >= 0;
+    m->incarnation_bad = (mr_error){.code = MR_OK};
+    bool known =
+        record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation, &m->incarnation_bad) >= 0;
     bool same = known && strcmp(m->incarnation.id, m->incarnation_seen) == 0;
 
     if (known && !same) {
@@ -79,9 +81,9 @@ static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
 static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bool known)
 {
     bool moved = known && m->incarnation.store_id != 0 && m->incarnation.store_id != ev->store_id;
-    bool begins = !known || moved || m->went_back;
+    bool begins = (!known && m->incarnation_bad.code == MR_OK) || moved || m->went_back;
 
-    m->incarnation_unwritten = begins || m->incarnation.secret[0] == '\0'; /* an older version's */
+    m->incarnation_unwritten = begins || (known && m->incarnation.secret[0] == '\0'); /* an older version's */
     m->doubt = CERTAIN;
     if (m->incarnation_unwritten) {
         m->incarnation.store_id = ev->store_id;
@@ -90,6 +92,7 @@ static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bo
     if (!begins) {
         return;
     }
+    m->incarnation_bad.code = MR_OK;
     if (known || ev->floor > ev->revision) {
         mr_log(MR_LOG_ERROR, "etcd was restored or made anew, beginning a new incarnation of the cluster", "rev",
                "%lld", (long long)ev->revision, "seen", "%lld", (long long)ev->floor, NULL);

@@ -43,6 +43,7 @@ struct mr_member {
     struct mr_incarnation_record incarnation; /* its `store_id`: where it was made; 0: not told */
     char incarnation_seen[MR_INSTANCE_SIZE];  /* at the last campaign; `newest_revision` counts within it */
     bool incarnation_unwritten;
+    mr_error incarnation_bad;      /* why the stored one cannot be used; code 0: it can, or there is none */
     char secret[MR_INSTANCE_SIZE]; /* for an incarnation that we begin */
     int64_t batch_revision;        /* mod revision of meta/batch, for the next load's commits */
     int64_t answered_revision;     /* of the last answer to a batch of this term */

@@ -94,9 +94,24 @@ static void fill_lanes(mr_member *m)
     }
 }
 
+/* A new one would make all who are there drop what they have: that is for people to say. */
+static void refuse_incarnation(mr_member *m)
+{
+    mr_error err;
+
+    (void)mr_error_set(&err, MR_EDATALOSS, "%.90s: put it right, or begin a new incarnation: etcdctl del '%s%s'",
+                       m->incarnation_bad.message, m->root, MR_KEY_INCARNATION);
+    m->loading = false;
+    mr_member_bad_state(m, &err);
+}
+
 void mr_member_load_tick(mr_member *m)
 {
     if (!m->loading || m->now_ms < m->load_due_ms) {
+        return;
+    }
+    if (m->incarnation_bad.code != MR_OK) {
+        refuse_incarnation(m);
         return;
     }
     for (size_t i = 0; i < MR_MEMBER_LANES; i++) {

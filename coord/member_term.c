@@ -44,7 +44,9 @@ void mr_member_start_load(mr_member *m)
     if (m->stray) {
         mr_commit_set_stray(m->commit);
     }
-    m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation.id);
+    if (m->incarnation_bad.code == MR_OK) { /* else nothing is loaded (mr_member_load_tick()) */
+        m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation.id);
+    }
 }
 
 void mr_member_term_begin(mr_member *m, int64_t epoch)

@@ -179,6 +179,11 @@ int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], m
     return rc;
 }
 
+static bool is_hex(const char *s)
+{
+    return strlen(s) == MR_INSTANCE_SIZE - 1 && strspn(s, "0123456789abcdef") == MR_INSTANCE_SIZE - 1;
+}
+
 int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret, mr_error *err)
 {
     struct mr_incarnation_record r = {0};
@@ -190,7 +195,11 @@ int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_rec
     }
     const Millrace__Coord__IncarnationRecord *m = (const Millrace__Coord__IncarnationRecord *)msg;
 
-    rc = copy(r.id, sizeof r.id, m->id, MR_KEY_INCARNATION, err);
+    rc = is_hex(m->id) && (m->secret[0] == '\0' || is_hex(m->secret))
+             ? MR_OK
+             : mr_error_set(err, MR_EDATALOSS, "record '%s': its id or its secret is not 32 hex digits",
+                            MR_KEY_INCARNATION);
+    rc = rc < 0 ? rc : copy(r.id, sizeof r.id, m->id, MR_KEY_INCARNATION, err);
     rc = rc < 0 ? rc : copy(r.secret, sizeof r.secret, m->secret, MR_KEY_INCARNATION, err);
     r.store_id = strtoull(m->store, NULL, 16);
     protobuf_c_message_free_unpacked(msg, NULL);

@@ -115,6 +115,22 @@ static int judge(const struct state_values *v, const struct state *state, struct
     return rc;
 }
 
+/* There is nothing: of another cluster there may be. */
+static int refuse_empty(const struct state_source *from, const char *root, const char *key, bool prefix, mr_error *err)
+{
+    struct mr_buf names = MR_BUF_INIT;
+    int rc;
+
+    state_clusters(from, &names);
+    bool known = names.len > 0 && !names.failed;
+
+    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%.80s%s at %.40s; clusters there: %.*s", root, key,
+                      prefix ? "..." : "", from->where, known ? (int)names.len : 4,
+                      known ? (const char *)names.data : "none");
+    mr_buf_free(&names);
+    return rc;
+}
+
 static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *out, mr_error *err)
 {
     bool get = strcmp(v->words[0], "get") == 0;
@@ -133,8 +149,7 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
 
     rc = state_read(&from, key, prefix, &state, err);
     if (rc >= 0 && state.count == 0) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%.120s%s at %.80s", root, key, prefix ? "..." : "",
-                          v->etcd_endpoints);
+        rc = refuse_empty(&from, root, key, prefix, err);
     }
     if (rc >= 0) {
         rc = get                                 ? show_values(v, &state, prefix, out, err)

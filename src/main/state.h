@@ -52,6 +52,8 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
 /* One more key, in order; everything is copied. For tests, too. */
 int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts, mr_error *err);
 void state_free(struct state *state);
+/* The names of the first few clusters that there are, as far as the store tells: "prod, test". */
+void state_clusters(const struct state_source *from, struct mr_buf *out);
 
 /* ---- state_kinds.c: what there is to know of a key ---- */
 

@@ -122,6 +122,19 @@ static void check_stamps(struct check *c, const struct state_key *k, const struc
     }
 }
 
+static bool check_incarnation(struct check *c, const struct state_key *k)
+{
+    struct mr_incarnation_record record;
+    mr_error err;
+
+    if (strcmp(k->key, MR_KEY_INCARNATION) == 0 &&
+        mr_incarnation_record_parse((struct mr_bytes){k->value, k->size}, &record, &err) < 0) {
+        problem(c, k->key, "%s", err.message);
+        return false;
+    }
+    return true;
+}
+
 static bool check_key(struct check *c, const struct state_key *k)
 {
     const struct state_kind *kind = state_kind_of(k->key);
@@ -150,7 +163,7 @@ static bool check_key(struct check *c, const struct state_key *k)
         problem(c, k->key, "the key does not fit its own value");
     }
     protobuf_c_message_free_unpacked(record, NULL);
-    return true;
+    return check_incarnation(c, k);
 }
 
 /* ---- coordination ---- */

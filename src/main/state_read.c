@@ -20,6 +20,7 @@
 #define RETRY_MS 100
 #define ANSWER_MS 3000 /* for one page: then the next endpoint may know more */
 #define KEY_BYTES_MAX 2048
+#define CLUSTERS_SHOWN 10
 
 /* One page on its way. */
 struct page {
@@ -260,4 +261,28 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
         *err = why;
     }
     return rc;
+}
+
+void state_clusters(const struct state_source *from, struct mr_buf *out)
+{
+    struct state found = {.root = "/millrace/"};
+    struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = &found};
+    char next[KEY_BYTES_MAX] = "/millrace/";
+    bool more; /* which an answer with a key says nothing of: the rest of that cluster counts as well */
+    mr_error err;
+
+    for (size_t i = 0; i < CLUSTERS_SHOWN; i++) {
+        int rc = ask_until_answered(&r, mr_bytes_str(next), mr_bytes_str("/millrace0"), 1 /* key */, &more, &err);
+
+        if (rc < 0 || found.count == i) {
+            break;
+        }
+        const char *name = found.keys[i].key;
+        int n = (int)strcspn(name, "/");
+
+        mr_buf_puts(out, i > 0 ? ", " : "");
+        state_print_safe(out, name, (size_t)n);
+        (void)snprintf(next, sizeof next, "/millrace/%.*s0", n, name); /* '0' is the byte behind '/' */
+    }
+    state_free(&found);
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "coord/bytes.h"
+#include "coord/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -501,6 +502,61 @@ static void a_store_that_was_built_anew_begins_another_incarnation(void **state)
     coord_free(s);
 }
 
+static void on_put(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
+{
+    (void)r, (void)err;
+    *(int *)ctx = rc;
+}
+
+/* By hand. */
+static void put(struct coord_sim *s, const char *key, const char *value)
+{
+    struct mr_op op = {.kind = MR_OP_PUT, .key = mr_bytes_str(key), .value = mr_bytes_str(value)};
+    struct mr_txn txn = {.success = &op, .nsuccess = 1};
+    mr_store *store = NULL;
+    int rc = 1;
+
+    assert_int_equal(mr_fake_connect(s->fake, &store, NULL), MR_OK);
+    store->ops->txn(store, &txn, 1000, on_put, &rc);
+    mr_fake_advance(s->fake, 100);
+    assert_int_equal(rc, MR_OK);
+    store->ops->close(store);
+}
+
+/* All that is there would be dropped for a new one: nobody leads until somebody puts it right. */
+static void a_bad_incarnation_is_not_replaced(void **state)
+{
+    static const char *const values[] = {"{}", "garbage", "{\"id\":\"7\"}"};
+    struct coord_sim *s = coord_new(35);
+    char key[128], life[33] = "";
+
+    (void)state;
+    snprintf(key, sizeof key, "/millrace/t/%s", MR_KEY_INCARNATION);
+    assert_int_equal(incarnations(s, life), 1);
+    coord_run_ms(s, 2000);
+    struct mr_kv kv = mr_fake_get(s->fake, key);
+    char *good = mr_strndup((const char *)kv.value.data, kv.value.size);
+
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        unsigned terms = s->terms;
+        int leader = coord_leader_of(s);
+
+        put(s, key, values[i]);
+        coord_kill_node(s, leader);
+        coord_run_ms(s, 20000);
+        assert_int_equal(s->terms, terms);
+        kv = mr_fake_get(s->fake, key);
+        assert_int_equal(kv.value.size, strlen(values[i]));
+        put(s, key, good);
+        assert_int_equal(incarnations(s, life), 0);
+        coord_start_node(s, leader);
+        coord_run_ms(s, 2000);
+    }
+    mr_free(good);
+    coord_check_store(s);
+    coord_free(s);
+}
+
 static void a_later_epoch_that_a_leader_signed_ends_the_incarnation_once(void **state)
 {
     struct coord_sim *s = coord_new(33);
@@ -576,6 +632,7 @@ int main(void)
         cmocka_unit_test(a_full_store_is_led_on_and_swept),
         cmocka_unit_test(partitioned_pairs_leave_each_other_alone),
         cmocka_unit_test(a_store_that_was_built_anew_begins_another_incarnation),
+        cmocka_unit_test(a_bad_incarnation_is_not_replaced),
         cmocka_unit_test(a_later_epoch_that_a_leader_signed_ends_the_incarnation_once),
         cmocka_unit_test(what_callers_make_up_ends_nothing),
     };
