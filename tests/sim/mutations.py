@@ -421,12 +421,12 @@ _DISCOVERY = [
 _SHARED = [
     _core(
         "GOES_WITH_THE_FIRST", "11.1", "a production goes when one of its users has finished",
-        "productions.c", "    return p->nusers == 0 || (p->rec", "    return p->open_users < p->nusers || (p->rec",
+        "productions.c", "(p->nusers == 0 || (p->rec", "(p->open_users < p->nusers || (p->rec",
         *_SHARING,
     ),
     _core(
         "MODES_MIXED", "11.1", "jobs that split the data share with jobs that do not",
-        "productions.c", "p->rec->mode == job->rec->mode && ", "", *_SHARING,
+        "productions.c", " && p->rec->mode == job->rec->mode &&\n", " &&\n", *_SHARING,
     ),
     _core(
         "JOINED_TRIMMED", "11.2", "a production is joined of which a worker has trimmed the start",
