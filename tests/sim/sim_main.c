@@ -207,7 +207,7 @@ static int run_hours(const struct options *o)
     return well ? 0 : 1;
 }
 
-/* The walks from @first on until one goes wrong; 0: none of @n does. */
+/* How many walks it took from @first on until one went wrong; 0: none did. */
 static uint64_t first_caught(const struct options *o, struct sim *sim, uint64_t first)
 {
     struct tallies ignored = {0};
