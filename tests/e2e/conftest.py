@@ -155,7 +155,7 @@ def descendants_of(pid):
 def lives_lost(cluster):
     """
     Lives of workers that were given up. Who is killed is among them; one that was silent for as long since it had to wait for a CPU,
-    too: it begins another life.
+    too: it begins another life. A read counts those that had something to do for it.
     """
     return sum(bool(w.get("lost")) for w in cluster.status()["workers"])
 

@@ -160,7 +160,7 @@ def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispat
         cluster.start_worker()
     with pytest.warns(mr.DataLossWarning, match="workers? lost"):  # the rest of the first copy
         rest = [int(x) for x in it]
-    assert it.losses.lost_workers == lives_lost(cluster)
+    assert 1 <= it.losses.lost_workers <= lives_lost(cluster)
     if it.losses.lost_workers > 1:  # the new one, too, was silent for too long: it had to wait for a CPU
         assert set(rest) >= set(range(50, n))
         return
@@ -178,7 +178,7 @@ def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
     cluster.workers[0].kill()
     with pytest.warns(mr.DataLossWarning, match="workers? lost"):
         got += [int(x) for x in it]  # ends
-    assert it.losses.lost_workers == lives_lost(cluster) >= 1 and it.losses.incomplete_reads == 1
+    assert 1 <= it.losses.lost_workers <= lives_lost(cluster) and it.losses.incomplete_reads == 1
     assert 0 < 300 * each - len(got) <= it.losses.lost_splits * each
     assert len(got) == len(set(got)) and set(got) <= set(range(300 * each))  # at most once
 
