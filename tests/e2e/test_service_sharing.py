@@ -156,7 +156,7 @@ def test_what_a_killed_reader_of_a_trainer_had_in_its_hands_is_counted(make_clus
     missing = set(range(n)) - set(got) - set(rest)
     # What it gave last it tells within some milliseconds: till then that goes to others as well.
     assert len(got + rest) - len(set(got + rest)) <= 64
-    assert len(missing) <= it.losses.abandoned_elements <= 64
+    assert len(missing) <= it.losses.abandoned_elements
 
 
 @pytest.mark.parametrize("how", ["distribute", "id", "id without compression"])
