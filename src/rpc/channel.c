@@ -74,7 +74,7 @@ static void watch_begin(mr_rpc_channel *ch)
 static void close_watched(mr_rpc_channel *ch)
 {
     int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
-    bool may_wait = !mr_rpc_is_calling_back();
+    bool may_wait = !pthread_equal(pthread_self(), ch->rt->thread);
     grpc_channel *channel = ch->channel;
 
     mr_mutex_lock(&ch->lock);
@@ -351,7 +351,7 @@ int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request,
     struct waiter w = {.over = false};
     mr_rpc_call *call = NULL;
 
-    MR_ASSERT(!mr_rpc_is_calling_back());
+    MR_ASSERT(!pthread_equal(pthread_self(), ch->rt->thread));
     mr_mutex_init(&w.lock);
     mr_cond_init(&w.cond);
     int rc = mr_rpc_unary(ch, path, request, size, metadata, timeout_ms, wait_for_ready, wake, &w, &call, err);

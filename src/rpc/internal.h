@@ -41,12 +41,6 @@ struct mr_rpc_runtime {
     pid_t pid;
     grpc_completion_queue *cq;
     pthread_t thread;
-    atomic_uint returns; /* how often that thread came back from the queue */
-    pthread_t deputy;    /* polls while it does not come back; only if has_deputy */
-    bool has_deputy;
-    pthread_mutex_t turn; /* whose it is to call back; before all other locks */
-    pthread_cond_t stopped;
-    bool stopping; /* lock */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     unsigned calls;                     /* lock: calls of any kind that still use the queue */
@@ -73,7 +67,6 @@ struct mr_rpc_message {
 int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err);
 bool mr_rpc_inherited(const mr_rpc_runtime *rt);
 bool mr_rpc_is_forkable(void);
-bool mr_rpc_is_calling_back(void); /* this is one of the runtime's threads */
 void mr_rpc_call_began(mr_rpc_runtime *rt);
 void mr_rpc_call_ended(mr_rpc_runtime *rt);
 gpr_timespec mr_rpc_deadline(int64_t timeout_ms);
@@ -110,26 +103,6 @@ void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
-/* ---- calls that are taken back (resets.c). The runtime's thread alone. ---- */
-
-#define MR_RPC_RESET_PEERS 64
-#define MR_RPC_PEER_BYTES 96
-#define MR_RPC_RESETS_MS 10000
-
-struct mr_rpc_resets {
-    struct mr_rpc_reset_count {
-        char peer[MR_RPC_PEER_BYTES]; /* as gRPC writes it */
-        unsigned calls;               /* 0: nobody's */
-    } counts[MR_RPC_RESET_PEERS];
-    unsigned calls_max;
-    int64_t until_ms; /* counted since MR_RPC_RESETS_MS before */
-};
-
-void mr_rpc_resets_init(struct mr_rpc_resets *all, unsigned calls_max);
-/* One more of @peer's, whose connection is to a server at @port, and ends if these are too many. */
-void mr_rpc_resets_add(struct mr_rpc_resets *all, const char *peer, int port);
-void mr_rpc_resets_tick(struct mr_rpc_resets *all, int64_t now_ms);
-
 /* Every so often, on the runtime's thread; rt->servers_lock is held. */
 #define MR_RPC_TICK_MS 1000
 void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms);
@@ -140,7 +113,5 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_acce
 void mr_rpc_server_call_over(struct mr_rpc_server *srv);
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv);
 struct mr_rpc_firsts *mr_rpc_server_firsts(struct mr_rpc_server *srv);
-/* @peer took a call back before it was answered, or before it had said anything. */
-void mr_rpc_server_call_reset(struct mr_rpc_server *srv, const char *peer);
 
 #endif

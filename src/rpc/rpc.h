@@ -2,8 +2,8 @@
  * gRPC core without its sharp edges: a runtime (completion queue + thread), channels, unary calls, and streams that are
  * the same object on both sides. Paths are full method names ("/millrace.Dispatcher/Open"). Payloads are bytes.
  *
- * Callbacks run on the runtime's thread, or one in its place, one at a time: they must not block; they decode and post
- * to whoever owns the state. A status other than OK arrives as a mr_error (mr_code_from_status()).
+ * Callbacks run on the runtime's thread: they must not block; they decode and post to whoever owns the state. A status
+ * other than OK arrives as a mr_error (mr_code_from_status()).
  *
  * Lifetime: mr_rpc_acquire()/mr_rpc_release() count users; gRPC is initialised by the first and shut down completely by
  * the last (see mr_rpc_keep_forkable()); neither is called from a callback. Everything made between must be freed
@@ -150,7 +150,6 @@ struct mr_rpc_limits {
     unsigned calls_per_connection; /* open at a time */
     unsigned silent_calls;         /* that wait for their first message: with more of them the oldest are ended */
     int64_t silent_ms;             /* and that wait for longer */
-    unsigned resets;               /* calls that a connection takes back within 10 s: with more of them it is ended */
 };
 /* @limits NULL: the defaults. */
 int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err);

@@ -27,9 +27,6 @@
 
 #define SHUTDOWN_MS_MAX 2000
 #define SHUTDOWN_AGAIN_MS_MAX 50
-#define GLANCE_MS 50
-#define HELD_MS 20
-#define RESTS_US 500      /* within a glance */
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 static struct {
@@ -40,7 +37,6 @@ static struct {
 } global = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_bool forkable;
-static _Thread_local bool calling_back;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
@@ -137,11 +133,6 @@ void mr_rpc_keep_forkable(void)
     (void)pthread_once(&once, once_per_process);
 }
 
-bool mr_rpc_is_calling_back(void)
-{
-    return calling_back;
-}
-
 bool mr_rpc_is_forkable(void)
 {
     return atomic_load(&forkable);
@@ -152,7 +143,6 @@ static int64_t tick_servers(mr_rpc_runtime *rt, int64_t due_ms)
 {
     int64_t now = mr_now_ms();
 
-    MR_LOCK(&rt->turn);
     MR_LOCK(&rt->servers_lock);
     if (LIST_EMPTY(&rt->servers)) {
         return -1;
@@ -164,116 +154,26 @@ static int64_t tick_servers(mr_rpc_runtime *rt, int64_t due_ms)
     return now + MR_RPC_TICK_MS;
 }
 
-static void call_back(mr_rpc_runtime *rt, const grpc_event *ev)
-{
-    struct mr_rpc_tag *tag = ev->tag;
-
-    MR_ASSERT(ev->type == GRPC_OP_COMPLETE);
-    MR_ASSERT(tag->magic == MR_RPC_TAG_MAGIC);
-    MR_LOCK(&rt->turn);
-    tag->fn(tag, ev->success != 0);
-}
-
 static void *poll_events(void *arg)
 {
     mr_rpc_runtime *rt = arg;
     int64_t due_ms = 0;
 
-    calling_back = true;
     for (;;) {
         due_ms = tick_servers(rt, due_ms);
         grpc_event ev = grpc_completion_queue_next(rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
 
-        (void)atomic_fetch_add_explicit(&rt->returns, 1, memory_order_relaxed);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
         }
-        if (ev.type != GRPC_QUEUE_TIMEOUT) {
-            call_back(rt, &ev);
+        if (ev.type == GRPC_QUEUE_TIMEOUT) {
+            continue;
         }
+        MR_ASSERT(ev.type == GRPC_OP_COMPLETE);
+        struct mr_rpc_tag *tag = ev.tag;
+        MR_ASSERT(tag->magic == MR_RPC_TAG_MAGIC);
+        tag->fn(tag, ev.success != 0);
     }
-}
-
-/*
- * While gRPC reads what one connection sends, and more comes, it does not come back from the queue: seconds in which
- * nobody else is heard, if that connection sends what costs more to read than to send. Then a second thread polls in
- * place of the first, for all others. Not always: two that take turns cost half of the calls a second.
- */
-struct glance {
-    unsigned returns;
-    int64_t cpu_ns;
-};
-
-static struct glance glance_at(mr_rpc_runtime *rt)
-{
-    struct glance g = {.returns = atomic_load_explicit(&rt->returns, memory_order_relaxed)};
-    struct timespec ts = {.tv_sec = 0};
-    clockid_t clock;
-
-    if (pthread_getcpuclockid(rt->thread, &clock) == 0) {
-        (void)clock_gettime(clock, &ts);
-    }
-    g.cpu_ns = (int64_t)ts.tv_sec * MR_NS_PER_S + ts.tv_nsec;
-    return g;
-}
-
-/* It works on one and the same thing. In its own time: on a busy machine it may not have been its turn. */
-static bool is_held(const struct glance *before, const struct glance *now)
-{
-    return now->returns == before->returns && now->cpu_ns - before->cpu_ns > HELD_MS * MR_NS_PER_MS;
-}
-
-static bool wait_for_glance(mr_rpc_runtime *rt)
-{
-    MR_LOCK(&rt->lock);
-    if (!rt->stopping) {
-        (void)mr_cond_wait_ms(&rt->stopped, &rt->lock, GLANCE_MS);
-    }
-    return !rt->stopping;
-}
-
-static bool is_stopping(mr_rpc_runtime *rt)
-{
-    MR_LOCK(&rt->lock);
-    return rt->stopping;
-}
-
-/* Until the first thread is back. */
-static void stand_in(mr_rpc_runtime *rt, unsigned returns)
-{
-    int64_t due_ms = 0;
-
-    while (atomic_load_explicit(&rt->returns, memory_order_relaxed) == returns && !is_stopping(rt)) {
-        due_ms = tick_servers(rt, due_ms);
-        grpc_event ev = grpc_completion_queue_next(rt->cq, mr_rpc_deadline(GLANCE_MS), NULL);
-
-        if (ev.type == GRPC_QUEUE_SHUTDOWN) {
-            return;
-        }
-        if (ev.type != GRPC_QUEUE_TIMEOUT) {
-            call_back(rt, &ev);
-        }
-    }
-}
-
-static void *deputise(void *arg)
-{
-    mr_rpc_runtime *rt = arg;
-    struct glance since = glance_at(rt), last = since;
-
-    calling_back = true;
-    while (wait_for_glance(rt)) {
-        struct glance now = glance_at(rt);
-        bool rests = now.cpu_ns - last.cpu_ns < RESTS_US * 1000;
-
-        if (is_held(&since, &now)) {
-            stand_in(rt, now.returns);
-            now = glance_at(rt);
-        }
-        since = rests || now.returns != since.returns ? now : since;
-        last = now;
-    }
-    return NULL;
 }
 
 static int opened_before_fork(pid_t pid, mr_error *err)
@@ -281,40 +181,6 @@ static int opened_before_fork(pid_t pid, mr_error *err)
     return mr_error_set(err, MR_EPRECOND,
                         "opened before fork (in process %ld): open it in the child, or start the child with spawn",
                         (long)pid);
-}
-
-/* A process that may fork reads from servers and is none. */
-static int start_threads(mr_rpc_runtime *rt, mr_error *err)
-{
-    int rc = mr_thread_start(&rt->thread, "mr-rpc", poll_events, rt, err);
-
-    if (rc < 0) {
-        grpc_completion_queue_shutdown(rt->cq);
-        return rc;
-    }
-    if (!mr_rpc_is_forkable()) {
-        rc = mr_thread_start(&rt->deputy, "mr-rpc-deputy", deputise, rt, err);
-        rt->has_deputy = rc == MR_OK;
-    }
-    if (rc < 0) {
-        grpc_completion_queue_shutdown(rt->cq);
-        (void)pthread_join(rt->thread, NULL);
-    }
-    return rc;
-}
-
-static void end_threads(mr_rpc_runtime *rt)
-{
-    if (rt->has_deputy) {
-        mr_mutex_lock(&rt->lock);
-        rt->stopping = true;
-        (void)pthread_cond_signal(&rt->stopped);
-        mr_mutex_unlock(&rt->lock);
-        (void)pthread_join(rt->deputy, NULL);
-    }
-    grpc_completion_queue_shutdown(rt->cq);
-    (void)pthread_join(rt->thread, NULL);
-    grpc_completion_queue_destroy(rt->cq);
 }
 
 static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
@@ -330,14 +196,13 @@ static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
     rt->pid = getpid();
     mr_mutex_init(&rt->lock);
     mr_cond_init(&rt->idle);
-    mr_cond_init(&rt->stopped);
-    mr_mutex_init(&rt->turn);
     mr_mutex_init(&rt->servers_lock);
     LIST_INIT(&rt->servers);
     grpc_init();
     rt->cq = grpc_completion_queue_create_for_next(NULL);
-    int rc = start_threads(rt, err);
+    int rc = mr_thread_start(&rt->thread, "mr-rpc", poll_events, rt, err);
     if (rc < 0) {
+        grpc_completion_queue_shutdown(rt->cq);
         grpc_completion_queue_destroy(rt->cq);
         shut_down_grpc_locked();
         mr_free(rt);
@@ -375,20 +240,20 @@ static bool drop_user(mr_rpc_runtime *rt)
     if (--global.users > 0) {
         return false;
     }
-    MR_ASSERT(!calling_back);
+    MR_ASSERT(!pthread_equal(pthread_self(), rt->thread));
     /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back first. */
     mr_mutex_lock(&rt->lock);
     while (rt->calls > 0) {
         mr_cond_wait(&rt->idle, &rt->lock);
     }
     mr_mutex_unlock(&rt->lock);
-    end_threads(rt);
+    grpc_completion_queue_shutdown(rt->cq);
+    (void)pthread_join(rt->thread, NULL);
+    grpc_completion_queue_destroy(rt->cq);
     shut_down_grpc_locked();
     (void)pthread_cond_destroy(&rt->idle);
     (void)pthread_mutex_destroy(&rt->lock);
     (void)pthread_mutex_destroy(&rt->servers_lock);
-    (void)pthread_mutex_destroy(&rt->turn);
-    (void)pthread_cond_destroy(&rt->stopped);
     mr_free(rt);
     global.rt = NULL;
     return true;

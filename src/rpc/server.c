@@ -30,9 +30,6 @@
 #define CALLS_PER_CONNECTION 1024u
 #define SILENT_CALLS 1024u
 #define SILENT_MS 30000
-/* Who reads and writes cancels some calls, when deadlines pass or iterators are closed: some hundred at the very most.
- */
-#define RESETS 10000u
 
 struct method {
     const char *path;       /* owned */
@@ -55,8 +52,6 @@ struct mr_rpc_server {
     LIST_ENTRY(mr_rpc_server) link; /* rt->servers_lock; once it was started */
     mr_rpc_runtime *rt;
     struct mr_rpc_firsts firsts;
-    struct mr_rpc_resets resets;
-    int port;
     grpc_server *server;
     struct method methods[METHODS_MAX];
     size_t nmethods;
@@ -88,7 +83,6 @@ struct mr_rpc_request {
     bool answered;
     grpc_byte_buffer *received;
     int cancelled;
-    char *peer; /* gRPC forgets who it was when the call ends */
 };
 
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv)
@@ -108,7 +102,6 @@ void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms)
     LIST_FOREACH(srv, &rt->servers, link)
     {
         mr_rpc_firsts_tick(&srv->firsts, now_ms);
-        mr_rpc_resets_tick(&srv->resets, now_ms);
     }
 }
 
@@ -119,11 +112,6 @@ static void busy_add(mr_rpc_server *srv, int n)
     if (srv->busy == 0) {
         (void)pthread_cond_broadcast(&srv->changed);
     }
-}
-
-void mr_rpc_server_call_reset(struct mr_rpc_server *srv, const char *peer)
-{
-    mr_rpc_resets_add(&srv->resets, peer, srv->port);
 }
 
 void mr_rpc_server_call_over(struct mr_rpc_server *srv)
@@ -138,7 +126,6 @@ static void request_unref(mr_rpc_request *req)
     if (atomic_fetch_sub(&req->refs, 1) != 1) {
         return;
     }
-    gpr_free(req->peer);
     (void)pthread_mutex_destroy(&req->lock);
     mr_free(req);
 }
@@ -170,9 +157,6 @@ static void request_back(mr_rpc_request *req)
         mr_rpc_server *srv = req->srv;
 
         mr_rpc_first_came(&srv->firsts, &req->first);
-        if (req->cancelled != 0) {
-            mr_rpc_server_call_reset(srv, req->peer);
-        }
         if (req->received != NULL) {
             grpc_byte_buffer_destroy(req->received);
             req->received = NULL;
@@ -330,7 +314,6 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
     atomic_init(&req->refs, 2);
     mr_mutex_init(&req->lock);
     req->call = call;
-    req->peer = grpc_call_get_peer(call);
     req->first.cut = cut_request;
     mr_rpc_call_began(srv->rt);
 
@@ -434,7 +417,6 @@ static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
     l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
     l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
     l.silent_ms = l.silent_ms != 0 ? l.silent_ms : SILENT_MS;
-    l.resets = l.resets != 0 ? l.resets : RESETS;
     return l;
 }
 
@@ -471,7 +453,6 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
     mr_rpc_firsts_init(&srv->firsts, l.silent_calls, l.silent_ms);
-    mr_rpc_resets_init(&srv->resets, l.resets);
     quota = grpc_resource_quota_create("mr-server");
     grpc_resource_quota_resize(quota, l.memory_bytes);
     args[list.num_args - 1].value.pointer.p = quota;
@@ -542,7 +523,6 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
     if (bound == 0) {
         return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken or is not this host's", address);
     }
-    srv->port = bound;
     if (port != NULL) {
         *port = bound;
     }
@@ -578,7 +558,7 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 
 void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms)
 {
-    MR_ASSERT(!mr_rpc_is_calling_back());
+    MR_ASSERT(!pthread_equal(pthread_self(), srv->rt->thread));
     mr_mutex_lock(&srv->lock);
     bool first = !srv->stopping;
     srv->stopping = true;

@@ -38,7 +38,6 @@ struct mr_rpc_stream {
     bool closing;    /* half close or finish was asked for */
     bool close_started;
     bool accepted; /* server: initial metadata was sent */
-    bool spoke;    /* the peer: a message came */
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 
@@ -165,9 +164,6 @@ static void over(mr_rpc_stream *s)
     if (server != NULL) {
         mr_rpc_first_came(mr_rpc_server_firsts(server), &s->first);
     }
-    if (server != NULL && s->close_cancelled != 0 && !s->spoke) {
-        mr_rpc_server_call_reset(server, s->peer);
-    }
     if (server == NULL) {
         rc = mr_rpc_status_error(s->status, s->details, &err);
     } else if (s->close_cancelled != 0) {
@@ -248,7 +244,6 @@ static void on_receive(struct mr_rpc_tag *tag, bool ok)
         } else {
             m->bytes = bytes;
             bytes = NULL;
-            s->spoke = true;
         }
     }
     if (m == NULL) {
@@ -521,7 +516,6 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_acce
     }
     s->server = srv;
     s->call = call;
-    s->peer = grpc_call_get_peer(call); /* It is forgotten when the call ends. */
     memset(&op, 0, sizeof op);
     op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     op.data.recv_close_on_server.cancelled = &s->close_cancelled;

@@ -1,5 +1,4 @@
 /* Peers that take from a server what they can: it keeps to its limits, and others go on. */
-#include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
 #include "rpc/rpc.h"
@@ -7,10 +6,8 @@
 #include "tests/support/port.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +18,6 @@
 #define LONG_MS 60000
 #define ECHO_BYTES 100
 #define SILENT_CALLS 4
-#define RESETS 500
-#define RESETS_SENT 100000
-#define HOLD_TRIES 100u
 #define MEMORY_BYTES (16 * MR_MIB)
 #define BODIES 40
 #define BODY_BYTES (4 * MR_MIB)
@@ -36,7 +30,6 @@ struct fixture {
     pthread_mutex_t lock;
     pthread_cond_t cond;
     unsigned ended;
-    unsigned sent;
     mr_error last;
 };
 
@@ -85,56 +78,14 @@ static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *er
     (void)pthread_cond_broadcast(&f->cond);
 }
 
-static void client_sent(void *ctx, mr_rpc_stream *s)
-{
-    struct fixture *f = ctx;
-
-    MR_LOCK(&f->lock);
-    f->sent++;
-}
-
-static bool has_sent(struct fixture *f, unsigned n)
-{
-    MR_LOCK(&f->lock);
-    return f->sent >= n;
-}
-
-static const struct mr_rpc_stream_ops client_ops = {
-    .message = drop_message, .sent = client_sent, .ended = client_ended};
-
-/* The client's and the server's side of a stream that the client takes back when it was answered. */
-static void cancel_answered(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
-{
-    mr_rpc_message_free(m);
-    mr_rpc_stream_cancel(s);
-}
-
-static const struct mr_rpc_stream_ops echoed_ops = {.message = cancel_answered, .ended = client_ended};
-
-static void answer_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
-{
-    const struct mr_rpc_slice word = {.data = "yes", .size = 3};
-
-    mr_rpc_message_free(m);
-    (void)mr_rpc_stream_send(s, &word, 1, false, NULL);
-    mr_rpc_stream_receive(s);
-}
-
-static const struct mr_rpc_stream_ops echo_ops = {.message = answer_message, .ended = server_ended};
-
-static void accept_echoes(void *ctx, mr_rpc_stream *s)
-{
-    mr_rpc_stream_accept(s, &echo_ops, ctx);
-    mr_rpc_stream_receive(s);
-}
+static const struct mr_rpc_stream_ops client_ops = {.message = drop_message, .ended = client_ended};
 
 static int start(void **state, unsigned silent_calls, int64_t silent_ms)
 {
     const struct mr_rpc_limits limits = {.message_bytes = 2 * BODY_BYTES,
                                          .memory_bytes = MEMORY_BYTES,
                                          .silent_calls = silent_calls,
-                                         .silent_ms = silent_ms,
-                                         .resets = RESETS};
+                                         .silent_ms = silent_ms};
     struct fixture *f = calloc(1, sizeof *f);
 
     mr_mutex_init(&f->lock);
@@ -145,7 +96,6 @@ static int start(void **state, unsigned silent_calls, int64_t silent_ms)
     assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", ECHO_BYTES, echo, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_bulk(f->srv, "/t/Bulk", BODY_BYTES, bulk, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", accept_stream, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Echoes", accept_echoes, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(f->srv, f->address, NULL, NULL, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
     assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &f->ch, NULL), MR_OK);
@@ -291,95 +241,6 @@ static void unfinished_bodies_are_cut(void **state)
     free(body);
 }
 
-/* Calls that are taken back before anybody could answer, one after the other: the server hangs up. */
-static void endless_resets_end_the_connection(void **state)
-{
-    struct fixture *f = *state;
-    struct h2 h;
-
-    h2_open(&h, f->address);
-    assert_true(h2_hear(&h, LONG_MS));
-    for (unsigned i = 0; i < RESETS_SENT && !h.closed; i++) {
-        h2_reset(&h, h2_call(&h, i % 2 == 0 ? "/t/Bulk" : "/t/Stream"));
-    }
-    while (h2_hear(&h, LONG_MS)) {
-    }
-    assert_true(h.closed);
-    others_go_on(f);
-    h2_close(&h);
-}
-
-/* A thread of gRPC's that works for long on one thing: letting go of the bytes of a message, until it is told to end.
- */
-struct held {
-    pthread_t test;
-    atomic_bool on;
-    atomic_bool go;
-    int64_t until_ms;
-};
-
-static void hold(void *ctx)
-{
-    struct held *h = ctx;
-
-    if (!pthread_equal(pthread_self(), h->test)) {
-        atomic_store(&h->on, true);
-        while (!atomic_load(&h->go) && mr_now_ms() < h->until_ms) {
-        }
-    }
-}
-
-static void one_thing_that_takes_long_holds_nobody_up(void **state)
-{
-    struct fixture *f = *state;
-    struct held h = {.test = pthread_self(), .until_ms = mr_now_ms() + 2 * LONG_MS};
-    char *body = calloc(1, BODY_BYTES); /* more than goes before the other side has read some */
-    mr_rpc_channel *other = NULL;
-    mr_rpc_stream *streams[HOLD_TRIES];
-    size_t n = 0;
-
-    assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &other, NULL), MR_OK);
-    while (!atomic_load(&h.on)) { /* Unless this thread did it all by itself. */
-        const struct mr_rpc_slice slice = {.data = body, .size = BODY_BYTES, .release = hold, .ctx = &h};
-
-        assert_true(n < HOLD_TRIES);
-        assert_int_equal(mr_rpc_stream_open(other, "/t/Stream", NULL, -1, true, &client_ops, f, &streams[n], NULL),
-                         MR_OK);
-        assert_int_equal(mr_rpc_stream_send(streams[n], &slice, 1, false, NULL), MR_OK);
-        n++;
-        while (!atomic_load(&h.on) && !has_sent(f, (unsigned)n)) {
-            (void)sched_yield();
-        }
-    }
-    others_go_on(f);
-    atomic_store(&h.go, true);
-    while (n > 0) {
-        mr_rpc_stream_unref(streams[--n]);
-    }
-    mr_rpc_channel_free(other);
-    free(body);
-}
-
-static void honest_calls_are_no_resets(void **state)
-{
-    struct fixture *f = *state;
-
-    for (unsigned i = 0; i < 2 * RESETS; i++) {
-        others_go_on(f);
-    }
-    for (unsigned i = 0; i < 2 * RESETS; i++) {
-        const struct mr_rpc_slice word = {.data = "word", .size = 4};
-        mr_rpc_stream *s = NULL;
-
-        assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Echoes", NULL, LONG_MS, false, &echoed_ops, f, &s, NULL), MR_OK);
-        mr_rpc_stream_receive(s);
-        assert_int_equal(mr_rpc_stream_send(s, &word, 1, false, NULL), MR_OK);
-        wait_for_ends(f, i + 1);
-        assert_int_equal(f->last.code, MR_ECANCELED);
-        mr_rpc_stream_unref(s);
-    }
-}
-
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -389,9 +250,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_without_a_message_make_room, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient, teardown),
         TEST(unfinished_bodies_are_cut),
-        TEST(endless_resets_end_the_connection),
-        TEST(one_thing_that_takes_long_holds_nobody_up),
-        TEST(honest_calls_are_no_resets),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
