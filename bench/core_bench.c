@@ -213,6 +213,7 @@ static void register_dataset(struct bench *b)
 static void register_worker(struct bench *b, unsigned n, struct times *times)
 {
     Millrace__RegisterWorkerRequest in = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_REGISTER_WORKER, .register_worker = &in};
     char incarnation[33], address[64];
 
@@ -220,6 +221,9 @@ static void register_worker(struct bench *b, unsigned n, struct times *times)
     snprintf(address, sizeof address, "worker-%u.workers.training.svc:5051", n);
     in.incarnation = incarnation;
     in.address = address;
+    step(b, &command, times);
+    watch.incarnation = incarnation;
+    command = (struct mr_command){.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &watch};
     step(b, &command, times);
     snprintf(b->lives[n], sizeof b->lives[n], "%s", strchr(b->out.changes[0].key, '/') + 1);
 }

@@ -49,7 +49,8 @@ struct mr_link {
     bool stopping;
     bool woken;
     bool beat;          /* now, not when it is due */
-    bool registered;    /* at least once: what wait_registered waits for */
+    bool registered;    /* at least once: there is somebody to say goodbye to */
+    bool listed;        /* a list of tasks came: from then on the worker is there for others */
     bool must_register; /* anew */
     bool forgotten;     /* by the dispatchers: what we have is nobody's */
     bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
@@ -198,6 +199,11 @@ static void on_update(void *ctx, const ProtobufCMessage *message)
         mr_log(MR_LOG_WARN, "an update of the task list was missed, asking for all of it", NULL);
         ask_to_register(link);
     }
+    MR_LOCK(&link->lock);
+    if (!link->listed) {
+        link->listed = true;
+        (void)pthread_cond_broadcast(&link->changed);
+    }
 }
 
 static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refused = on_refused};
@@ -328,7 +334,6 @@ static bool join(struct mr_link *link)
     }
     MR_LOCK(&link->lock);
     link->registered = true;
-    (void)pthread_cond_broadcast(&link->changed);
     return true;
 }
 
@@ -495,7 +500,7 @@ int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *
     int64_t until = timeout_ms < 0 ? INT64_MAX : mr_now_ms() + timeout_ms;
 
     MR_LOCK(&link->lock);
-    while (!link->registered && !link->stopping) {
+    while (!link->listed && !link->stopping) {
         int64_t left = timeout_ms < 0 ? -1 : until - mr_now_ms();
 
         if (timeout_ms >= 0 && left <= 0) {

@@ -427,6 +427,8 @@ static void a_standby_sends_callers_to_the_leader(void **state)
 /* ---- watches ---- */
 
 struct watcher {
+    mr_rpc_channel *channel;
+    mr_rpc_stream *stream;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     Millrace__ClientUpdate *last; /* lock */
@@ -471,6 +473,35 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 }
 
 static const struct mr_rpc_stream_ops watch_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+
+/* What comes is taken for updates of WatchClient; those of a worker are not looked at. */
+static void watch(struct watcher *w, const char *address, const char *method, const ProtobufCMessage *request)
+{
+    uint8_t bytes[256];
+    struct mr_rpc_slice slice = {.data = bytes, .size = protobuf_c_message_pack(request, bytes)};
+    char path[96];
+
+    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
+    *w = (struct watcher){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &w->channel, NULL), MR_OK);
+    assert_int_equal(mr_rpc_stream_open(w->channel, path, NULL, -1, true, &watch_ops, w, &w->stream, NULL), MR_OK);
+    assert_int_equal(mr_rpc_stream_send(w->stream, &slice, 1, false, NULL), MR_OK);
+    mr_rpc_stream_receive(w->stream);
+}
+
+static void end_watch(struct watcher *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->ended) {
+        pthread_cond_wait(&w->changed, &w->lock);
+    }
+    if (w->last != NULL) {
+        drop(w->last);
+    }
+    pthread_mutex_unlock(&w->lock);
+    mr_rpc_stream_unref(w->stream);
+    mr_rpc_channel_free(w->channel);
+}
 
 /* Definitions never change, so a standby may give them to those who know what they want. */
 static void a_standby_gives_definitions_of_known_content(void **state)
@@ -533,23 +564,15 @@ static void a_watch_is_told_of_changes(void **state)
     char *id = register_range(address, 100);
     Millrace__OpenReply *job = open_job(address, id, "train");
     Millrace__WatchClientRequest r = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
-    struct watcher w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    mr_rpc_channel *ch = NULL;
-    mr_rpc_stream *s = NULL;
-    uint8_t bytes[256];
+    Millrace__WatchWorkerRequest here = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    struct watcher w, other;
 
     (void)state;
     assert_string_equal(job->header->message, "");
     r.header = said_by(&client);
     r.client = client.id;
     r.iteration_id = job->iteration_id;
-    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_client_request__pack(&r, bytes)};
-
-    assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &ch, NULL), MR_OK);
-    assert_int_equal(
-        mr_rpc_stream_open(ch, "/millrace.Dispatcher/WatchClient", NULL, -1, true, &watch_ops, &w, &s, NULL), MR_OK);
-    assert_int_equal(mr_rpc_stream_send(s, &slice, 1, false, NULL), MR_OK);
-    mr_rpc_stream_receive(s);
+    watch(&w, address, "WatchClient", &r.base);
     pthread_mutex_lock(&w.lock);
     while (w.updates == 0 && !w.ended) {
         pthread_cond_wait(&w.changed, &w.lock);
@@ -559,6 +582,9 @@ static void a_watch_is_told_of_changes(void **state)
     pthread_mutex_unlock(&w.lock);
 
     register_worker(address); /* A worker comes: there is a task now, without anybody asking. */
+    here.header = said_by(&worker);
+    here.incarnation = worker.id;
+    watch(&other, address, "WatchWorker", &here.base);
     pthread_mutex_lock(&w.lock);
     while (w.last->n_tasks == 0 && !w.ended) {
         pthread_cond_wait(&w.changed, &w.lock);
@@ -569,14 +595,8 @@ static void a_watch_is_told_of_changes(void **state)
     pthread_mutex_unlock(&w.lock);
 
     mr_dispatcher_free(d); /* Ends with the leader. */
-    pthread_mutex_lock(&w.lock);
-    while (!w.ended) {
-        pthread_cond_wait(&w.changed, &w.lock);
-    }
-    drop(w.last);
-    pthread_mutex_unlock(&w.lock);
-    mr_rpc_stream_unref(s);
-    mr_rpc_channel_free(ch);
+    end_watch(&w);
+    end_watch(&other);
     drop(job);
     mr_free(id);
 }

@@ -106,8 +106,9 @@ _COMMIT = [
         "    n -= n > 2 && writes[n - 1].value == NULL;\n    rc = copy_ops(c, writes, n, ops, err);\n",
     ),
     _core(
-        "FIRST_CONTACT_SOFT", "1.7", "a worker is registered on the word of a leader that may be deposed",
-        "workers.c", "true /* fenced: first contact */", "false", "core_test", "sim_protocol_test", "walks",
+        "FIRST_CONTACT_SOFT", "1.7", "a worker begins on the word of a leader that may be deposed",
+        "workers.c", "worker_update__descriptor, true /* fenced */", "worker_update__descriptor, false",
+        "core_test", "sim_protocol_test", "walks",
     ),
     _loop(
         "LOOP_DENIES_UNPROVEN", "1.7", "a denial is answered from memory",
@@ -170,7 +171,7 @@ _FAILOVER = [
 _SPLITS = [
     _core(
         "SUPERSEDED_COMES_BACK", "3.1", "a worker that was superseded registers anew",
-        "workers.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
+        "register.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
     ),
     _core(
         "NEVER_AGAIN", "3.1", "a repeated request is answered anew",
@@ -385,7 +386,7 @@ _TAKEOVER = [
     _core(
         "COMING_BACK_WRITES", "8.2", "a worker that finds the new leader is written once more",
         "workers.c",
-        "            mr_worker_seen(core, last); /* A", "            mr_worker_put(core, last); /* A",
+        "    mr_worker_seen(core, worker);\n    worker->awaited", "    mr_worker_put(core, worker);\n    worker->awaited",
     ),
     _core(
         "BLOBS_STAY", "8.1", "parts of definitions that no dataset names stay for ever",

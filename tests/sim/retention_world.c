@@ -288,6 +288,13 @@ static int register_worker(struct world *w, uint32_t slot)
     in.incarnation = w->workers[slot];
     in.address = address;
     call(w, &command, &code);
+    if (code == MR_OK) {
+        Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+
+        command = (struct mr_command){.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &watch};
+        watch.incarnation = w->workers[slot];
+        call(w, &command, &code);
+    }
     return code;
 }
 

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One of so many takes so long, at most, until it begins: its rounds are waited for, those of others are far ahead. */
+#define SLOW_STARTS 4
+#define SLOW_START_MS 2000
+
 struct worker {
     uint32_t number;
     bool registered;
@@ -81,6 +85,9 @@ void worker_hear(struct world *w, struct worker *worker, enum call call, struct 
     letter->kind = call;
     letter->due = w->now + (int64_t)mr_rng_below(&w->rng, 8);
     if (call == CALL_WATCH_WORKER) {
+        if (worker->version == 0 && mr_rng_below(&w->rng, SLOW_STARTS) == 0) {
+            letter->due += (int64_t)mr_rng_below(&w->rng, SLOW_START_MS);
+        }
         STAILQ_INSERT_TAIL(&worker->updates, letter, link);
     } else {
         STAILQ_INSERT_TAIL(&worker->answers, letter, link);

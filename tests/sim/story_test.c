@@ -50,7 +50,7 @@ static void a_reader_and_a_worker(void **state)
     assert_true(sim_all_done(sim));
     expect(sim, "[      0] worker 0: starts at host0:1\n"
                 "[      1] dispatcher 0: leads\n"
-                "[      1] worker w0.1 at host0:1: registered\n"
+                "[      5] worker w0.1 at host0:1: registered\n"
                 "[    100] client 0: starts\n"
                 "[    101] dataset few: registered, few\n"
                 "[    105] job digits: created, DYNAMIC\n"
@@ -120,7 +120,7 @@ static void a_late_report_is_refused(void **state)
                 "[   5030] client 0: end of repetition 0\n"
                 "[   5031] client c0: left iteration 1.4\n"
                 "[   5034] client 0: has read everything\n"
-                "[   8006] worker w0.2 at host0:1: registered\n");
+                "[   8010] worker w0.2 at host0:1: registered\n");
 }
 
 /* The leader stands still until another one leads; then it wakes and finds a call in its queue, from a process that

@@ -263,12 +263,12 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
     if (message->kind == MR_COMMAND_WORKER_HEARTBEAT && worker->leaving) {
         left(sim, worker);
     } else if (message->kind == MR_COMMAND_REGISTER_WORKER) {
-        worker->registered = true;
-        sim_check_registered(sim, worker);
         do_watch(sim, worker);
     } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
         Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
 
+        worker->registered = true;
+        sim_check_registered(sim, worker);
         worker->stream = message->call;
         worker->stream_epoch = message->epoch;
         apply_update(sim, worker, update);

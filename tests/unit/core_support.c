@@ -366,7 +366,7 @@ int put_endless_dataset(struct table *t, const char *id, const char *fingerprint
     return put(t, id, fingerprint, endless, 1, false, -1);
 }
 
-int add_worker(struct table *t, const char *worker, const char *address)
+int register_worker(struct table *t, const char *worker, const char *address)
 {
     Millrace__RegisterWorkerRequest request = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_REGISTER_WORKER, .register_worker = &request};
@@ -374,6 +374,22 @@ int add_worker(struct table *t, const char *worker, const char *address)
     request.incarnation = (char *)(uintptr_t)id_of(worker);
     request.address = (char *)(uintptr_t)address;
     return answer(t, &command);
+}
+
+int try_watch_worker(struct table *t, const char *worker)
+{
+    Millrace__WatchWorkerRequest request = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    return answer(t, &command);
+}
+
+int add_worker(struct table *t, const char *worker, const char *address)
+{
+    int code = register_worker(t, worker, address);
+
+    return code == MR_OK ? try_watch_worker(t, worker) : code;
 }
 
 int beat_worker(struct table *t, const char *worker)
@@ -657,10 +673,6 @@ const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, 
 
 const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker)
 {
-    Millrace__WatchWorkerRequest request = MILLRACE__WATCH_WORKER_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &request};
-
-    request.incarnation = (char *)(uintptr_t)id_of(worker);
-    assert_int_equal(answer(t, &command), MR_OK);
+    assert_int_equal(try_watch_worker(t, worker), MR_OK);
     return (const Millrace__WorkerUpdate *)the_reply(t)->message;
 }

@@ -54,7 +54,10 @@ int put_dataset(struct table *t, const char *id, const char *fingerprint, const 
 int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
 /* One that never ends: of cardinality -1, and of endless sources. */
 int put_endless_dataset(struct table *t, const char *id, const char *fingerprint);
+/* It registers and begins to watch: it is there. */
 int add_worker(struct table *t, const char *worker, const char *address);
+int register_worker(struct table *t, const char *worker, const char *address);
+int try_watch_worker(struct table *t, const char *worker);
 int beat_worker(struct table *t, const char *worker);
 /* With a report on provider 0 of @task: "0110" says that of its first grants the second and the third are finished. */
 int beat_with_report(struct table *t, const char *worker, const char *task, const char *finished);

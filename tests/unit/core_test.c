@@ -931,6 +931,79 @@ static void and_so_it_does_without_sharding(void **state)
     assert_int_equal(watch_client(t, "c1", iteration)->end->lost_workers, 2);
 }
 
+/* ---------------------------------------------------------------- those who only say that they are there */
+
+static void register_many(struct table *t, int n)
+{
+    char name[16];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "fake%d", i);
+        assert_int_equal(register_worker(t, name, name), MR_OK);
+    }
+}
+
+static void who_does_not_watch_counts_nowhere(void **state)
+{
+    static const char *const others[] = {"w2", NULL};
+    struct table *t = *state;
+    char iteration[64];
+
+    add_worker(t, "w1", "a:1");
+    add_worker(t, "w2", "b:1");
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    keep(iteration, opened(t)->iteration_id);
+    register_many(t, 250);
+    assert_int_equal(table_count(t, "workers/"), 2);
+    assert_int_equal(watch_client(t, "c1", iteration)->n_tasks, 2);
+    assert_int_equal(beat_worker(t, "fake0"), MR_ENOTFOUND);
+    assert_int_equal(get_splits(t, "fake0", task_of(iteration, "w1", 1), 0, 1, 10), MR_ENOTFOUND);
+    /* One that is silent is found to be: nobody else is. */
+    fall_silent(t, "c1", iteration, others);
+    assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
+}
+
+static void newcomers_are_forgotten_when_they_are_many(void **state)
+{
+    struct table *t = *state;
+
+    register_many(t, 1025);
+    assert_int_equal(try_watch_worker(t, "fake0"), MR_ENOTFOUND);
+    assert_int_equal(try_watch_worker(t, "fake1"), MR_OK);
+    assert_int_equal(try_watch_worker(t, "fake1024"), MR_OK);
+    assert_int_equal(table_count(t, "workers/"), 2);
+    assert_int_equal(register_worker(t, "fake0", "fake0"), MR_OK);
+    table_take_over(t);
+    assert_int_equal(try_watch_worker(t, "fake0"), MR_ENOTFOUND); /* and registers again */
+    assert_int_equal(add_worker(t, "fake0", "fake0"), MR_OK);
+}
+
+static void what_is_said_last_counts(void **state)
+{
+    struct table *t = *state;
+
+    register_worker(t, "w1", "a:1");
+    register_worker(t, "w1", "a:2");
+    assert_int_equal(try_watch_worker(t, "w1"), MR_OK);
+    assert_int_equal(register_worker(t, "w1", "a:1"), MR_EINVAL); /* now it is there */
+    assert_int_equal(register_worker(t, "w1", "a:2"), MR_OK);
+    assert_int_equal(table_count(t, "workers/"), 1);
+}
+
+static void nobody_comes_while_the_store_is_full(void **state)
+{
+    struct table *t = *state;
+
+    register_worker(t, "w1", "a:1");
+    t->full = true;
+    assert_int_equal(try_watch_worker(t, "w1"), MR_EEXHAUSTED);
+    assert_true((the_reply(t)->error.traits & MR_RETRYABLE) != 0);
+    t->full = false;
+    assert_int_equal(try_watch_worker(t, "w1"), MR_OK);
+    t->full = true;
+    assert_int_equal(try_watch_worker(t, "w1"), MR_OK); /* who is there stays */
+}
+
 /* ---------------------------------------------------------------- takeover */
 
 /* All of them have to miss it, each for long enough. */
@@ -1314,6 +1387,10 @@ int main(void)
         T(the_last_worker_goes_on_though_its_task_was_closed),
         T(and_so_it_does_at_least_once),
         T(and_so_it_does_without_sharding),
+        T(who_does_not_watch_counts_nowhere),
+        T(newcomers_are_forgotten_when_they_are_many),
+        T(what_is_said_last_counts),
+        T(nobody_comes_while_the_store_is_full),
         T(what_was_on_its_way_out_is_swept),
         T(a_value_that_makes_no_sense_is_not_used),
         T(a_bad_record_ends_its_own_iteration),

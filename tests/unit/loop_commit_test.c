@@ -235,17 +235,31 @@ static void register_at(struct fixture *f, const char *cluster, int n, char *add
     call(f, MR_COMMAND_REGISTER_WORKER, &r.base, ret);
 }
 
-static void add_worker_to(struct fixture *f, const char *cluster, int n, struct answer *ret)
+static void watch_as(struct fixture *f, int n, struct answer *ret)
 {
-    char address[16];
+    Millrace__WatchWorkerRequest r = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    Millrace__RequestHeader header = said_by(n);
 
-    (void)snprintf(address, sizeof address, "w:%d", n);
-    register_at(f, cluster, n, address, ret);
+    r.header = &header;
+    r.incarnation = worker(n);
+    call(f, MR_COMMAND_WATCH_WORKER, &r.base, ret);
+}
+
+/* It registers and watches: @ret is about that. */
+static void add_worker_at(struct fixture *f, int n, char *address, struct answer *ret)
+{
+    static struct answer registered[WORKERS];
+
+    register_at(f, CLUSTER, n, address, &registered[n]);
+    watch_as(f, n, ret);
 }
 
 static void add_worker(struct fixture *f, int n, struct answer *ret)
 {
-    add_worker_to(f, CLUSTER, n, ret);
+    char address[16];
+
+    (void)snprintf(address, sizeof address, "w:%d", n);
+    add_worker_at(f, n, address, ret);
 }
 
 static void beat(struct fixture *f, int n, bool leaving, struct answer *ret)
@@ -367,7 +381,7 @@ static void who_is_connected_keeps_its_address(void **state)
     struct mr_dstream stream = {.method = &mr_methods[0]};
     struct answer first, stranger;
 
-    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &first);
+    add_worker_at(f, 1, (char[]){"w:1"}, &first);
     expect(f, &first, MR_OK);
     assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(1), NULL, NULL), MR_OK);
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
@@ -379,10 +393,34 @@ static void who_is_connected_keeps_its_address(void **state)
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
     expect(f, &stranger, MR_OK);
     beat(f, 1, false, &first);
+    expect(f, &first, MR_OK); /* nobody is there yet: anybody may say an address */
+    watch_as(f, 2, &stranger);
+    expect(f, &stranger, MR_OK);
+    beat(f, 1, false, &first);
     expect(f, &first, MR_EPRECOND);
     assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(2), NULL, NULL), MR_OK);
     register_at(f, CLUSTER, 1, (char[]){"w:1"}, &first);
     expect(f, &first, MR_EPRECOND); /* for good: it exits */
+    mr_streams_unsubscribe(&f->l->streams, &stream);
+}
+
+/* Who was there first with a stream has the address, whoever registered first. */
+static void who_watches_first_has_the_address(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_dstream stream = {.method = &mr_methods[0]};
+    struct answer a, b;
+
+    register_at(f, CLUSTER, 2, (char[]){"w:1"}, &b);
+    add_worker_at(f, 1, (char[]){"w:1"}, &a);
+    expect(f, &a, MR_OK);
+    expect(f, &b, MR_OK);
+    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(1), NULL, NULL), MR_OK);
+    watch_as(f, 2, &b);
+    expect(f, &b, MR_EUNAVAIL);
+    assert_int_equal(b.traits, MR_RETRYABLE);
+    beat(f, 1, false, &a);
+    expect(f, &a, MR_OK);
     mr_streams_unsubscribe(&f->l->streams, &stream);
 }
 
@@ -392,7 +430,7 @@ static void a_new_leader_gives_nobody_the_address_of_another(void **state)
     struct fixture *f = *state;
     struct answer a;
 
-    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    add_worker_at(f, 1, (char[]){"w:1"}, &a);
     expect(f, &a, MR_OK);
     end(f);
     begin(f);
@@ -620,7 +658,7 @@ static void a_call_to_another_cluster_is_refused(void **state)
     struct fixture *f = *state;
     struct answer a;
 
-    add_worker_to(f, "another", 1, &a);
+    register_at(f, "another", 1, (char[]){"w:1"}, &a);
     assert_true(a.given);
     assert_int_equal(a.code, MR_EPRECOND);
     run_ms(f, LATE_MS);
@@ -697,6 +735,7 @@ int main(void)
         CASE(a_call_to_another_cluster_is_refused),
         CASE(an_id_is_no_right_to_speak),
         CASE(who_is_connected_keeps_its_address),
+        CASE(who_watches_first_has_the_address),
         CASE(clients_hear_once_of_a_batch),
         CASE(nothing_joins_what_was_said_before_somebody_came),
         CASE(workers_hear_once_of_the_clients_that_go_in_a_batch),

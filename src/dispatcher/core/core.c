@@ -54,6 +54,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     TAILQ_INIT(&core->touched_iterations);
     TAILQ_INIT(&core->touched_workers);
     TAILQ_INIT(&core->worker_list);
+    TAILQ_INIT(&core->newcomers);
     TAILQ_INIT(&core->client_list);
     STAILQ_INIT(&core->left_over);
     TAILQ_INIT(&core->flaw_list);
@@ -88,6 +89,7 @@ void mr_core_free(mr_core *core)
         TAILQ_REMOVE(&core->client_list, client, link);
         mr_client_free(client);
     }
+    mr_newcomers_free(core);
     while (!TAILQ_EMPTY(&core->worker_list)) {
         struct mr_worker *worker = TAILQ_FIRST(&core->worker_list);
 
@@ -312,7 +314,7 @@ static void dispatch(mr_core *core, const struct mr_command *in)
         mr_core_do_register_worker(core, in->register_worker, in->worker_watches);
         break;
     case MR_COMMAND_WATCH_WORKER:
-        mr_core_do_watch_worker(core, in->watch_worker);
+        mr_core_do_watch_worker(core, in->watch_worker, in->worker_watches);
         break;
     case MR_COMMAND_WORKER_HEARTBEAT:
         mr_core_do_worker_heartbeat(core, in->worker_heartbeat);

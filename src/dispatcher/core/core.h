@@ -211,8 +211,8 @@ struct mr_command {
     bool full; /* the store takes deletes alone: TIMER does nothing but delete. Commands that put should not come */
     int64_t
         grant_ms; /* of work that a grant is for, MR_GRANT_MS and more; 0: MR_GRANT_MS. Longer ones are fewer writes */
-    bool worker_watches; /* REGISTER_WORKER: the stream of who is at that address (mr_core_worker_at()) stands, or is
-                            awaited */
+    bool worker_watches; /* REGISTER_WORKER, and WATCH_WORKER of a newcomer: the stream of who is at that address
+                            (mr_core_worker_at()) stands, or is awaited */
     uint64_t token;      /* comes back in the MR_EFFECT_REPLY */
     uint64_t seed;       /* OPEN: 64 random bits, used if an iteration is created */
     union {              /* lent for the step */
@@ -312,6 +312,8 @@ bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
  * lived under the leader before this one, and has had no time to come back: nobody has a stream just after a takeover.
  */
 const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited);
+/* The address of a worker that has registered and does not watch yet; NULL: it is none. Lent. */
+const char *mr_core_newcomer_address(const mr_core *core, const char *incarnation);
 
 /* ---------------------------------------------------------------- numbers */
 

@@ -26,6 +26,7 @@
 #define MR_KEY_SIZE 1024                                          /* longest key: a name with every byte escaped */
 #define MR_UNREACHABLE_MAX 64                                     /* workers that one client may report */
 #define MR_JOB_ITERATIONS_MAX 1024
+#define MR_NEWCOMERS_MAX 1024       /* that have registered and do not watch yet: a worker does so at once */
 #define MR_RELEASED_LISTED_MAX 4096 /* of one worker: further ones are learned when the iteration ends */
 
 /* Grants: an unmeasured worker starts small, since a split may be a whole file. */
@@ -312,6 +313,8 @@ struct mr_core {
     TAILQ_HEAD(, mr_iteration) touched_iterations;
     TAILQ_HEAD(, mr_worker) touched_workers;
     TAILQ_HEAD(, mr_worker) worker_list;
+    TAILQ_HEAD(, mr_newcomer) newcomers;
+    size_t nnewcomers;
     TAILQ_HEAD(, mr_client) client_list;
     STAILQ_HEAD(, mr_left_over) left_over;
     size_t lives; /* in worker_list */
@@ -704,9 +707,16 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker);
 bool mr_worker_is_unheard(const mr_core *core, const struct mr_worker *worker);
 void mr_worker_forget(mr_core *core, struct mr_worker *worker);
 void mr_core_worker_free(struct mr_worker *worker);
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);
-void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in);
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
+
+/* ---------------------------------------------------------------- register.c: workers that come */
+
+/* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands against it. At most two
+ * changes. @watches: see struct mr_command, worker_watches. */
+struct mr_worker *mr_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err);
+void mr_newcomers_free(mr_core *core);
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);
 
 /* ---------------------------------------------------------------- clients.c */
 

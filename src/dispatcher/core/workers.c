@@ -1,7 +1,8 @@
 /*
- * Workers, by life: from the registration of a process until it is silent for too long or superseded by another process
- * at its address. One record a life, written at both ends and never by a heartbeat. A process that was lost and comes
- * back begins another life under the same incarnation, with fresh tasks, since its old ones were given up.
+ * Workers, by life: from the moment that a process has registered and watches (register.c) until it is silent for too
+ * long or superseded by another process at its address. One record a life, written at both ends and never by a
+ * heartbeat. A process that was lost and comes back begins another life under the same incarnation, with fresh tasks,
+ * since its old ones were given up.
  *
  * A life is named by the stamp of its registration, which is never given again: the record of the life before may be
  * gone by then (retention, somebody's hand), and the process may still have the tasks of that life. The number of a
@@ -183,166 +184,6 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
     mr_core_worker_free(worker);
 }
 
-/* ---------------------------------------------------------------- registration */
-
-static int check_registration(const mr_core *core, const Millrace__RegisterWorkerRequest *in, mr_error *err)
-{
-    int rc;
-
-    if (!mr_id_is_valid(in->incarnation)) {
-        return mr_error_set(err, MR_EINVAL, "a worker incarnation is 32 hex digits");
-    }
-    if (in->address[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "a worker needs an address");
-    }
-    rc = mr_name_check("worker address", in->address, MR_ADDRESS_BYTES_MAX, err);
-    if (rc < 0) {
-        return rc;
-    }
-    if (in->n_tags > MR_CORE_TAGS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu tags; at most %d are allowed", in->n_tags, MR_CORE_TAGS_MAX);
-    }
-    for (size_t i = 0; i < in->n_tags; i++) {
-        if (in->tags[i][0] == '\0') {
-            return mr_error_set(err, MR_EPRECOND, "tag %zu of worker %s is empty", i, in->address);
-        }
-        rc = mr_name_check("worker tag", in->tags[i], MR_NAME_BYTES_MAX, err);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    return in->header != NULL ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err) : MR_OK;
-}
-
-const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited)
-{
-    const struct mr_worker *there = mr_map_get(&core->workers_by_address, address);
-
-    *awaited = there != NULL && there->awaited && !mr_worker_is_unheard(core, there);
-    return there != NULL ? there->rec->incarnation : NULL;
-}
-
-/*
- * What stands against a new life of this process. A process that has its stream to us still lives, whoever says that
- * its address is theirs; one that was started again at its address has not, and one that is silent is given up.
- */
-static int check_new_life(const mr_core *core, const Millrace__RegisterWorkerRequest *in, const struct mr_worker *last,
-                          const struct mr_worker *there, bool watches, mr_error *err)
-{
-    bool taken = there != NULL && strcmp(there->rec->incarnation, in->incarnation) != 0;
-
-    if (last != NULL && (last->rec->superseded || (taken && !watches))) {
-        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", in->address);
-    }
-    if (taken && watches) {
-        return mr_error_set_traits(
-            err, MR_EUNAVAIL, MR_RETRYABLE,
-            "%.120s is the address of worker %.8s, which is connected: another one is taken on there "
-            "when that has gone (does each worker have an --advertise-address of its own?)",
-            in->address, there->rec->incarnation);
-    }
-    if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */
-        return mr_error_set(err, MR_EPRECOND, "worker %.8s has left", in->incarnation);
-    }
-    if (core->lives >= MR_CORE_WORKERS_MAX || core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served", core->lives,
-                            core->tasks);
-    }
-    return MR_OK;
-}
-
-static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace__RegisterWorkerRequest *in)
-{
-    rec->tags = mr_calloc(in->n_tags, sizeof *rec->tags);
-    if (rec->tags == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    for (size_t i = 0; i < in->n_tags; i++) {
-        rec->n_tags++;
-        mr_core_set_element(core, &rec->tags[i], in->tags[i]);
-    }
-}
-
-static void begin_life(mr_core *core, const Millrace__RegisterWorkerRequest *in, uint32_t life)
-{
-    Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
-    char stamp[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE];
-    struct mr_iteration *it;
-    mr_error err;
-
-    if (rec == NULL) {
-        return;
-    }
-    mr_stamp_print(mr_core_stamp(core), stamp);
-    mr_core_set(core, &rec->incarnation, in->incarnation);
-    mr_core_set(core, &rec->address, in->address);
-    mr_core_set(core, &rec->version, in->header != NULL ? in->header->version : "");
-    mr_core_set(core, &rec->registered, stamp);
-    set_tags(core, rec, in);
-    rec->life = life;
-    rec->registered_ms = (uint64_t)core->wall_ms;
-    if (core->failed != 0) {
-        mr_record_free(rec);
-        return;
-    }
-    snprintf(ref, sizeof ref, "%s.%s", rec->incarnation, rec->registered);
-    struct mr_worker *worker = mr_worker_add(core, rec, ref, &err);
-
-    if (worker == NULL) {
-        return;
-    }
-    mr_core_note(core, "worker %.8s.%u at %s: registered", worker->rec->incarnation, worker->rec->life, rec->address);
-    mr_worker_seen(core, worker);
-    mr_worker_put(core, worker);
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
-        if (!it->rec->finished) {
-            mr_task_add(core, it, worker);
-            mr_iteration_look_again(core, it);
-        }
-    }
-}
-
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches)
-{
-    struct mr_worker *last = NULL, *there = NULL;
-    mr_error err;
-    int rc = check_registration(core, in, &err);
-
-    if (rc == MR_OK) {
-        last = mr_map_get(&core->workers, in->incarnation);
-        there = mr_map_get(&core->workers_by_address, in->address);
-    }
-    if (rc == MR_OK && last != NULL && mr_worker_is_live(last)) {
-        if (strcmp(last->rec->address, in->address) != 0) {
-            rc = mr_error_set(&err, MR_EINVAL, "worker %.8s is registered at %.80s and cannot move to %.80s",
-                              in->incarnation, last->rec->address, in->address);
-        } else {
-            mr_worker_seen(core, last); /* A repeated call, or a new leader: nothing to write. */
-        }
-    } else if (rc == MR_OK) {
-        rc = check_new_life(core, in, last, there, watches, &err);
-        if (rc == MR_OK) {
-            if (there != NULL) {
-                mr_worker_lose(core, there, MR_LOSS_SUPERSEDED);
-            }
-            begin_life(core, in, last != NULL ? last->rec->life + 1 : 1);
-        }
-    }
-
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__register_worker_reply__descriptor, &err);
-        return;
-    }
-    Millrace__RegisterWorkerReply *reply =
-        mr_core_reply(core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
-
-    if (reply != NULL) {
-        reply->heartbeat_ms = (uint32_t)core->config.heartbeat_ms;
-    }
-}
-
 /* ---------------------------------------------------------------- afterwards */
 
 static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc, const char *incarnation)
@@ -359,12 +200,20 @@ static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc
     mr_core_refuse(core, desc, &err);
 }
 
-void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in)
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches)
 {
     struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    mr_error err;
 
     if (worker == NULL) {
+        worker = mr_worker_arrive(core, in->incarnation, watches, &err);
+    }
+    if (worker == NULL && err.code == MR_ENOTFOUND) {
         refuse_unknown(core, &millrace__worker_update__descriptor, in->incarnation);
+        return;
+    }
+    if (worker == NULL) {
+        mr_core_refuse(core, &millrace__worker_update__descriptor, &err);
         return;
     }
     mr_worker_seen(core, worker);

@@ -176,10 +176,13 @@ static bool subscribe(struct mr_loop *l, struct mr_call *call)
 }
 
 /* Whoever registers says whose address it is; who has it and is connected is no less at home. */
-static bool is_watching(const struct mr_loop *l, const Millrace__RegisterWorkerRequest *r)
+static bool is_watching(const struct mr_loop *l, const struct mr_command *in)
 {
-    bool awaited;
-    const char *incarnation = mr_core_worker_at(l->core, r->address, &awaited);
+    const char *address = in->kind == MR_COMMAND_REGISTER_WORKER
+                              ? in->register_worker->address
+                              : mr_core_newcomer_address(l->core, in->watch_worker->incarnation);
+    bool awaited = false;
+    const char *incarnation = address != NULL ? mr_core_worker_at(l->core, address, &awaited) : NULL;
 
     return awaited || (incarnation != NULL && mr_streams_of(&l->streams, incarnation) != NULL);
 }
@@ -191,8 +194,8 @@ static void plain(struct mr_loop *l, struct mr_call *call)
     const void *request = call->request;
 
     memcpy(&in.open, &request, sizeof request);
-    if (in.kind == MR_COMMAND_REGISTER_WORKER) {
-        in.worker_watches = is_watching(l, in.register_worker);
+    if (in.kind == MR_COMMAND_REGISTER_WORKER || in.kind == MR_COMMAND_WATCH_WORKER) {
+        in.worker_watches = is_watching(l, &in);
     }
     if (call->stream != NULL && !subscribe(l, call)) {
         return;
