@@ -30,8 +30,18 @@ def slowly(n):
     return Dataset.range(n).map(lambda x: x + mr.cast(mr.reduce_sum(mr.range(20_000)) * 0, mr.int64))
 
 
+def wait_for_tasks(cluster, what):
+    """Until every worker has a task with some of @what; one that was given up since it had to wait for a CPU has another one."""
+
+    def begun():
+        tasks = [t for t in cluster.tasks() if t["state"] == "open"]
+        return len(tasks) == len(cluster.workers) and all(int(t.get(what, 0)) for t in tasks)
+
+    wait_until(begun, f"every worker has {what}")
+
+
 def wait_for_splits(cluster):
-    wait_until(lambda: cluster.tasks() and all(int(t.get("splits", 0)) for t in cluster.tasks()), "every worker has splits")
+    wait_for_tasks(cluster, "splits")
 
 
 # ---- arguments ----
@@ -95,7 +105,7 @@ def test_a_loss_can_be_an_error_in_place_of_the_end(make_cluster, mode):
     cluster = make_cluster(workers=2, worker_timeout_ms=2000)
     it = iter(slowly(3000).apply(cluster.distribute(mode, on_loss="error")))
     got = values(itertools.islice(it, 10))
-    wait_until(lambda: all(int(t.get("produced", 0)) for t in cluster.tasks()), "every worker has begun")
+    wait_for_tasks(cluster, "produced")
     cluster.workers[0].kill()
     with pytest.raises(mr.errors.DataLossError, match="workers? lost"):
         for x in it:
