@@ -177,7 +177,7 @@ class Soak:
 
     def _too_late(self, who, error):
         """Who takes a killed reader's place may find that the others have read all of it."""
-        return who == ("least", 1) and self.killed_reader and "had ended its first epoch" in error
+        return who == ("least", 1) and self.killed_reader and "had ended its epoch" in error
 
     def _judge(self, answers):
         for who, a in answers.items():
