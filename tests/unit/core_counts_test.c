@@ -278,6 +278,31 @@ static void what_a_client_held_at_the_end_is_lost_when_it_is_given_up(void **sta
     assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"31\""));
 }
 
+/* The worker had not heard that it was given up: what it says late is in place of that, too. */
+static void what_a_client_that_was_given_up_held_is_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    for (int i = 0; i < 3; i++) { /* c1 says nothing */
+        assert_int_equal(beat_client(&f->t, "c2", f->it, NULL), MR_OK);
+        assert_int_equal(beat_worker(&f->t, "w1"), MR_OK);
+        assert_int_equal(beat_worker(&f->t, "w2"), MR_OK);
+        table_wait(&f->t, 50000);
+    }
+    assert_int_equal(counts_of(f).clients, 1);
+    end_with_holder(f, "w1", "c1", 40);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"40\""));
+    table_take_over(&f->t);
+    leave_with(f, "c1", 30);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"30\""));
+    leave_with(f, "c1", 30);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"30\""));
+}
+
 /* In an iteration that goes on: given up and back, it may use them after all; one that is gone cannot. */
 static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
 {
@@ -312,6 +337,7 @@ int main(void)
         CASE(what_went_with_clients_is_in_the_end),
         CASE(what_a_client_closes_with_is_in_the_record),
         CASE(what_a_client_held_at_the_end_is_lost_when_it_is_given_up),
+        CASE(what_a_client_that_was_given_up_held_is_counted_once),
         CASE(what_a_client_held_is_its_own_again_when_it_comes_back),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };

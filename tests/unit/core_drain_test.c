@@ -406,6 +406,55 @@ static void a_recovery_task_that_is_lost_is_counted(void **state)
     assert_int_equal(the_end(f)->lost_workers, 1);
 }
 
+static void end_with(struct fixture *f, const char *worker, const char *task, uint64_t abandoned, uint64_t held)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+    Millrace__Holder holder = MILLRACE__HOLDER__INIT;
+    Millrace__Holder *list[] = {&holder};
+
+    holder.client = (char *)(uintptr_t)id_of("c1");
+    holder.elements = held;
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = (char *)(uintptr_t)task;
+    request.abandoned = abandoned;
+    request.holders = list;
+    request.n_holders = 1;
+    table_step(&f->t, &command);
+    table_step(&f->t, &command); /* a copy of it */
+}
+
+/* Its record goes, what went with clients stays; what they hold is theirs until they say what they did not use. */
+static void what_a_recovery_task_lost_with_clients_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &request};
+    unsigned read[100] = {0};
+    char key[128], recovery[160];
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
+    read_all(f, "w2", f->tasks[2], 1, read);
+    give(f, "w1", f->tasks[1], 2, 5, 15);
+    assert_non_null(recovery_of(f, "w2"));
+    snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2"));
+    read_all(f, "w2", recovery, 1, read);
+    end_with(f, "w2", recovery, 3, 4);
+    assert_null(recovery_of(f, "w2"));
+    table_take_over(&f->t);
+    end_task(&f->t, "w2", f->tasks[2], 0, NULL);
+    end_drained(&f->t, "w1", f->tasks[1]);
+    assert_int_equal(the_end(f)->abandoned, 3);
+    (void)snprintf(key, sizeof key, "clients/%s", id_of("c1"));
+    assert_non_null(strstr(table_get(&f->t, key), "\"held\":\"4\""));
+    request.client = (char *)(uintptr_t)id_of("c1");
+    request.iteration_id = f->iteration;
+    request.abandoned = 2;
+    table_step(&f->t, &command);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->iteration);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"5\""));
+}
+
 /* Of several sources a pipeline may not want what is left of one when another is at its end. */
 static void what_no_pipeline_wants_is_dropped(void **state)
 {
@@ -705,6 +754,7 @@ int main(void)
         MOST(the_status_shows_who_drains),
         MOST(only_what_it_kept_is_lost_with_it),
         MOST(a_recovery_task_that_is_lost_is_counted),
+        MOST(what_a_recovery_task_lost_with_clients_is_counted),
         MOST(what_no_pipeline_wants_is_dropped),
         MOST(of_a_production_nothing_is_taken_back),
         MOST(of_an_endless_source_only_the_current_repetition_comes_back),

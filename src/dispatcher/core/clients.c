@@ -258,11 +258,13 @@ void mr_client_forget(mr_core *core, struct mr_client *client)
 void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *id, uint64_t elements)
 {
     struct mr_client *client = mr_map_get(&core->clients, id);
+    bool is_known = client != NULL && client->iteration == it && (is_live(client) || client->rec->silent);
 
-    if (client != NULL && client->iteration == it && is_live(client)) {
+    if (is_known) {
         client->rec->held = mr_count_add(client->rec->held, elements);
         put_client(core, client);
-    } else {
+    }
+    if (!is_known || client->rec->silent) { /* One that was given up may say better, late. */
         mr_iteration_note_abandoned(core, it, elements, 0);
     }
 }

@@ -302,31 +302,6 @@ static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *me
     mr_core_set(core, &rec->message, text);
 }
 
-/* The record of a recovery task goes; that a pipeline came to its end is noted with the iteration. */
-static void end_recovery(mr_core *core, struct mr_task *task)
-{
-    struct mr_iteration *it = task->iteration;
-
-    if (!task->drained) {
-        it->unwritten = it->unwritten || !it->rec->pipeline_ended;
-        it->rec->pipeline_ended = true;
-    }
-    mr_task_move(core, task, MR_TASK_ENDED);
-    if (!task->drained) {
-        mr_given_back_drop_unwanted(core, it, task);
-    }
-    mr_task_retire(core, task);
-}
-
-/* In the words that clients have for it that hear of it from the worker: a file that is missing is missing there. */
-static void fail_iteration(mr_core *core, struct mr_task *task, int code)
-{
-    mr_error why;
-
-    mr_error_set(&why, code, "worker %s: %s", task->worker->rec->address, task->rec->message);
-    mr_iteration_fail(core, task->iteration, code, why.message);
-}
-
 /* Whose number is too large for one transaction is not waited for. */
 static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace__TaskEndedRequest *in)
 {
@@ -341,12 +316,40 @@ static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace_
     }
 }
 
+/* The record of a recovery task goes; that a pipeline came to its end is noted with the iteration, and so is what
+ * went with clients. */
+static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__TaskEndedRequest *in)
+{
+    struct mr_iteration *it = task->iteration;
+
+    if (!task->drained) {
+        it->unwritten = it->unwritten || !it->rec->pipeline_ended;
+        it->rec->pipeline_ended = true;
+    }
+    mr_task_move(core, task, MR_TASK_ENDED);
+    if (!task->drained) {
+        mr_given_back_drop_unwanted(core, it, task);
+    }
+    mr_task_retire(core, task);
+    mr_iteration_note_abandoned(core, it, in->abandoned, 0);
+    note_holders(core, it, in);
+}
+
+/* In the words that clients have for it that hear of it from the worker: a file that is missing is missing there. */
+static void fail_iteration(mr_core *core, struct mr_task *task, int code)
+{
+    mr_error why;
+
+    mr_error_set(&why, code, "worker %s: %s", task->worker->rec->address, task->rec->message);
+    mr_iteration_fail(core, task->iteration, code, why.message);
+}
+
 static void end_task(mr_core *core, struct mr_task *task, int code, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
 
     if (mr_task_is_recovery(task) && code >= 0) {
-        end_recovery(core, task);
+        end_recovery(core, task, in);
         mr_iteration_settle(core, it);
         return;
     }
