@@ -130,6 +130,18 @@ def test_what_is_left_out_fails_for_nobody():
     assert outcomes(a.take(3)) == [None, 1, None]
 
 
+def test_windows_that_fail_again_and_again_are_told_without_an_end():
+    never = Dataset.range(5).repeat().map(lambda x: x // (x - x))
+    fifth = Dataset.range(5).repeat().map(lambda x: 100 // x)
+    for ds in (never.window(4, drop_remainder=True), fifth.window(10, drop_remainder=True), fifth.window(10, shift=3, stride=2, drop_remainder=True)):
+        with iter(ds) as it:
+            for _ in range(6):
+                with pytest.raises(mr.errors.InvalidArgumentError):
+                    next(it)
+    for size, windows in ((4, 4), (10, 2), (20, 1), (21, 0)):  # of a remainder nobody is told
+        assert outcomes(fifth.take(20).window(size, drop_remainder=True).map(lambda w: 0)).count(None) == windows
+
+
 def test_enumerate_counts_elements_that_fail():
     a = Dataset.from_tensor_slices([1, 2, 0, 4, 5]).map(lambda x: 100 // x)
     assert list(a.enumerate().ignore_errors()) == [(0, 100), (1, 50), (3, 25), (4, 20)]

@@ -239,10 +239,16 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         read_failed(it, rows, rc, &failure);
     }
     if (rows > 0) {
-        if (rc < 0) {
+        int made = make_block(it, first, rows, ret, err);
+
+        if (made != MR_OK) { /* the records are read again, and what failed behind them fails again */
+            it->offset = it->places[0];
+            it->record = first;
+            put_back(it);
+        } else if (rc < 0) {
             (void)mr_op_defer(head, rc, &failure);
         }
-        rc = make_block(it, first, rows, ret, err);
+        rc = made;
     } else if (rc < 0 && err != NULL) {
         *err = failure;
     } else if (rc == MR_OK) {

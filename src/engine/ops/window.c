@@ -159,18 +159,27 @@ static int element_failed(struct window_iter *it, int rc, const mr_error *err)
     return rc;
 }
 
-/* Is it time for the error of a window? Where the remainder is dropped, when it is certain that the window is whole. */
+/* Elements that have come since the first of the first window owed, those that failed among them. */
+static uint64_t seen(const struct window_iter *it)
+{
+    return it->owed * it->shift - it->skip + it->rows.rows;
+}
+
+/*
+ * Is it time for the error of a window? Where the remainder is dropped, when it is certain that the window is whole:
+ * its elements have come, good or bad. Those behind it may fail for ever.
+ */
 static bool is_owed(const struct window_iter *it)
 {
-    return it->owed > 0 && (!it->drop_remainder || is_complete(it));
+    return it->owed > 0 && (!it->drop_remainder || it->ended || seen(it) >= it->span);
 }
 
 static void end_input(struct window_iter *it)
 {
     it->ended = true;
     if (it->drop_remainder) { /* of the windows that have failed some may be too short */
-        uint64_t seen = it->owed * it->shift - it->skip + it->rows.rows;
-        uint64_t whole = seen >= it->span ? (seen - it->span) / it->shift + 1 : 0;
+        uint64_t came = seen(it);
+        uint64_t whole = came >= it->span ? (came - it->span) / it->shift + 1 : 0;
 
         it->owed = whole < it->owed ? whole : it->owed;
     }
