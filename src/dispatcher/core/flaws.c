@@ -61,11 +61,12 @@ struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, b
     flaw->key = mr_strdup(key);
     flaw->why = mr_strdup(copy);
     flaw->is_root = is_root;
-    TAILQ_INSERT_TAIL(&core->flaw_list, flaw, link);
     if (flaw->key == NULL || flaw->why == NULL) {
         mr_core_nomem(core);
+        flaw_free(flaw);
         return NULL;
     }
+    TAILQ_INSERT_TAIL(&core->flaw_list, flaw, link);
     mr_core_index(core, &core->flaws, flaw->key, flaw);
     return flaw;
 }

@@ -208,25 +208,31 @@ static bool is_called(const struct mr_flaw *flaw, const char *name)
            (n > 0 && strncmp(of, slot, n) == 0 && (of[n] == '\0' || of[n] == '+'));
 }
 
-/* Of a job that is set aside nothing is known but its key: the rest is left over to the next leader. */
-static size_t delete_flawed(mr_core *core, const char *name)
+static struct mr_flaw *next_called(struct mr_flaw *flaw, const char *name)
 {
-    struct mr_flaw *flaw = TAILQ_FIRST(&core->flaw_list);
-    size_t n = 0;
+    while (flaw != NULL && !is_called(flaw, name)) {
+        flaw = TAILQ_NEXT(flaw, link);
+    }
+    return flaw;
+}
 
-    while (flaw != NULL && mr_core_has_room(core, 2)) {
-        if (!is_called(flaw, name)) {
-            flaw = TAILQ_NEXT(flaw, link);
-            continue;
-        }
+static bool is_any_flawed(const mr_core *core, const char *name)
+{
+    return next_called(TAILQ_FIRST(&core->flaw_list), name) != NULL;
+}
+
+/* Of a job that is set aside nothing is known but its key: the rest is left over to the next leader. What this step has
+ * no room for stays. */
+static void delete_flawed(mr_core *core, const char *name)
+{
+    struct mr_flaw *flaw;
+
+    while (mr_core_has_room(core, 2) && (flaw = next_called(TAILQ_FIRST(&core->flaw_list), name)) != NULL) {
         mr_core_note(core, "%s: deleted; it was set aside", flaw->key);
         delete_root(core, flaw);
         mr_core_delete(core, flaw->key);
         mr_flaw_drop(core, flaw, true);
-        n++;
-        flaw = TAILQ_FIRST(&core->flaw_list); /* another may have gone as well */
     }
-    return n;
 }
 
 /* The job itself, or all trainers of that name. */
@@ -258,7 +264,7 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     if (rc == MR_OK) {
         find_condemned(core, in->job, &all);
     }
-    if (rc == MR_OK && all.n == 0 && delete_flawed(core, in->job) == 0) {
+    if (rc == MR_OK && all.n == 0 && !is_any_flawed(core, in->job)) {
         rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
     } else if (rc == MR_OK && all.clients > 0 && !in->force) {
         rc = mr_error_set(&err, MR_EPRECOND, "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
@@ -268,13 +274,20 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
         mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
         return;
     }
+    for (size_t i = 0; i < all.n; i++) {
+        evict_clients(core, all.jobs[i]);
+        mr_job_forget(core, all.jobs[i]);
+    }
+    delete_flawed(core, in->job);
+    if (is_any_flawed(core, in->job)) {
+        mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                            "a part of job '%.120s' is deleted, and more of it is set aside: delete it again", in->job);
+        mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
+        return;
+    }
     Millrace__DeleteJobReply *reply = mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
 
     if (reply != NULL) {
         reply->clients = all.clients;
-    }
-    for (size_t i = 0; i < all.n; i++) {
-        evict_clients(core, all.jobs[i]);
-        mr_job_forget(core, all.jobs[i]);
     }
 }

@@ -484,6 +484,50 @@ static void arm(mr_core *core)
     }
 }
 
+/* When the record came to be; NULL: it does not say. */
+static const char *stamp_of(size_t kind, const void *rec)
+{
+    mr_adopt_fn *adopt = rec != NULL ? kinds[kind].adopt : NULL;
+
+    return adopt == mr_adopt_job          ? ((const Millrace__JobRecord *)rec)->id
+           : adopt == mr_adopt_worker     ? ((const Millrace__WorkerRecord *)rec)->registered
+           : adopt == mr_adopt_production ? ((const Millrace__ProductionRecord *)rec)->id
+           : adopt == mr_adopt_iteration  ? ((const Millrace__IterationRecord *)rec)->id
+                                          : NULL;
+}
+
+/*
+ * A stamp of an epoch that the store has not reached is one bad record. Several of them, of different kinds or without
+ * any other, are no accidents: the keys are from a store that had counted further, and nothing of them is to be lost.
+ */
+static void find_copied(mr_core *core)
+{
+    size_t given = 0, beyond = 0, beyond_kinds = 0;
+    const struct staged_record *staged;
+    struct mr_stamp stamp;
+    uint64_t latest = 0;
+    const char *at;
+
+    for (size_t i = 0; i < KINDS && core->revision != 0; i++) {
+        size_t before = beyond;
+
+        STAILQ_FOREACH(staged, &core->staged->lists[i], link)
+        {
+            at = stamp_of(i, staged->rec);
+            if (at == NULL || !mr_stamp_parse(at, &stamp)) {
+                continue;
+            }
+            given += stamp.epoch <= core->revision ? 1 : 0;
+            beyond += stamp.epoch > core->revision ? 1 : 0;
+            latest = stamp.epoch > latest ? stamp.epoch : latest;
+        }
+        beyond_kinds += beyond > before ? 1 : 0;
+    }
+    if (beyond_kinds > 1 || (beyond > 1 && given == 0)) {
+        core->loaded_epoch = latest;
+    }
+}
+
 /* What a successor wrote is not this leader's to go on from: its commits would fail, and what it says until then would
  * be of a state that it never had. */
 static int refuse_later(const mr_core *core, mr_error *err)
@@ -576,7 +620,8 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
         return mr_error_nomem(err);
     }
     core->now = now_ms;
-    rc = adopt_all(core, err);
+    find_copied(core);
+    rc = core->loaded_epoch > core->config.epoch ? MR_OK : adopt_all(core, err);
     if (core->loaded_epoch > core->config.epoch) {
         rc = refuse_later(core, err);
     }
