@@ -11,11 +11,11 @@
 /* Tables that are open at the same time: a reader needs one, and opening one costs little beside reading it. */
 #define OPEN_FILES_MAX 256
 #define FLUSH_THREADS_MAX 4
+#define INFO_LOG_HEADER 5 /* of enum InfoLogLevel: above all that has a level */
 #define TABLE_BLOCK_BYTES (16 * 1024)
 #define CHECKSUM_XXH3 4 /* of enum ChecksumType */
 #define FILTER_BITS 10  /* a record: one block in a hundred is read in vain */
 #define MANIFEST_BYTES_MAX (1 * MR_MIB)
-#define INFO_LOG_WARN 2
 
 int mr_rocks_error(mr_error *err, char *why)
 {
@@ -63,10 +63,10 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     /* The rest of the directory stays small. */
     rocksdb_options_set_max_manifest_file_size(o, MANIFEST_BYTES_MAX);
     /*
-     * Of warnings only, in a file that is not rolled while the database is open. One that is rolled begins with the
-     * options of every column family there ever was, which RocksDB keeps in memory for that: 15 KB for each log.
+     * Nothing goes into its log of what happens: on a full disk a line of it fails, and where assertions are on, as in
+     * Debian's library, the next one ends the process. What goes wrong is told by the calls that fail.
      */
-    rocksdb_options_set_info_log_level(o, INFO_LOG_WARN);
+    rocksdb_options_set_info_log_level(o, INFO_LOG_HEADER);
     rocksdb_options_set_max_log_file_size(o, 0);
     rocksdb_options_set_log_file_time_to_roll(o, 0);
     rocksdb_options_set_keep_log_file_num(o, 2);
