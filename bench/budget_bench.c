@@ -30,7 +30,8 @@
 #define LATENCIES 65536
 
 struct task {
-    const char *iteration;
+    char id[128];
+    char iteration[64];
     struct mr_identity *worker;
     uint64_t seq;
     uint64_t repetition; /* of the splits: a task that is at their end goes on with the next one */
@@ -38,16 +39,24 @@ struct task {
     int64_t sent_ms;
 };
 
+struct worker {
+    struct load *load;
+    struct mr_identity who;
+    mr_rpc_stream *tasks; /* the stream of its tasks: with it its life begins */
+};
+
 struct load {
     mr_rpc_runtime *rt;
     mr_rpc_channel *channel;
     mr_dispatcher *dispatcher;
-    struct mr_identity *workers;
-    char (*iterations)[64];
-    struct task *tasks;
-    size_t ntasks;
+    struct worker *workers;
+    size_t nworkers;
+    struct task *tasks;   /* room for those of all workers */
     pthread_mutex_t lock; /* guards what follows, and the tasks */
     pthread_cond_t changed;
+    size_t watching; /* workers whose life has begun */
+    size_t streams;  /* that are not over */
+    size_t ntasks;
     unsigned outstanding;
     uint64_t answered;
     uint64_t refused;
@@ -133,59 +142,160 @@ static char *register_dataset(struct load *l)
     return id;
 }
 
+/* ---------------------------------------------------------------- workers and their tasks */
+
+/* With the lock held. */
+static void add_task(struct load *l, struct worker *w, const Millrace__TaskAssignment *given)
+{
+    struct task *t = &l->tasks[l->ntasks++];
+
+    *t = (struct task){.worker = &w->who, .next_ms = mr_now_ms() + (int64_t)(l->ntasks % 2000)};
+    (void)snprintf(t->id, sizeof t->id, "%s", given->task_id);
+    (void)snprintf(t->iteration, sizeof t->iteration, "%s", given->iteration_id);
+}
+
+static void on_update(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
+{
+    struct worker *w = ctx;
+    struct load *l = w->load;
+    size_t size = mr_rpc_message_size(m);
+    uint8_t *bytes = mr_malloc(size + 1);
+
+    mr_rpc_message_copy(m, 0, size, bytes);
+    mr_rpc_message_free(m);
+    Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, size, bytes);
+
+    mr_free(bytes);
+    mr_mutex_lock(&l->lock);
+    l->watching += update->follows == 0;
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        add_task(l, w, update->tasks[i]);
+    }
+    (void)pthread_cond_broadcast(&l->changed);
+    mr_mutex_unlock(&l->lock);
+    millrace__worker_update__free_unpacked(update, NULL);
+    mr_rpc_stream_receive(stream);
+}
+
+static void on_sent(void *ctx, mr_rpc_stream *stream)
+{
+    (void)ctx;
+    (void)stream;
+}
+
+static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *err)
+{
+    struct worker *w = ctx;
+    struct load *l = w->load;
+
+    (void)stream;
+    if (rc != MR_ECANCELED) {
+        die("WatchWorker", err);
+    }
+    mr_mutex_lock(&l->lock);
+    l->streams--;
+    (void)pthread_cond_broadcast(&l->changed);
+    mr_mutex_unlock(&l->lock);
+}
+
+static void start_worker(struct load *l, size_t i)
+{
+    static const struct mr_rpc_stream_ops ops = {.message = on_update, .sent = on_sent, .ended = on_ended};
+    struct worker *w = &l->workers[i];
+    Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
+    Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    Millrace__RequestHeader header;
+    char address[32];
+    uint8_t bytes[256];
+    mr_error err;
+
+    w->load = l;
+    mr_identity_draw(&w->who);
+    header = said_by(&w->who);
+    (void)snprintf(address, sizeof address, "10.0.%zu.%zu:1", i / 250, i % 250);
+    r.header = &header;
+    r.incarnation = w->who.id;
+    r.address = address;
+    protobuf_c_message_free_unpacked(call(l, "RegisterWorker", &r.base, &millrace__register_worker_reply__descriptor),
+                                     NULL);
+    watch.header = &header;
+    watch.incarnation = w->who.id;
+    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_worker_request__pack(&watch, bytes)};
+
+    mr_mutex_lock(&l->lock);
+    l->streams++;
+    mr_mutex_unlock(&l->lock);
+    if (mr_rpc_stream_open(l->channel, "/millrace.Dispatcher/WatchWorker", NULL, -1, true, &ops, w, &w->tasks, &err) <
+            0 ||
+        mr_rpc_stream_send(w->tasks, &slice, 1, false, &err) < 0) {
+        die("WatchWorker", &err);
+    }
+    mr_rpc_stream_receive(w->tasks);
+}
+
+static void stop_workers(struct load *l)
+{
+    for (size_t i = 0; i < l->nworkers; i++) {
+        mr_rpc_stream_cancel(l->workers[i].tasks);
+    }
+    mr_mutex_lock(&l->lock);
+    while (l->streams > 0) {
+        mr_cond_wait(&l->changed, &l->lock);
+    }
+    mr_mutex_unlock(&l->lock);
+    for (size_t i = 0; i < l->nworkers; i++) {
+        mr_rpc_stream_unref(l->workers[i].tasks);
+    }
+}
+
+static void open_job(struct load *l, char *dataset, size_t number)
+{
+    Millrace__OpenRequest r = MILLRACE__OPEN_REQUEST__INIT;
+    Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
+    struct mr_identity client;
+    Millrace__RequestHeader header;
+    char name[32];
+
+    mr_identity_draw(&client);
+    header = said_by(&client);
+    (void)snprintf(name, sizeof name, "job%zu", number);
+    spec.name = name;
+    spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    spec.target_workers = (char *)(uintptr_t) "AUTO";
+    r.header = &header;
+    r.client = client.id;
+    r.dataset_id = dataset;
+    r.job = &spec;
+    protobuf_c_message_free_unpacked(call(l, "Open", &r.base, &millrace__open_reply__descriptor), NULL);
+}
+
 static void set_up(struct load *l, size_t workers, size_t jobs)
 {
     char *dataset = register_dataset(l);
 
+    l->nworkers = workers;
     l->workers = mr_calloc(workers, sizeof *l->workers);
-    l->iterations = mr_calloc(jobs, sizeof *l->iterations);
-    l->ntasks = workers * jobs;
-    l->tasks = mr_calloc(l->ntasks, sizeof *l->tasks);
+    l->tasks = mr_calloc(workers * jobs, sizeof *l->tasks);
     for (size_t i = 0; i < workers; i++) {
-        Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
-        Millrace__RequestHeader header;
-        char address[32];
-
-        mr_identity_draw(&l->workers[i]);
-        header = said_by(&l->workers[i]);
-        (void)snprintf(address, sizeof address, "10.0.%zu.%zu:1", i / 250, i % 250);
-        r.header = &header;
-        r.incarnation = l->workers[i].id;
-        r.address = address;
-        protobuf_c_message_free_unpacked(
-            call(l, "RegisterWorker", &r.base, &millrace__register_worker_reply__descriptor), NULL);
+        start_worker(l, i);
     }
+    mr_mutex_lock(&l->lock);
+    while (l->watching < workers) {
+        mr_cond_wait(&l->changed, &l->lock);
+    }
+    mr_mutex_unlock(&l->lock);
     for (size_t j = 0; j < jobs; j++) {
-        Millrace__OpenRequest r = MILLRACE__OPEN_REQUEST__INIT;
-        Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
-        struct mr_identity client;
-        Millrace__RequestHeader header;
-        char name[32];
-
-        mr_identity_draw(&client);
-        header = said_by(&client);
-        (void)snprintf(name, sizeof name, "job%zu", j);
-        spec.name = name;
-        spec.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-        spec.target_workers = (char *)(uintptr_t) "AUTO";
-        r.header = &header;
-        r.client = client.id;
-        r.dataset_id = dataset;
-        r.job = &spec;
-        Millrace__OpenReply *reply = (Millrace__OpenReply *)call(l, "Open", &r.base, &millrace__open_reply__descriptor);
-
-        (void)snprintf(l->iterations[j], sizeof l->iterations[j], "%s", reply->iteration_id);
-        protobuf_c_message_free_unpacked(&reply->base, NULL);
+        open_job(l, dataset, j);
     }
-    int64_t now = mr_now_ms();
-
-    for (size_t i = 0; i < l->ntasks; i++) {
-        l->tasks[i] = (struct task){.iteration = l->iterations[i % jobs],
-                                    .worker = &l->workers[i / jobs],
-                                    .next_ms = now + (int64_t)(i * 2000 / l->ntasks)};
+    mr_mutex_lock(&l->lock);
+    while (l->ntasks < workers * jobs) {
+        mr_cond_wait(&l->changed, &l->lock);
     }
+    mr_mutex_unlock(&l->lock);
     mr_free(dataset);
 }
+
+/* ---------------------------------------------------------------- splits */
 
 static void answered(void *ctx, int rc, const void *bytes, size_t size, const mr_error *err)
 {
@@ -229,15 +339,13 @@ static void ask(struct load *l, struct task *t, int64_t now)
     Millrace__GetSplitsRequest r = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__RequestHeader header = said_by(t->worker);
     struct call *c = mr_calloc(1, sizeof *c);
-    char id[128];
     uint8_t bytes[512];
     mr_error err;
 
-    (void)snprintf(id, sizeof id, "%s/%s.1", t->iteration, t->worker->id);
     r.header = &header;
     r.incarnation = t->worker->id;
-    r.task_id = id;
-    r.iteration_id = (char *)(uintptr_t)t->iteration;
+    r.task_id = t->id;
+    r.iteration_id = t->iteration;
     r.repetition = t->repetition;
     r.seq = t->seq + 1;
     r.want = 2000 / SPLIT_MS;
@@ -330,11 +438,11 @@ int main(int argc, char **argv)
     }
     set_up(&l, strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
     run(&l, strtoll(argv[4], NULL, 10) * 1000);
+    stop_workers(&l);
     mr_rpc_channel_free(l.channel);
     mr_rpc_release(l.rt);
     mr_dispatcher_free(l.dispatcher);
     mr_free(l.workers);
-    mr_free(l.iterations);
     mr_free(l.tasks);
     return 0;
 }
