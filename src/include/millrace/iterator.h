@@ -109,8 +109,8 @@ MR_API int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error 
 MR_API int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err);
 
 /*
- * Release @it. Waits for its threads; a read from a service is said goodbye to, which takes less than a second even if
- * nobody answers. NULL is fine.
+ * Release @it. Waits for its threads; a read from a service is said goodbye to, which takes at most some four
+ * seconds, where nobody answers. NULL is fine.
  */
 MR_API void mr_iterator_free(mr_iterator *it);
 
