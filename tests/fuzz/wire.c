@@ -269,9 +269,8 @@ const char *wire_path(const mr_rpc_stream *s)
     return s->path;
 }
 
-mr_rpc_stream *wire_last(const char *path, bool open)
+static mr_rpc_stream *last_locked(const char *path, bool open)
 {
-    MR_LOCK(&wire.lock);
     for (size_t i = wire.nstreams; i > 0; i--) {
         mr_rpc_stream *s = wire.streams[i - 1];
 
@@ -280,6 +279,12 @@ mr_rpc_stream *wire_last(const char *path, bool open)
         }
     }
     return NULL;
+}
+
+mr_rpc_stream *wire_last(const char *path, bool open)
+{
+    MR_LOCK(&wire.lock);
+    return last_locked(path, open);
 }
 
 void **wire_note(mr_rpc_stream *s)
@@ -348,6 +353,16 @@ void wire_wait_taken(mr_rpc_stream *s)
 
     MR_LOCK(&wire.lock);
     while (!s->over && !(s->asked && TAILQ_EMPTY(&s->inbox)) && mr_now_ms() < until) {
+        (void)mr_cond_wait_ms(&wire.changed, &wire.lock, until - mr_now_ms());
+    }
+}
+
+void wire_wait_opened(const char *path, int64_t timeout_ms)
+{
+    int64_t until = mr_now_ms() + timeout_ms;
+
+    MR_LOCK(&wire.lock);
+    while (last_locked(path, true) == NULL && mr_now_ms() < until) {
         (void)mr_cond_wait_ms(&wire.changed, &wire.lock, until - mr_now_ms());
     }
 }

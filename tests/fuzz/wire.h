@@ -43,5 +43,7 @@ void wire_end(mr_rpc_stream *s, int code);
 void wire_settle(void);
 /* Until the program asks for another message on @s, or has ended it; not for long. */
 void wire_wait_taken(mr_rpc_stream *s);
+/* Until the program has opened a stream at @path; no longer than that. */
+void wire_wait_opened(const char *path, int64_t timeout_ms);
 
 #endif

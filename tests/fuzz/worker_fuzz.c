@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);
 
 #define LINES_MAX 60
-#define REGISTERED_MS 300
+#define WATCHES_MS 300
 #define READ "/millrace.Worker/Read"
 #define WATCH "/millrace.Dispatcher/WatchWorker"
 
@@ -187,7 +187,9 @@ static mr_worker *start(const char *dispatcher)
     if (mr_worker_start(&opts, &w, NULL) < 0) {
         abort();
     }
-    (void)mr_worker_wait_registered(w, REGISTERED_MS, NULL);
+    /* It watches, unless its registration was refused. A list of tasks, with which it is registered, is pushed later,
+     * if at all. */
+    wire_wait_opened(WATCH, WATCHES_MS);
     return w;
 }
 
