@@ -137,7 +137,7 @@ int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_b
     (void)mr_memory_enter(before);
     if (rc < 0 && err != NULL) {
         *err = failure;
-        err->traits &= ~MR_UNCOUNTED;
+        err->traits &= ~(MR_UNCOUNTED | MR_PASSED);
     }
     return rc;
 }

@@ -212,6 +212,7 @@ int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block
 {
     char record[MR_TRACE_TEXT];
 
+    mr_op_mark_passed(rc, err);
     return fail_at(it, element, mr_block_row_text(block, row, record), rc, err);
 }
 
@@ -224,7 +225,19 @@ int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err)
     return rc;
 }
 
+void mr_op_mark_passed(int rc, mr_error *err)
+{
+    if (rc != MR_ECANCELED && !mr_op_element_is_bad(rc, err)) {
+        err->traits |= MR_PASSED;
+    }
+}
+
 bool mr_op_element_failed(int rc, const mr_error *err)
+{
+    return mr_op_element_is_bad(rc, err) || (err->traits & (MR_PASSED | MR_PERMANENT)) == MR_PASSED;
+}
+
+bool mr_op_element_is_bad(int rc, const mr_error *err)
 {
     if ((err->traits & MR_PERMANENT) != 0) {
         return false;

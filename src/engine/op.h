@@ -106,21 +106,31 @@ uint64_t mr_op_child_path(uint64_t path, uint32_t i);
 
 /* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only; returns @rc. */
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
-/* The same of what was made of row @row of @block: with the record that it comes from, if that is known. */
+/*
+ * The same of what was made of row @row of @block: with the record that it comes from, if that is known. The next pull
+ * goes on behind it, whatever the error says: MR_PASSED.
+ */
 int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block, uint32_t row, int rc,
                    mr_error *err);
 /* The same without a place. */
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
 /*
- * Whether an error says something about an element or a file: the pull that gave it went past that element, and the
- * next one goes on behind it. Others (memory, a lost connection, a read that has failed, a fault of ours) leave
- * everything where it is: the next pull may meet them again.
+ * Whether an error stands in the place of an element or a file: the pull that gave it went past that element, and the
+ * next one goes on behind it. It does if it says something about the element; if it says something else (memory, a
+ * lost connection, a read that has failed, a fault of ours), where it is MR_PASSED. Others leave everything where it
+ * is: the next pull may meet them again.
  */
 bool mr_op_element_failed(int rc, const mr_error *err);
+/* Whether it says something about an element or a file: it would fail anywhere. */
+bool mr_op_element_is_bad(int rc, const mr_error *err);
 /*
- * Among the traits of an element's error, inside of the engine only: nobody knows for how many elements it stands.
+ * Among the traits of errors, inside of the engine only. UNCOUNTED, of an element's: nobody knows for how many elements
+ * it stands. PASSED: it stands in the place of one that failed for another reason than what it is.
  */
 #define MR_UNCOUNTED (1u << 30)
+#define MR_PASSED (1u << 29)
+/* The next pull goes on behind the element. */
+void mr_op_mark_passed(int rc, mr_error *err);
 /* Mark it so, if it is an element's error. */
 void mr_op_mark_uncounted(int rc, mr_error *err);
 bool mr_op_is_uncounted(int rc, const mr_error *err);

@@ -17,18 +17,22 @@
 
 #define MIB (1u << 20)
 
-/* x -> a string of x's digits, doubled @times. */
-static uint32_t doubled(mr_builder *b, int times)
+static uint32_t doubled_text(mr_builder *b, uint32_t text, int times)
 {
-    uint32_t x = 0;
-    uint32_t text = add_op(b, "as_string", &x, 1, NULL, 0);
-
     for (int i = 0; i < times; i++) {
         uint32_t twice[2] = {text, text};
 
         text = add_op(b, "string_join", twice, 2, NULL, 0);
     }
     return text;
+}
+
+/* x -> a string of x's digits, doubled @times. */
+static uint32_t doubled(mr_builder *b, int times)
+{
+    uint32_t x = 0;
+
+    return doubled_text(b, add_op(b, "as_string", &x, 1, NULL, 0), times);
 }
 
 static mr_function *fn_doubled(const mr_dataset *ds, int times)
@@ -49,13 +53,18 @@ static mr_function *fn_large_inside(const mr_dataset *ds)
     return finish(b, &out, 1);
 }
 
-static mr_dataset *large_inside(const char *op, int64_t calls)
+static mr_dataset *map_in_parallel(mr_dataset *ds, mr_function *fn, int64_t calls, bool ordered)
+{
+    return make_with_function("map", ds, fn,
+                              ATTRS(INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
+}
+
+static mr_dataset *large_inside(const char *op, int64_t calls, bool ordered)
 {
     mr_dataset *ds = make_range(0, 1500, 1);
     mr_function *fn = fn_large_inside(ds);
 
-    return strcmp(op, "map") == 0 ? make_with_function("map", ds, fn, ATTRS(INT_ATTR("num_parallel_calls", calls)))
-                                  : make_with_function(op, ds, fn, NULL, 0);
+    return strcmp(op, "map") == 0 ? map_in_parallel(ds, fn, calls, ordered) : make_with_function(op, ds, fn, NULL, 0);
 }
 
 /* Small results of large ones: many rows are asked for, and what they need at once is more than there is. */
@@ -64,12 +73,14 @@ static void what_does_not_fit_at_once_is_done_in_parts(void **state)
     const struct {
         const char *op;
         int64_t calls;
-    } cases[] = {{"map", 0}, {"map", 1}, {"filter", 0}, {"take_while", 0}}; /* two calls at once may lack memory */
+        bool ordered;
+    } cases[] = {{"map", 0, true},  {"map", 1, true},     {"map", 2, true},
+                 {"map", 2, false}, {"filter", 0, false}, {"take_while", 0, false}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct read_options options = {.budget_bytes = MIB, .threads = 2, .rows = 4096};
-        mr_dataset *ds = large_inside(cases[i].op, cases[i].calls);
+        mr_dataset *ds = large_inside(cases[i].op, cases[i].calls, cases[i].ordered);
         struct lines l = read_all(ds, &options);
 
         if (l.n != 1500) {
@@ -83,7 +94,7 @@ static void what_does_not_fit_at_once_is_done_in_parts(void **state)
 
 static mr_engine_iter *open_in(mr_dataset *ds, mr_memory *memory)
 {
-    struct mr_engine_options opts = {.seed = 42, .threads = 1, .memory = memory};
+    struct mr_engine_options opts = {.seed = 42, .threads = 3, .memory = memory};
     mr_engine_iter *it = NULL;
 
     CHECK_OK(mr_engine_open(ds, &opts, &it, e));
@@ -96,6 +107,49 @@ static mr_memory *budget_of(uint64_t bytes)
 
     CHECK_OK(mr_memory_new(bytes, NULL, &m, e));
     return m;
+}
+
+/* The number that the string in row @row of @block repeats. */
+static int number_of(const mr_block *block, uint32_t row)
+{
+    const struct mr_column *c = mr_block_column(block, 0);
+    char digits[5] = "";
+
+    assert_int_equal(c->offsets[row + 1] - c->offsets[row], 4 * MIB);
+    memcpy(digits, (const char *)c->data + c->offsets[row], 4);
+    return atoi(digits);
+}
+
+/*
+ * A call has some 10 MiB at its height and gives 4, of 12: with what another has or has given it does not fit, alone it
+ * does.
+ */
+static void calls_that_do_not_fit_side_by_side_are_run_one_by_one(void **state)
+{
+    (void)state;
+    for (int ordered = 0; ordered <= 1; ordered++) {
+        mr_memory *memory = budget_of(12 * MIB);
+        mr_dataset *in = make_range(1000, 1040, 1);
+        mr_dataset *ds = map_in_parallel(in, fn_doubled(in, 20), 3, ordered);
+        mr_engine_iter *it = open_in(ds, memory);
+        struct mr_want want = {.rows_max = 1};
+        bool seen[40] = {0};
+
+        for (int i = 0; i < 40; i++) {
+            mr_block *block = NULL;
+
+            CHECK_OK(mr_engine_pull(it, want, -1, &block, e));
+            int number = number_of(block, 0) - 1000;
+            mr_block_unref(block);
+            assert_in_range(number, 0, 39);
+            assert_true(!ordered || number == i);
+            assert_false(seen[number]);
+            seen[number] = true;
+        }
+        mr_engine_close(it);
+        mr_memory_unref(memory);
+        mr_dataset_unref(ds);
+    }
 }
 
 /* A string that doubles: refused before it is made, by name, and nothing of it stays. */
@@ -123,6 +177,31 @@ static void one_element_that_does_not_fit_is_refused(void **state)
     assert_int_equal(mr_memory_used(memory), none);
     mr_memory_unref(memory);
     mr_dataset_unref(ds);
+}
+
+/* It has had its place, and is no reason to drop it: nothing is wrong with it. */
+static void behind_an_element_that_does_not_fit_everything_has_its_place(void **state)
+{
+    char large[8193] = "";
+    const char *const texts[3] = {"a", memset(large, 'x', 8192), "c"};
+    struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 2};
+
+    (void)state;
+    for (int64_t calls = 0; calls <= 2; calls++) {
+        mr_dataset *ds = make_strings(texts, 3);
+        mr_builder *b = begin_for(ds, NULL);
+        uint32_t out = add_op(b, "regex_full_match", (uint32_t[]){doubled_text(b, 0, 10)}, 1,
+                              ATTRS(TEXT_ATTR("pattern", "[a-z]*+")));
+        ds = make_zip(make_range(0, 3, 1), map_in_parallel(ds, finish(b, &out, 1), calls, true));
+        ds = make_with_function("ignore_errors", ds, NULL, NULL, 0);
+        struct lines l = read_all(ds, &options);
+        assert_int_equal(l.n, 3);
+        assert_string_equal(l.text[0], "0;true");
+        assert_non_null(strstr(l.text[1], ", element 1: string_join: "));
+        assert_string_equal(l.text[2], "2;true");
+        lines_free(&l);
+        mr_dataset_unref(ds);
+    }
 }
 
 static void engines_share_a_budget(void **state)
@@ -200,7 +279,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_fit_at_once_is_done_in_parts),
+        cmocka_unit_test(calls_that_do_not_fit_side_by_side_are_run_one_by_one),
         cmocka_unit_test(one_element_that_does_not_fit_is_refused),
+        cmocka_unit_test(behind_an_element_that_does_not_fit_everything_has_its_place),
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_line_is_bounded),
     };

@@ -216,6 +216,9 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
     } else if (rc == MR_OK) {
         rc = mr_block_batch(rows, size, ret, err);
     }
+    if (rc != MR_OK) {
+        mr_op_mark_passed(rc, err); /* the elements are gone */
+    }
     mr_block_unref(rows);
     return rc;
 }

@@ -30,7 +30,7 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
         if (rc >= MR_OK) {
             return rc;
         }
-        if (!mr_op_element_failed(rc, &failure)) {
+        if (!mr_op_element_is_bad(rc, &failure)) {
             if (err != NULL) {
                 *err = failure;
             }

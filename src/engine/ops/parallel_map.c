@@ -7,6 +7,10 @@
  *
  * How many blocks are in flight: as many as the user said; else it starts with two and grows when the consumer has to
  * wait while a thread of the pool has nothing to do.
+ *
+ * Calls at once share the memory budget. One that lacks memory is put back (not_run()), and run again when its turn
+ * comes and no other call runs or holds a result: only then it is an error. From there on it is one call at a time, and
+ * one more after each FITS that found the memory they needed.
  */
 #include "base/clock.h"
 #include "engine/driver.h"
@@ -17,13 +21,15 @@ struct slot {
     struct mr_task task;
     struct mr_parallel_map *map;
     struct slot *next; /* in the free list, or in the order of finishing */
-    mr_block *in;      /* NULL: the error came from upstream */
+    mr_block *in;      /* NULL: the error came from upstream; or, where the order does not count, all is done */
     uint64_t index;    /* of the first row of `in` */
     mr_block *out;     /* NULL: none, or all given */
     int rc;
     mr_error err;
     uint32_t bad;   /* rows of `in` up to and including this one are done with, if rc < 0 or there are `more` */
     bool more;      /* those behind are still to be run: the results of all did not fit into memory at once */
+    bool refused;   /* not_run(), and to be run alone: it lacked memory beside others */
+    bool alone;     /* runs alone */
     size_t charged; /* bytes of the budget */
     bool done;
 };
@@ -46,7 +52,10 @@ struct mr_parallel_map {
     uint64_t tail_seq;
     uint32_t in_flight; /* slots in use */
     uint32_t limit;
-    uint32_t busy; /* slots in the pool */
+    uint32_t at_once; /* in flight at most, as memory allows; at most `cap` */
+    uint32_t fits;    /* tasks that fitted since it was last changed */
+    uint32_t busy;    /* slots in the pool */
+    bool alone;       /* one of them is to stay the only one */
     uint32_t demand;
     uint64_t index; /* of the next row from upstream */
     bool pulling;
@@ -54,6 +63,7 @@ struct mr_parallel_map {
 };
 
 #define AUTOMATIC_MAX 64u
+#define FITS 16u
 
 static void push_done(struct mr_parallel_map *m, struct slot *s)
 {
@@ -61,6 +71,16 @@ static void push_done(struct mr_parallel_map *m, struct slot *s)
     s->next = NULL;
     *m->done_tail = s;
     m->done_tail = &s->next;
+}
+
+/* Done with nothing: all of its rows are to be run when its turn comes. */
+static void not_run(struct slot *s)
+{
+    mr_block_unref(s->out);
+    s->out = NULL;
+    s->rc = MR_OK;
+    s->bad = UINT32_MAX; /* "the row before the first one failed": bad + 1 is 0 */
+    s->more = true;
 }
 
 /* As many of the rows of @s as fit into memory: *@rows. */
@@ -85,6 +105,31 @@ static int run_some(struct slot *s, uint32_t *rows, mr_block **out, uint32_t *ba
     }
 }
 
+/* The first @rows rows of @s have become s->out. */
+static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
+{
+    struct mr_parallel_map *m = s->map;
+
+    m->fits++;
+    if (m->fits >= FITS && m->at_once < m->cap) {
+        m->at_once++;
+        m->fits = 0;
+    }
+    s->more = rows < mr_block_rows(s->in);
+    if (s->more) {
+        s->bad = rows - 1;
+        m->demand = rows;
+        return;
+    }
+    if (!m->ordered) { /* else the result may have to give way, see run_alone_locked() */
+        mr_block_unref(s->in);
+        s->in = NULL;
+    }
+    uint32_t demand = mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(s->out, 0, rows), ns);
+    /* Tasks overlap: one that was asked for less must not take back what others have learned. */
+    m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
+}
+
 static void run_task(struct mr_task *task)
 {
     struct slot *s = (struct slot *)task; /* first member */
@@ -105,17 +150,17 @@ static void run_task(struct mr_task *task)
     s->rc = rc;
     s->bad = bad;
     s->out = out;
-    s->more = rc == MR_OK && rows < mr_block_rows(s->in);
-    if (s->more) {
-        s->bad = rows - 1;
-        m->demand = rows;
-    } else if (rc == MR_OK) {
-        mr_block_unref(s->in);
-        s->in = NULL;
-        uint32_t demand = mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(out, 0, rows), ns);
-        /* Tasks overlap: one that was asked for less must not take back what others have learned. */
-        m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
+    if (rc == MR_OK) {
+        task_done_locked(s, rows, ns);
+    } else if (rc == MR_EEXHAUSTED) {
+        m->at_once = 1;
+        m->fits = 0;
+        if (!s->alone) {
+            not_run(s);
+            s->refused = true;
+        }
     }
+    m->alone = m->alone && !s->alone;
     m->busy--;
     push_done(m, s);
     mr_driver_changed_locked(&m->driver);
@@ -128,6 +173,7 @@ static void *take_work(void *ctx)
     /* What we size ourselves gives way. */
     uint32_t limit = m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
 
+    limit = limit < m->at_once ? limit : m->at_once;
     if (m->ended || m->pulling || m->in_flight >= limit) {
         return NULL;
     }
@@ -174,8 +220,13 @@ static void pull_block(void *ctx, void *work)
         } else if (m->grows) {
             m->limit = 1; /* what we size ourselves gives way */
         }
-        m->busy++;
-        mr_pool_submit(&s->task);
+        if (m->alone) {
+            not_run(s);
+            push_done(m, s);
+        } else {
+            m->busy++;
+            mr_pool_submit(&s->task);
+        }
     } else if (rc == MR_END) {
         m->ended = true;
     } else if (rc < 0 && rc != MR_ECANCELED) {
@@ -193,6 +244,7 @@ static void pull_block(void *ctx, void *work)
 static int make_slots(struct mr_parallel_map *m, uint32_t cap, mr_error *err)
 {
     m->cap = cap;
+    m->at_once = cap;
     m->slots = mr_calloc(cap, sizeof *m->slots);
     m->ring = mr_calloc(cap, sizeof(struct slot *));
     if (m->slots == NULL || m->ring == NULL) {
@@ -251,17 +303,34 @@ static int start(struct mr_parallel_map *m, mr_error *err)
     return rc == MR_OK ? mr_driver_start(&m->driver, 1, err) : rc;
 }
 
-/* The slot whose turn it is, if it is done. */
+/* There is something to give, or it may be run. */
+static bool can_go_on_locked(const struct mr_parallel_map *m, const struct slot *s)
+{
+    bool to_be_run = s->out == NULL && s->rc == MR_OK && s->more;
+
+    return !to_be_run || (s->refused ? m->busy == 0 : !m->alone);
+}
+
+/* The slot whose turn it is, if it is done. Where the order does not count, what lacked memory is the last. */
 static struct slot *next_slot_locked(struct mr_parallel_map *m)
 {
+    struct slot *refused = NULL;
+
     if (m->in_flight == 0) {
         return NULL;
     }
-    if (!m->ordered) {
-        return m->done_head;
+    if (m->ordered) {
+        struct slot *s = m->ring[m->head_seq % m->cap];
+
+        return s->done && can_go_on_locked(m, s) ? s : NULL;
     }
-    struct slot *s = m->ring[m->head_seq % m->cap];
-    return s->done ? s : NULL;
+    for (struct slot *s = m->done_head; s != NULL; s = s->next) {
+        if (can_go_on_locked(m, s) && !s->refused) {
+            return s;
+        }
+        refused = refused == NULL && s->refused ? s : refused;
+    }
+    return refused != NULL && can_go_on_locked(m, refused) ? refused : NULL;
 }
 
 static void unlink_done_locked(struct mr_parallel_map *m, struct slot *s)
@@ -293,6 +362,22 @@ static void free_slot_locked(struct mr_parallel_map *m, struct slot *s)
     m->in_flight--;
 }
 
+/*
+ * @s lacked memory beside others, and no other runs: nor will one while it does. What others have made cannot be given
+ * before it, so it is made again: with what it takes @s might lack memory for ever.
+ */
+static void run_alone_locked(struct mr_parallel_map *m, struct slot *s)
+{
+    for (struct slot *other = m->done_head; other != NULL; other = other->next) {
+        if (other != s && other->out != NULL && other->in != NULL) {
+            not_run(other);
+        }
+    }
+    s->refused = false;
+    s->alone = true;
+    m->alone = true;
+}
+
 /* The error of @s, or the rows up to s->bad, were given: on with those behind. */
 static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_error *err)
 {
@@ -312,6 +397,10 @@ static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_erro
     s->index += s->bad + 1;
     s->rc = MR_OK;
     s->more = false;
+    s->alone = false;
+    if (s->refused) {
+        run_alone_locked(m, s);
+    }
     unlink_done_locked(m, s);
     m->busy++;
     mr_pool_submit(&s->task);
