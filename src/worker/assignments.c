@@ -1,6 +1,8 @@
 /*
  * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is the whole list:
  * what it lacks is dropped. Those after it say what changed. Clients that an update names as gone lose their sessions.
+ *
+ * Tasks of jobs that are set aside are not in the list, and kept: they may be in a later one, and go on then.
  */
 #include "worker/internal.h"
 
@@ -21,6 +23,24 @@ static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task
     return false;
 }
 
+/* Its iteration is set aside. */
+static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_task *t)
+{
+    for (size_t i = 0; i < update->n_held; i++) {
+        if (strcmp(update->held[i], t->iteration) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What joins a production holds all of it up, and has delivered nothing yet: it may as well begin again. */
+static bool is_joining(struct mr_task *t)
+{
+    MR_LOCK(&t->lock);
+    return t->joining;
+}
+
 /* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
  * meanwhile. */
 static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
@@ -30,7 +50,7 @@ static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__Worker
     MR_LOCK(&w->lock);
     TAILQ_FOREACH(t, &w->tasks, link)
     {
-        if (update == NULL || !is_listed(update, t)) {
+        if (update == NULL || (!is_listed(update, t) && (!is_held(update, t) || is_joining(t)))) {
             return mr_task_ref(t);
         }
     }
@@ -63,7 +83,7 @@ static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *upd
     }
 }
 
-static void release_client(struct mr_worker *w, const char *client)
+static void each_task(struct mr_worker *w, void (*fn)(struct mr_task *t, const void *ctx), const void *ctx)
 {
     struct mr_task *last = NULL;
 
@@ -83,10 +103,21 @@ static void release_client(struct mr_worker *w, const char *client)
         if (t == NULL) {
             return;
         }
-        mr_task_release_client(t, client);
+        fn(t, ctx);
         last = t;
     }
 }
+
+static void release_client(struct mr_task *t, const void *client)
+{
+    mr_task_release_client(t, client);
+}
+
+static void hold_or_not(struct mr_task *t, const void *update)
+{
+    mr_task_hold(t, is_held(update, t));
+}
+
 static void drop_named(struct mr_worker *w, const char *id)
 {
     struct mr_task *found = find_task(w, id);
@@ -171,6 +202,7 @@ bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
     }
     if (update->follows == 0) {
         drop_unlisted(w, update);
+        each_task(w, hold_or_not, update);
     }
     for (size_t i = 0; i < update->n_dropped; i++) {
         drop_named(w, update->dropped[i]);
@@ -183,7 +215,7 @@ bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
         change_rounds(w, update->rounds[i]);
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
-        release_client(w, update->released_clients[i]);
+        each_task(w, release_client, update->released_clients[i]);
     }
     return true;
 }

@@ -133,6 +133,7 @@ struct mr_task {
     mr_split_feed *feed;  /* DYNAMIC */
     bool ends_by_itself;  /* and is waited for when the worker drains */
     atomic_bool ended;    /* the dispatcher was told so */
+    atomic_bool held;     /* its job is set aside: nothing is asked for, nothing told, until it is there again */
     atomic_bool disowned; /* the dispatcher said that this task is not ours (any more) */
     mr_chain *made;       /* producing, worker->lock: NULL before it was opened, and when the task is over */
     bool window_closed;   /* producing, worker->lock: to make room */
@@ -177,6 +178,8 @@ int mr_task_begin_locked(struct mr_task *t, mr_error *err);
 void mr_task_drop(struct mr_task *t);
 struct mr_task *mr_task_ref(struct mr_task *t);
 void mr_task_unref(struct mr_task *t);
+/* The job of @t is set aside, or is there again. No lock is held. */
+void mr_task_hold(struct mr_task *t, bool held);
 /* The book has changed: wake the task's thread if there is something for it to do. t->lock is held. */
 void mr_task_changed_locked(struct mr_task *t);
 /* Send what can be sent. No lock is held. */
@@ -231,6 +234,8 @@ void mr_producing_run(struct mr_task *t);
 void mr_reading_attach(struct mr_task *t);
 /* The assignment of @t came again, perhaps with another production, or decided. */
 void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a);
+/* Its job is set aside: nobody is held up by @t, whose clients are not served, before the assignment comes again. */
+void mr_reading_set_unread(struct mr_task *t);
 /* Read into the book until the production is over: MR_END, or the error that the pipeline ended with. */
 int mr_reading_run(struct mr_task *t, mr_error *err);
 /* Its cursor follows the book. t->lock is held. */

@@ -87,22 +87,42 @@ static void call_pause(struct mr_link *link, const atomic_bool *stop, int64_t ms
     }
 }
 
+/* While the job of @t is set aside nobody would answer. True: it was, and is not any more, or @t was dropped. */
+static bool wait_held(struct mr_link *link, const struct mr_task *t)
+{
+    if (!atomic_load(&t->held)) {
+        return false;
+    }
+    MR_LOCK(&link->lock);
+    while (!atomic_load(&t->stop) && atomic_load(&t->held)) {
+        mr_cond_wait(&link->changed, &link->lock);
+    }
+    return true;
+}
+
 /* The connection repeats what got no definite answer; here is repeated what the service says may be tried again. */
 static int call_until_answered(struct mr_link *link, const char *method, ProtobufCMessage *req,
-                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms, const atomic_bool *stop,
+                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms, const struct mr_task *t,
                                ProtobufCMessage **ret, mr_error *err)
 {
     int64_t started = mr_now_ms();
     uint32_t attempt = 0;
 
     for (;;) {
+        if (wait_held(link, t)) {
+            started = mr_now_ms();
+            attempt = 0;
+        }
         int64_t left = timeout_ms < 0 ? -1 : started + timeout_ms - mr_now_ms();
         mr_error why = {0};
-        int rc =
-            mr_control_call(link->control, method, req, desc, timeout_ms >= 0 && left < 0 ? 0 : left, stop, ret, &why);
+        int rc = mr_control_call(link->control, method, req, desc, timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop,
+                                 ret, &why);
 
         if (rc == MR_OK) {
             return MR_OK;
+        }
+        if (rc != MR_ECANCELED && atomic_load(&t->held)) {
+            continue; /* whatever was said of it: it is asked again when that is over */
         }
         if (rc == MR_ECANCELED || (why.traits & (MR_RETRYABLE | MR_MAYBE_APPLIED)) == 0 ||
             (timeout_ms >= 0 && mr_now_ms() - started >= timeout_ms)) {
@@ -111,31 +131,29 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
             }
             return rc;
         }
-        call_pause(link, stop, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
+        call_pause(link, &t->stop, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
     }
 }
 
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const atomic_bool *stop,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_task *t,
                     Millrace__GetDatasetReply **ret, mr_error *err)
 {
     return call_until_answered(link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
-                               (int64_t)link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret,
-                               err);
+                               (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const atomic_bool *stop,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_task *t,
                    Millrace__GetSplitsReply **ret, mr_error *err)
 {
     return call_until_answered(link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
-                               (int64_t)link->worker->dispatcher_timeout_ms, stop, (ProtobufCMessage **)(void *)ret,
-                               err);
+                               (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const atomic_bool *stop, mr_error *err)
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_task *t, mr_error *err)
 {
     ProtobufCMessage *reply;
-    int rc = call_until_answered(link, "TaskEnded", &req->base, &millrace__task_ended_reply__descriptor, -1, stop,
-                                 &reply, err);
+    int rc =
+        call_until_answered(link, "TaskEnded", &req->base, &millrace__task_ended_reply__descriptor, -1, t, &reply, err);
 
     if (rc == MR_OK) {
         protobuf_c_message_free_unpacked(reply, NULL);

@@ -2,7 +2,7 @@
  * The worker's link to the dispatchers: one thread that registers, watches the task list and sends heartbeats; and the
  * calls that tasks make. All of it goes to whichever dispatcher leads, for as long as it takes.
  *
- * Threads: calls from any thread but the runtime's; they block. Once *@stop is true and mr_link_wake_calls() was called
+ * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and mr_link_wake_calls() was called
  * they return MR_ECANCELED.
  */
 #ifndef MR_WORKER_LINK_H
@@ -11,9 +11,10 @@
 #include "millrace/service.pb-c.h"
 
 #include <millrace/base.h>
-#include <stdatomic.h>
+#include <stdint.h>
 
 struct mr_worker;
+struct mr_task;
 struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
@@ -28,19 +29,20 @@ void mr_link_wake(struct mr_link *link);
 void mr_link_beat(struct mr_link *link);
 /* Ask for the whole task list, with all clients that are gone, after the next heartbeat. */
 void mr_link_list_again(struct mr_link *link);
-/* Calls look at their @stop now. */
+/* Calls look at their tasks now: to stop, or held no more. */
 void mr_link_wake_calls(struct mr_link *link);
 int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
 
 /*
- * The header is filled in here. Retried until a leader answers, @stop is set or the worker's dispatcher timeout is over
- * (MR_EUNAVAIL); an error of the service is returned as it is. The reply is freed with its free_unpacked().
+ * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's dispatcher timeout is
+ * over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is returned as it is. The reply is
+ * freed with its free_unpacked().
  */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const atomic_bool *stop,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_task *t,
                     Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const atomic_bool *stop,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_task *t,
                    Millrace__GetSplitsReply **ret, mr_error *err);
 /* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const atomic_bool *stop, mr_error *err);
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_task *t, mr_error *err);
 
 #endif

@@ -63,7 +63,7 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
         mr_grant_report_fill(&report, t->feed, ask->provider);
         req.report = &report.base;
     }
-    rc = mr_link_splits(t->worker->link, &req, &t->stop, &reply, err);
+    rc = mr_link_splits(t->worker->link, &req, t, &reply, err);
     if (rc < 0) {
         return rc;
     }
@@ -119,7 +119,7 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
     req.dataset_id = t->dataset;
     req.want_definition = true;
     req.fingerprint = t->fingerprint;
-    rc = mr_link_dataset(t->worker->link, &req, &t->stop, &reply, err);
+    rc = mr_link_dataset(t->worker->link, &req, t, &reply, err);
     if (rc < 0) {
         mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
         return rc;

@@ -136,6 +136,22 @@ static int change_production_locked(struct mr_task *t, const char *production, m
     return MR_OK;
 }
 
+static void set_lag_locked(struct mr_task *t, enum mr_cache_lag lag)
+{
+    if (t->reader != NULL && lag != t->lag) {
+        mr_chain_set_lag(t->reader, lag);
+    }
+    t->lag = lag;
+}
+
+void mr_reading_set_unread(struct mr_task *t)
+{
+    if (t->kind == MR_TASK_READING) {
+        MR_LOCK(&t->lock);
+        set_lag_locked(t, MR_CACHE_LAG_SKIP);
+    }
+}
+
 void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
 {
     mr_chain_reader *old = NULL;
@@ -147,12 +163,7 @@ void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
     mr_mutex_lock(&t->lock);
     int rc = change_production_locked(t, a->production, &old, &err);
     if (rc == MR_OK) {
-        enum mr_cache_lag lag = a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
-
-        if (t->reader != NULL && lag != t->lag) {
-            mr_chain_set_lag(t->reader, lag);
-        }
-        t->lag = lag;
+        set_lag_locked(t, a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT);
         if (t->joining && !a->joining) {
             t->joining = false;
             t->answered = false;

@@ -327,7 +327,7 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     req.abandoned = counts.lost + counts.untaken;
     list_holders_locked(t, &holders, &req);
     mr_mutex_unlock(&t->lock);
-    if (mr_link_task_ended(t->worker->link, &req, &t->stop, &err) < 0 && !atomic_load(&t->stop)) {
+    if (mr_link_task_ended(t->worker->link, &req, t, &err) < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
                err.message, NULL);
     }
@@ -591,6 +591,19 @@ int mr_task_start(struct mr_task *t, mr_error *err)
     mr_reading_attach(t);
     mr_conn_admit_waiting(w, t);
     return MR_OK;
+}
+
+void mr_task_hold(struct mr_task *t, bool held)
+{
+    if (atomic_exchange(&t->held, held) == held) {
+        return;
+    }
+    mr_log(MR_LOG_DEBUG, held ? "task held, its job is set aside" : "task held no more", "task", "%s", t->id, NULL);
+    if (held) {
+        mr_reading_set_unread(t);
+    } else {
+        mr_link_wake_calls(t->worker->link);
+    }
 }
 
 /* After it was said that the task is cancelled: its thread opens the production first, and then looks at that. */

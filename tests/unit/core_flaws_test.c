@@ -172,6 +172,34 @@ static Millrace__WorkerUpdate *look(struct cluster *c, const char *worker)
     return update;
 }
 
+static bool is_kept(const Millrace__WorkerUpdate *update, const char *task)
+{
+    bool kept = false;
+
+    for (size_t i = 0; i < update->n_tasks; i++) {
+        kept = kept || strcmp(update->tasks[i]->task_id, task) == 0;
+    }
+    for (size_t i = 0; i < update->n_held; i++) {
+        size_t n = strlen(update->held[i]);
+
+        kept = kept || (strncmp(task, update->held[i], n) == 0 && task[n] == '/');
+    }
+    return kept;
+}
+
+/* Tasks that are neither listed nor held: should they come again they begin anew. */
+static void drop_others(struct cluster *c, const char *worker, const Millrace__WorkerUpdate *update)
+{
+    for (size_t i = 0; i < c->ntasks; i++) {
+        struct known_task *task = &c->tasks[i];
+
+        if (strstr(task->id, id_of(worker)) != NULL && !is_kept(update, task->id)) {
+            task->seq = 0;
+            task->over = false;
+        }
+    }
+}
+
 static void work(struct cluster *c)
 {
     for (size_t w = 0; w < 2; w++) {
@@ -182,6 +210,7 @@ static void work(struct cluster *c)
             continue;
         }
         beat_worker(&c->t, workers[w]);
+        drop_others(c, workers[w], update);
         for (size_t i = 0; i < update->n_tasks; i++) {
             work_on(c, workers[w], update->tasks[i]);
         }
@@ -342,6 +371,23 @@ static bool rests_on(const struct reader *r, const char *key)
            (strncmp(key, "datasets/", 9) == 0 && strcmp(key + 9, r->args.dataset) == 0);
 }
 
+/* @r came to the end of its pass, and nothing of it is missing or came twice. */
+static void judge_whole(const struct reader *r, const char *about)
+{
+    const char *name = r->slot != NULL ? r->slot : "anonymous";
+
+    if (r->state != DONE) {
+        fail_msg("%s: job '%s' failed: %s", about, name, r->error);
+    }
+    for (size_t k = 0; k < SPLITS && r->counts; k++) {
+        bool once = r->args.guarantee == 0 ? r->handed[k] == 1 : r->handed[k] >= 1;
+
+        if (!once) {
+            fail_msg("%s: job '%s' got split %zu %u times", about, name, k, r->handed[k]);
+        }
+    }
+}
+
 static void judge(const struct cluster *c, const char *key, const char *about)
 {
     for (size_t i = 0; i < READERS; i++) {
@@ -351,34 +397,25 @@ static void judge(const struct cluster *c, const char *key, const char *about)
             if (r->state == FAILED && r->error[0] == '\0') {
                 fail_msg("%s: job '%s' failed, and nobody knows why", about, r->slot);
             }
-            continue;
-        }
-        if (r->state != DONE) {
-            fail_msg("%s: job '%s' does not rest on it and failed: %s", about, r->slot, r->error);
-        }
-        for (size_t k = 0; k < SPLITS && r->counts; k++) {
-            bool once = r->args.guarantee == 0 ? r->handed[k] == 1 : r->handed[k] >= 1;
-
-            if (!once) {
-                fail_msg("%s: job '%s' got split %zu %u times", about, r->slot, k, r->handed[k]);
-            }
+        } else { /* it does not rest on it */
+            judge_whole(r, about);
         }
     }
 }
 
 /*
- * What was set aside is as it was: with the record put right its jobs are there again. The pass that was open begins
- * again at workers that have dropped its tasks, so it may end with an error, or hand out elements twice; what is
- * certain is that everybody comes to an end.
+ * What was set aside is as it was: with the record put right its jobs are there again, and the passes that were open go
+ * on where they were, since the workers have kept their tasks.
  */
 static void mend(struct cluster *c, const char *key, const char *value, const char *about)
 {
-    bool any = false;
+    bool mended[READERS] = {false}, any = false;
 
     for (size_t i = 0; i < READERS; i++) {
         struct reader *r = &c->readers[i];
 
-        if (r->state == FAILED && strstr(r->error, "is set aside: ") != NULL) {
+        mended[i] = r->state == FAILED && strstr(r->error, "is set aside: ") != NULL;
+        if (mended[i]) {
             if (strstr(r->error, key) == NULL) {
                 fail_msg("%s: job '%s' does not hear of the key: %s", about, r->slot, r->error);
             }
@@ -394,14 +431,10 @@ static void mend(struct cluster *c, const char *key, const char *value, const ch
     if (first_flaw(c->t.core) != NULL) {
         fail_msg("%s: it is mended, and still bad: %s", about, first_flaw(c->t.core));
     }
-    for (size_t i = 0; i < c->ntasks; i++) { /* workers have dropped what nobody assigned to them */
-        c->tasks[i].seq = 0;
-        c->tasks[i].over = false;
-    }
     read_all(c, about);
     for (size_t i = 0; i < READERS; i++) {
-        if (c->readers[i].state == FAILED && strstr(c->readers[i].error, "set aside") != NULL) {
-            fail_msg("%s: job '%s' is mended and fails: %s", about, c->readers[i].slot, c->readers[i].error);
+        if (mended[i]) {
+            judge_whole(&c->readers[i], about);
         }
     }
 }
@@ -556,6 +589,38 @@ static void what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept(void
     mr_free(c);
 }
 
+/* ---------------------------------------------------------------- while it is set aside */
+
+/* A worker that does not know yet, or does not hold: it is to keep the task, and neither drop nor end it. */
+static void tasks_of_what_is_set_aside_are_answered_later(void **state)
+{
+    static const char *const spoilt[] = {"jobs/dyn", "datasets/numbers"};
+    struct cluster *c;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
+        c = mr_calloc(1, sizeof *c);
+        begin(c);
+        char *original = mr_strdup(table_get(&c->t, spoilt[i]));
+        const char *task = task_of(c->readers[0].iteration, "w1", 1);
+
+        table_put(&c->t, spoilt[i], "garbage");
+        table_take_over(&c->t);
+        assert_int_equal(get_splits(&c->t, "w1", task, 0, 2, 5), MR_EUNAVAIL);
+        assert_true((the_reply(&c->t)->error.traits & MR_RETRYABLE) != 0);
+        assert_int_equal(end_task(&c->t, "w1", task, 0, NULL), MR_EUNAVAIL);
+        assert_true((the_reply(&c->t)->error.traits & MR_RETRYABLE) != 0);
+        table_put(&c->t, spoilt[i], original);
+        table_take_over(&c->t);
+        assert_int_equal(get_splits(&c->t, "w1", task, 0, 2, 5), MR_OK);
+        assert_int_equal(end_task(&c->t, "w1", task, 0, NULL), MR_OK);
+        assert_int_equal(get_splits(&c->t, "w1", task, 0, 3, 5), MR_EPRECOND);
+        mr_free(original);
+        table_close(&c->t);
+        mr_free(c);
+    }
+}
+
 /* ---------------------------------------------------------------- giving up */
 
 static int delete_job(struct table *t, const char *name)
@@ -675,6 +740,7 @@ int main(void)
         cmocka_unit_test(each_record_may_be_garbage_empty_or_gone),
         cmocka_unit_test(each_number_may_be_another),
         cmocka_unit_test(what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept),
+        cmocka_unit_test(tasks_of_what_is_set_aside_are_answered_later),
         cmocka_unit_test(a_job_that_is_set_aside_can_be_deleted),
         cmocka_unit_test(trainers_that_are_set_aside_are_deleted_with_the_others),
         cmocka_unit_test(many_that_are_set_aside_are_deleted_in_parts),

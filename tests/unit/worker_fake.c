@@ -28,6 +28,11 @@ static void reply(mr_rpc_request *req, const ProtobufCMessage *msg)
 
 static bool fails_locked(struct fake_dispatcher *d, const char *method, Millrace__ReplyHeader *h)
 {
+    if (d->aside && (strcmp(method, "GetSplits") == 0 || strcmp(method, "TaskEnded") == 0)) {
+        h->code = MR_EUNAVAIL;
+        h->message = fake_text("its job is set aside");
+        return true;
+    }
     if (d->fail_code == 0 || strcmp(d->fail_method, method) != 0) {
         return false;
     }
@@ -62,6 +67,8 @@ void fake_push_locked(struct fake_dispatcher *d)
     char *dropped[FAKE_MAX];
     Millrace__RoundChange changes[FAKE_MAX];
     Millrace__RoundChange *change_pointers[FAKE_MAX];
+    char iteration[] = "i1";
+    char *held[] = {iteration};
 
     if (d->watch == NULL || d->held) {
         return;
@@ -77,6 +84,8 @@ void fake_push_locked(struct fake_dispatcher *d)
     update.tasks = pointers;
     update.dropped = dropped;
     update.rounds = change_pointers;
+    update.held = held;
+    update.n_held = d->aside ? 1 : 0;
     for (size_t i = 0; i < d->ntasks; i++) {
         struct fake_task *t = &d->tasks[i];
         Millrace__TaskAssignment *a = &tasks[update.n_tasks];
@@ -84,7 +93,7 @@ void fake_push_locked(struct fake_dispatcher *d)
         if (!t->listed && t->told) {
             dropped[update.n_dropped++] = t->id;
         }
-        bool wanted = t->listed && (d->watch_is_new || !t->told);
+        bool wanted = t->listed && !d->aside && (d->watch_is_new || !t->told);
 
         t->told = t->listed;
         if (t->rounds_changed && !wanted) {
@@ -101,7 +110,7 @@ void fake_push_locked(struct fake_dispatcher *d)
         }
         millrace__task_assignment__init(a);
         a->task_id = t->id;
-        a->iteration_id = fake_text("i1");
+        a->iteration_id = iteration;
         a->job_id = fake_text("j1");
         a->dataset_id = t->dataset;
         a->seed = 7;

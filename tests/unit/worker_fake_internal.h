@@ -70,6 +70,7 @@ struct fake_dispatcher {
     bool watch_stale;
     bool draining;
     bool keeps; /* takes nothing back */
+    bool aside; /* the job of all tasks is set aside */
     uint64_t version;
 };
 

@@ -161,6 +161,17 @@ void fake_lose_update(struct fake_dispatcher *d)
     }
 }
 
+void fake_set_aside(struct fake_dispatcher *d, bool aside)
+{
+    MR_LOCK(&d->lock);
+    d->aside = aside;
+    if (d->watch != NULL) {
+        mr_rpc_stream_finish(d->watch, MR_EUNAVAIL, "another one leads");
+        mr_rpc_stream_unref(d->watch);
+        d->watch = NULL;
+    }
+}
+
 void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed)
 {
     MR_LOCK(&d->lock);

@@ -620,6 +620,11 @@ static bool has_a_session(const struct fake_progress *p)
     return p->sessions == 1;
 }
 
+static bool has_two_sessions(const struct fake_progress *p)
+{
+    return p->sessions == 2;
+}
+
 static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
 {
     struct fixture *f = *state;
@@ -634,6 +639,42 @@ static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
     fake_unassign(f->d, "t1");
     assert_false(fake_client_next(c, &m)); /* no end, no error: the stream is over, the client looks again */
     assert_false(fake_has_ended(f->d, "t1"));
+    fake_client_free(c);
+}
+
+/* Whoever is released in the list that says so hears of it when the worker has taken all of that list. */
+static void set_aside(struct fixture *f, const char *released)
+{
+    fake_hold(f->d);
+    fake_release_client(f->d, released);
+    fake_set_aside(f->d, true);
+    fake_tell(f->d);
+}
+
+static void a_task_whose_job_is_set_aside_goes_on_when_it_is_there_again(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    struct mr_frame_content m;
+
+    fake_assign(f->d, "t1", "range", N, 100);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 10);
+    assert_true(fake_client_next(c, &m));
+    for (uint32_t r = 0; r < mr_block_rows(m.blocks[0]); r++) {
+        seen[((const int64_t *)mr_block_column(m.blocks[0], 0)->data)[r]]++;
+    }
+    uint64_t got = m.header->elements;
+    mr_frame_content_free(&m);
+    struct fake_client *b = open_client(f, "t1", "b", 0, 0);
+    fake_wait_progress(f->d, "t1", has_two_sessions);
+    set_aside(f, "b");
+    (void)fake_client_wait_end(b);
+    fake_client_free(b);
+    fake_client_credit(c, N, got); /* more than its grants hold: it has to ask */
+    fake_set_aside(f->d, false);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
     fake_client_free(c);
 }
 
@@ -998,6 +1039,7 @@ int main(void)
         TEST(a_worker_that_stops_finishes_nothing),
         TEST(a_lost_answer_of_a_grant_is_asked_for_again),
         TEST(a_task_that_the_dispatcher_disowns_is_no_failure),
+        TEST(a_task_whose_job_is_set_aside_goes_on_when_it_is_there_again),
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(a_task_begins_with_its_first_reader),

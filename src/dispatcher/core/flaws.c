@@ -2,6 +2,8 @@
  * Takeover, when a record of a dataset, a job, a production or an iteration is bad, or missing: the jobs that rest on
  * it are set aside. Nobody can read them, their names stay taken, and nothing of them is changed or deleted in the
  * store: whoever knows better puts the record right, and the next leader looks again. All other jobs go on.
+ * Nor do the workers change anything: they keep the tasks of such a job, with what they hold, and ask for nothing. So
+ * when the record is right again the open passes go on as after a time without a leader.
  *
  * First each record is looked at by itself (adopt.c), which notes flaws; then whatever was adopted and rests on one is
  * taken out of memory again; at last what seemed to be left over, since its owner was not there, is kept. While jobs
@@ -112,7 +114,7 @@ void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *
         return;
     }
     flaw = mr_flaw_note(core, key, line, is_root);
-    core->blind = core->blind || id[0] == '\0';
+    core->blind = core->blind || is_root || id[0] == '\0'; /* a bad record may say a wrong one */
     if (flaw != NULL && id[0] != '\0') {
         snprintf(by_id, sizeof by_id, "#%.80s", id);
         flaw->by_id = mr_strdup(by_id);
@@ -168,6 +170,47 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
         err, MR_EDATALOSS,
         "dataset '%.40s' is set aside: %.110s; put that right in etcd and restart the leading dispatcher", id,
         flaw->why);
+}
+
+/* ---------------------------------------------------------------- their tasks, which the workers keep */
+
+/* The iteration that @key, of a flaw, is about; NULL: about none. A hidden one has the id of its production. */
+static const char *iteration_in(const char *key)
+{
+    return is_below(key, iterations)    ? key + strlen(iterations)
+           : is_below(key, productions) ? key + strlen(productions)
+                                        : NULL;
+}
+
+void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx)
+{
+    const struct mr_flaw *flaw;
+    struct mr_stamp stamp;
+    const char *id;
+
+    TAILQ_FOREACH(flaw, &core->flaw_list, link)
+    {
+        id = iteration_in(flaw->key);
+        if (id != NULL && mr_stamp_parse(id, &stamp)) { /* no task is of another name */
+            fn(ctx, core, id);
+        }
+    }
+}
+
+int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
+{
+    int n = (int)strcspn(id, "/");
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%.*s", iterations, n, id);
+    if (mr_flaw_find(core, key) == NULL) {
+        snprintf(key, sizeof key, "%s%.*s", productions, n, id);
+    }
+    if (mr_flaw_find(core, key) == NULL) {
+        return MR_OK;
+    }
+    return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                               "task '%.100s' is of a job that is set aside: keep it until that is put right", id);
 }
 
 /* ---------------------------------------------------------------- what a bad record spoils */

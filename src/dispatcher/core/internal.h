@@ -769,6 +769,10 @@ bool mr_job_is_set_aside(const mr_core *core, const char *id);
 /* MR_EDATALOSS, for readers: the job of @slot, or dataset @id, is set aside. */
 int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err);
 int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err);
+/* The iterations that are set aside, hidden ones included; perhaps some more than once. */
+void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx);
+/* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
+int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
 /* Take what was found bad so far out of memory, with all that rests on it. */
 void mr_core_set_aside_flawed(mr_core *core);
 /* What is said to be left over and is not, since its job is set aside, stays. */

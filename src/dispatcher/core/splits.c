@@ -356,7 +356,9 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
         return mr_error_set(err, MR_ENOTFOUND, "worker %.8s is not registered", in->incarnation);
     }
     if (task == NULL) {
-        return mr_error_set(err, MR_ENOTFOUND, "task '%.100s' is gone", in->task_id);
+        int rc = mr_task_refuse_held(core, in->task_id, err);
+
+        return rc < 0 ? rc : mr_error_set(err, MR_ENOTFOUND, "task '%.100s' is gone", in->task_id);
     }
     if (task->worker != worker) {
         return mr_error_set(err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);

@@ -395,6 +395,10 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
+    if (task == NULL && mr_task_refuse_held(core, in->task_id, &err) < 0) { /* its end counts when it is there again */
+        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
+        return;
+    }
     if (in->end_round > MR_COUNT_SAID_MAX) {
         mr_error_set(&err, MR_EINVAL, "task %.100s ended at round %" PRIu64 ": nothing counts that far", in->task_id,
                      in->end_round);

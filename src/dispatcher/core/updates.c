@@ -424,6 +424,13 @@ static void list_released(mr_core *core, const struct mr_worker *worker, Millrac
     }
 }
 
+static void add_held(void *ctx, mr_core *core, const char *iteration)
+{
+    Millrace__WorkerUpdate *update = ctx;
+
+    add_string(core, &update->held, &update->n_held, iteration);
+}
+
 void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
 {
     const struct mr_task *task;
@@ -452,6 +459,7 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
         update->tasks[update->n_tasks++] = assignment;
     }
     list_released(core, worker, update);
+    mr_core_each_held(core, add_held, update);
 }
 
 /* A worker takes what an update drops before what it adds, and who is gone last: of two updates that is another order
