@@ -652,6 +652,27 @@ static void a_job_that_is_set_aside_can_be_deleted(void **state)
     mr_free(c);
 }
 
+/* Each step compares what the core counts with what is there. */
+static void a_client_of_a_job_that_is_set_aside_may_read_another(void **state)
+{
+    static const char *const spoilt[] = {"jobs/dyn", "datasets/numbers"};
+    struct cluster *c;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct open_args other = {.client = "c1", .dataset = FP2, .name = "new", .dynamic = true};
+
+        c = mr_calloc(1, sizeof *c);
+        begin(c);
+        table_put(&c->t, spoilt[i % 2], "garbage");
+        table_take_over(&c->t);
+        assert_true(i < 2 || delete_job(&c->t, "dyn") == MR_OK);
+        assert_int_equal(open_job(&c->t, other), MR_OK);
+        table_close(&c->t);
+        mr_free(c);
+    }
+}
+
 static void trainers_that_are_set_aside_are_deleted_with_the_others(void **state)
 {
     struct cluster *c = mr_calloc(1, sizeof *c);
@@ -742,6 +763,7 @@ int main(void)
         cmocka_unit_test(what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept),
         cmocka_unit_test(tasks_of_what_is_set_aside_are_answered_later),
         cmocka_unit_test(a_job_that_is_set_aside_can_be_deleted),
+        cmocka_unit_test(a_client_of_a_job_that_is_set_aside_may_read_another),
         cmocka_unit_test(trainers_that_are_set_aside_are_deleted_with_the_others),
         cmocka_unit_test(many_that_are_set_aside_are_deleted_in_parts),
         cmocka_unit_test(without_memory_nobody_leads_and_nothing_breaks),

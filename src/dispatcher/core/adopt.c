@@ -484,6 +484,7 @@ int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
         return contradiction(err);
     }
     if (it == NULL && is_of_flawed(core, client)) {
+        mr_client_keep(core, client->client);
         mr_record_free(rec);
         return MR_OK;
     }

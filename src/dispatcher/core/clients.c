@@ -144,6 +144,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
             return;
         }
         mr_core_set(core, &rec->client, id);
+        mr_client_keep_no_more(core, id);
         client = mr_client_add(core, rec, NULL);
         if (client == NULL) {
             return;

@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char jobs[] = "jobs/", iterations[] = "iterations/", productions[] = "productions/";
+static const char jobs[] = "jobs/", iterations[] = "iterations/", productions[] = "productions/",
+                  clients[] = "clients/";
 
 static bool is_below(const char *key, const char *prefix)
 {
@@ -291,6 +292,26 @@ static void note_iteration(mr_core *core, const struct mr_iteration *it, const c
     mr_flaw_note(core, key, line, false);
 }
 
+void mr_client_keep(mr_core *core, const char *id)
+{
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", clients, id);
+    mr_flaw_note(core, key, "its job is set aside", false);
+}
+
+void mr_client_keep_no_more(mr_core *core, const char *id)
+{
+    struct mr_flaw *flaw;
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", clients, id);
+    flaw = mr_flaw_find(core, key);
+    if (flaw != NULL && !flaw->is_root) {
+        mr_flaw_drop(core, flaw, true);
+    }
+}
+
 static void take_out_iteration(mr_core *core, struct mr_iteration *it, const char *line)
 {
     struct mr_client *client;
@@ -300,6 +321,7 @@ static void take_out_iteration(mr_core *core, struct mr_iteration *it, const cha
         if (!client->rec->released) {
             mr_client_evict(core, client);
         }
+        mr_client_keep(core, client->rec->client);
         mr_client_forget(core, client);
         discard(core);
     }

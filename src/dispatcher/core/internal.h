@@ -773,6 +773,9 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
 void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx);
 /* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
+/* The record of client @id is of what is set aside, and stays; or it is written over. */
+void mr_client_keep(mr_core *core, const char *id);
+void mr_client_keep_no_more(mr_core *core, const char *id);
 /* Take what was found bad so far out of memory, with all that rests on it. */
 void mr_core_set_aside_flawed(mr_core *core);
 /* What is said to be left over and is not, since its job is set aside, stays. */
