@@ -303,6 +303,36 @@ static void what_a_client_that_was_given_up_held_is_counted_once(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"30\""));
 }
 
+/* The first answer was lost with the leader, and the next one had to make the life of that worker again. */
+static void an_end_that_is_said_again_by_a_life_that_was_revived_counts_once(void **state)
+{
+    struct fixture *f = *state;
+    char client[128], life[128];
+
+    for (int is_gone = 0; is_gone < 2; is_gone++) {
+        const char *worker = is_gone ? "w2" : "w1";
+
+        open_it(f, "c1", is_gone ? "second" : "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+        (void)snprintf(client, sizeof client, "clients/%s", id_of("c1"));
+        assert_int_equal(get_splits(&f->t, worker, task_of(f->it, worker, 1), 0, 1, 5), MR_OK);
+        end_with_holder(f, worker, "c1", 40);
+        (void)snprintf(life, sizeof life, "workers/%s", strchr(task_of(f->it, worker, 1), '/') + 1);
+        assert_non_null(table_get(&f->t, life));
+        if (is_gone) {
+            table_delete(&f->t, life);
+        } else {
+            table_put(&f->t, life, "garbage");
+        }
+        table_take_over(&f->t);
+        end_with_holder(f, worker, "c1", 40);
+        assert_int_equal(the_reply(&f->t)->error.code, MR_ENOTFOUND);
+        table_wait(&f->t, 0);
+        add_worker(&f->t, worker, is_gone ? "b:2" : "a:2");
+        end_with_holder(f, worker, "c1", 40);
+        assert_non_null(strstr(table_get(&f->t, client), "\"held\":\"40\""));
+    }
+}
+
 /* In an iteration that goes on: given up and back, it may use them after all; one that is gone cannot. */
 static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
 {
@@ -339,6 +369,7 @@ int main(void)
         CASE(what_a_client_held_at_the_end_is_lost_when_it_is_given_up),
         CASE(what_a_client_that_was_given_up_held_is_counted_once),
         CASE(what_a_client_held_is_its_own_again_when_it_comes_back),
+        CASE(an_end_that_is_said_again_by_a_life_that_was_revived_counts_once),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };
 

@@ -192,6 +192,7 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
     } else {
         note_newcomer(core, in);
     }
+    /* Nothing was written, but a worker that hears of another incarnation of the cluster drops all of its tasks. */
     Millrace__RegisterWorkerReply *reply =
         mr_core_reply(core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
 
