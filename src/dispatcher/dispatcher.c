@@ -27,6 +27,7 @@
 #define SERVER_GRACE_MS 200
 #define PAGE_MS 2000
 #define RPC_BYTES_MAX (256 * MR_MIB) /* of requests that have not come in whole, and of calls */
+#define RPC_CALLS_MAX 131072         /* each client and each worker that there may be has a stream */
 
 struct mr_dispatcher {
     mr_rpc_runtime *rpc;
@@ -267,8 +268,8 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = mr_rpc_acquire(&d->rpc, err);
     }
     if (rc >= 0) {
-        const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
-                                             .memory_bytes = RPC_BYTES_MAX};
+        const struct mr_rpc_limits limits = {
+            .message_bytes = MR_RPC_DEFINITION_BYTES_MAX, .memory_bytes = RPC_BYTES_MAX, .calls = RPC_CALLS_MAX};
 
         rc = mr_rpc_server_new(d->rpc, &limits, &d->server, err);
     }

@@ -1,6 +1,7 @@
 /* What an address looks like. gRPC itself takes 99999 for 34463 and a word for a service's name. */
-#include "rpc/rpc.h"
+#include "rpc/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,4 +25,24 @@ bool mr_rpc_is_address(const char *address, bool to_listen)
     }
     unsigned long port = strtoul(colon + 1, &end, 10);
     return *end == '\0' && port <= UINT16_MAX && (port > 0 || to_listen);
+}
+
+/* "ipv4:10.0.0.7:4711" or "ipv6:%5Bfe80::1%5D:4711", the brackets as they are or escaped. */
+void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE])
+{
+    const char *from = strncmp(peer, "ipv4:", 5) == 0 || strncmp(peer, "ipv6:", 5) == 0 ? peer + 5 : NULL;
+    const char *end = from != NULL ? strrchr(from, ':') : NULL;
+
+    if (end == NULL) {
+        (void)snprintf(out, MR_RPC_HOST_SIZE, "local");
+        return;
+    }
+    if (strncmp(from, "%5B", 3) == 0 && end - from > 6) {
+        from += 3;
+        end -= 3;
+    } else if (from[0] == '[' && end - from > 2) {
+        from++;
+        end--;
+    }
+    (void)snprintf(out, MR_RPC_HOST_SIZE, "%.*s", (int)(end - from), from);
 }

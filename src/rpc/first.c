@@ -1,33 +1,55 @@
 /*
  * Calls that have come and said nothing yet. One that is slow to send its first message holds memory, of gRPC's and
- * ours, before anybody could ask who it is: so each has some time, and when there are too many the oldest goes. What is
- * honest needs milliseconds.
+ * ours, before anybody could ask who it is: so each has some time, and when there are too many some go. What is
+ * honest needs milliseconds. "Too many" is first of all the fault of the host that has most: the oldest of its calls
+ * goes.
  */
 #include "rpc/internal.h"
 
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms)
 {
     TAILQ_INIT(&all->list);
-    all->n = 0;
-    all->calls_max = calls_max;
+    mr_shares_init(&all->hosts, "calls without a message", calls_max);
     all->wait_ms = wait_ms;
 }
 
-static void cut_oldest(struct mr_rpc_firsts *all, const char *why)
+void mr_rpc_firsts_free(struct mr_rpc_firsts *all)
 {
-    struct mr_rpc_first *oldest = TAILQ_FIRST(&all->list);
+    MR_ASSERT(TAILQ_EMPTY(&all->list));
+    mr_shares_free(&all->hosts);
+}
 
-    mr_rpc_first_came(all, oldest);
-    oldest->cut(oldest, why);
+static void cut(struct mr_rpc_firsts *all, struct mr_rpc_first *f, const char *why)
+{
+    mr_rpc_first_came(all, f);
+    f->cut(f, why);
+}
+
+/* There are too many: whoever opened most of them has one less. */
+static void make_room(struct mr_rpc_firsts *all)
+{
+    const struct mr_share *largest = mr_shares_largest(&all->hosts);
+    struct mr_rpc_first *oldest;
+
+    TAILQ_FOREACH(oldest, &all->list, link)
+    {
+        if (oldest->waiting == largest) {
+            break;
+        }
+    }
+    cut(all, oldest, "too many calls wait for their first message, most of them from this host");
 }
 
 void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms)
 {
     f->until_ms = now_ms + all->wait_ms;
     f->waits = true;
+    f->waiting = mr_shares_add(&all->hosts, f->host, 1);
     TAILQ_INSERT_TAIL(&all->list, f, link);
-    if (++all->n > all->calls_max) {
-        cut_oldest(all, "too many calls wait for their first message");
+    if (f->waiting == NULL) {
+        cut(all, f, "out of memory");
+    } else if (all->hosts.taken > all->hosts.max) {
+        make_room(all);
     }
 }
 
@@ -36,13 +58,14 @@ void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f)
     if (f->waits) {
         f->waits = false;
         TAILQ_REMOVE(&all->list, f, link);
-        all->n--;
+        mr_share_give(f->waiting, 1);
+        f->waiting = NULL;
     }
 }
 
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms)
 {
     while (!TAILQ_EMPTY(&all->list) && TAILQ_FIRST(&all->list)->until_ms <= now_ms) {
-        cut_oldest(all, "the first message did not come in time");
+        cut(all, TAILQ_FIRST(&all->list), "the first message did not come in time");
     }
 }

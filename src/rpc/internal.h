@@ -8,6 +8,7 @@
 #define MR_RPC_INTERNAL_H
 
 #include "base/assert.h"
+#include "base/shares.h"
 #include "rpc/rpc.h"
 
 #include <grpc/byte_buffer.h>
@@ -82,23 +83,29 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
 /* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL without memory. */
 const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
 
+/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one ("local"). */
+#define MR_RPC_HOST_SIZE 64
+void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE]);
+
 /* ---- calls that wait for their first message (first.c). The runtime's thread alone. ---- */
 
 struct mr_rpc_first {
     TAILQ_ENTRY(mr_rpc_first) link;
     int64_t until_ms;
     bool waits;
+    struct mr_share *waiting;                             /* of its host, while it waits */
+    const char *host;                                     /* lent while it waits */
     void (*cut)(struct mr_rpc_first *f, const char *why); /* end the call; it is off the list by then */
 };
 
 struct mr_rpc_firsts {
     TAILQ_HEAD(, mr_rpc_first) list; /* the oldest first */
-    unsigned n;
-    unsigned calls_max;
+    struct mr_shares hosts;          /* of those who wait */
     int64_t wait_ms;
 };
 
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms);
+void mr_rpc_firsts_free(struct mr_rpc_firsts *all); /* nobody may wait */
 void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms);
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
@@ -108,9 +115,10 @@ void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms);
 
 /* A new call of a stream method; owns @call. Runs accept. */
-void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx);
-/* Called once by each call the server made, when gRPC is through with it. */
-void mr_rpc_server_call_over(struct mr_rpc_server *srv);
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share, mr_rpc_accept *accept,
+                         void *ctx);
+/* Called once by each call the server made, when gRPC is through with it. @share is given back. */
+void mr_rpc_server_call_over(struct mr_rpc_server *srv, struct mr_share *share);
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv);
 struct mr_rpc_firsts *mr_rpc_server_firsts(struct mr_rpc_server *srv);
 

@@ -138,6 +138,8 @@ void mr_rpc_stream_cancel(mr_rpc_stream *s);
 mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s);
 void mr_rpc_stream_unref(mr_rpc_stream *s); /* the opener (or the accept callback) owns one reference */
 const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
+/* Server: whose it is, the peer without its port; what is on this machine alone is "local". Lent, within callbacks. */
+const char *mr_rpc_stream_host(const mr_rpc_stream *s);
 
 /* ---- server ---- */
 
@@ -147,9 +149,11 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
 struct mr_rpc_limits {
     size_t message_bytes;          /* the largest message there is; 64 KiB */
     size_t memory_bytes;           /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
-    unsigned calls_per_connection; /* open at a time */
-    unsigned silent_calls;         /* that wait for their first message: with more of them the oldest are ended */
-    int64_t silent_ms;             /* and that wait for longer */
+    unsigned calls;                /* open at a time, of which each host may have its share (base/shares.h) */
+    unsigned calls_per_connection; /* the same, of one connection */
+    unsigned
+        silent_calls;  /* that wait for their first message: with more of them those of the host that has most end */
+    int64_t silent_ms; /* and that wait for longer */
 };
 /* @limits NULL: the defaults. */
 int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err);
@@ -158,6 +162,8 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
 typedef void mr_rpc_handler(void *ctx, mr_rpc_request *req, const void *bytes, size_t size);
 int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_handler *handle, void *ctx,
                         mr_error *err);
+/* As mr_rpc_stream_host(). Within the handler. */
+const char *mr_rpc_request_host(const mr_rpc_request *req);
 /* The same for large ones, whose bytes become the handler's: it need not look at them on this thread. */
 typedef void mr_rpc_bulk_handler(void *ctx, mr_rpc_request *req, mr_rpc_message *m);
 int mr_rpc_server_bulk(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_bulk_handler *handle, void *ctx,

@@ -27,6 +27,7 @@
 
 /* Defaults of struct mr_rpc_limits. */
 #define MEMORY_BYTES (128 * MR_MIB)
+#define CALLS 32768u /* some 12 KiB each, which gRPC does not count as memory of calls */
 #define CALLS_PER_CONNECTION 1024u
 #define SILENT_CALLS 1024u
 #define SILENT_MS 30000
@@ -60,15 +61,17 @@ struct mr_rpc_server {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stopping;  /* lock */
-    bool shut_down; /* lock: the notification came */
-    unsigned busy;  /* lock: posted slots and calls that gRPC still works on */
+    bool stopping;          /* lock */
+    bool shut_down;         /* lock: the notification came */
+    unsigned busy;          /* lock: posted slots and calls that gRPC still works on */
+    struct mr_shares calls; /* lock: those calls, by host */
 };
 
 /* A unary call at the server. Two holders: gRPC (until no batch is out) and whoever has to answer. */
 struct mr_rpc_request {
     mr_rpc_runtime *rt;
-    mr_rpc_server *srv; /* valid until gRPC is through with the call */
+    mr_rpc_server *srv;     /* valid until gRPC is through with the call */
+    struct mr_share *share; /* the same */
     const struct method *method;
     struct mr_rpc_first first;
     struct mr_rpc_tag receive_tag;
@@ -105,18 +108,25 @@ void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms)
     }
 }
 
-static void busy_add(mr_rpc_server *srv, int n)
+static void busy_add_locked(mr_rpc_server *srv, int n)
 {
-    MR_LOCK(&srv->lock);
     srv->busy = (unsigned)((int)srv->busy + n);
     if (srv->busy == 0) {
         (void)pthread_cond_broadcast(&srv->changed);
     }
 }
 
-void mr_rpc_server_call_over(struct mr_rpc_server *srv)
+static void busy_add(mr_rpc_server *srv, int n)
 {
-    busy_add(srv, -1);
+    MR_LOCK(&srv->lock);
+    busy_add_locked(srv, n);
+}
+
+void mr_rpc_server_call_over(struct mr_rpc_server *srv, struct mr_share *share)
+{
+    MR_LOCK(&srv->lock);
+    mr_share_give(share, 1);
+    busy_add_locked(srv, -1);
 }
 
 /* ---- requests ---- */
@@ -155,6 +165,7 @@ static void request_back(mr_rpc_request *req)
     if (call != NULL) {
         mr_rpc_runtime *rt = req->rt;
         mr_rpc_server *srv = req->srv;
+        struct mr_share *share = req->share;
 
         mr_rpc_first_came(&srv->firsts, &req->first);
         if (req->received != NULL) {
@@ -163,7 +174,7 @@ static void request_back(mr_rpc_request *req)
         }
         grpc_call_unref(call);
         request_unref(req);
-        mr_rpc_server_call_over(srv);
+        mr_rpc_server_call_over(srv, share);
         mr_rpc_call_ended(rt);
     }
 }
@@ -292,8 +303,14 @@ bool mr_rpc_request_cancelled(const mr_rpc_request *req)
     return atomic_load(&req->gone);
 }
 
+const char *mr_rpc_request_host(const mr_rpc_request *req)
+{
+    return req->share->host;
+}
+
 /* @method NULL: there is none of that name. */
-static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method *method, const char *path)
+static void serve_unary(mr_rpc_server *srv, grpc_call *call, struct mr_share *share, const struct method *method,
+                        const char *path)
 {
     mr_rpc_request *req = mr_calloc(1, sizeof *req);
     char text[MR_ERROR_MESSAGE_SIZE];
@@ -302,7 +319,7 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
 
     if (req == NULL) {
         grpc_call_unref(call);
-        busy_add(srv, -1);
+        mr_rpc_server_call_over(srv, share);
         return;
     }
     mr_rpc_tag_init(&req->receive_tag, on_request_message);
@@ -310,11 +327,13 @@ static void serve_unary(mr_rpc_server *srv, grpc_call *call, const struct method
     mr_rpc_tag_init(&req->reply_tag, on_reply_sent);
     req->rt = srv->rt;
     req->srv = srv;
+    req->share = share;
     req->method = method;
     atomic_init(&req->refs, 2);
     mr_mutex_init(&req->lock);
     req->call = call;
     req->first.cut = cut_request;
+    req->first.host = share->host;
     mr_rpc_call_began(srv->rt);
 
     mr_mutex_lock(&req->lock);
@@ -367,6 +386,27 @@ static const struct method *find_method(const mr_rpc_server *srv, const char *pa
     return NULL;
 }
 
+/* NULL: the call was refused, since its host has so many that others need the room. */
+static struct mr_share *admit(mr_rpc_server *srv, grpc_call *call)
+{
+    struct mr_share *share = NULL;
+    char host[MR_RPC_HOST_SIZE];
+    char *peer = grpc_call_get_peer(call);
+    mr_error err;
+
+    mr_rpc_host_of(peer, host);
+    gpr_free(peer);
+    mr_mutex_lock(&srv->lock);
+    int rc = mr_shares_take(&srv->calls, host, 1, &share, &err);
+    mr_mutex_unlock(&srv->lock);
+    if (rc < 0) {
+        /* UNAVAILABLE: nobody has looked at it, so it may be asked again, here or elsewhere. */
+        (void)grpc_call_cancel_with_status(call, GRPC_STATUS_UNAVAILABLE, err.message, NULL);
+        grpc_call_unref(call);
+    }
+    return share;
+}
+
 static void on_call(struct mr_rpc_tag *tag, bool ok)
 {
     struct slot *slot = MR_CONTAINER(tag, struct slot, tag);
@@ -389,10 +429,13 @@ static void on_call(struct mr_rpc_tag *tag, bool ok)
         busy_add(srv, -1);
     }
     const struct method *m = find_method(srv, path, n);
-    if (m != NULL && m->accept != NULL) {
-        mr_rpc_stream_serve(srv, call, m->accept, m->ctx);
+    struct mr_share *share = admit(srv, call);
+    if (share == NULL) {
+        busy_add(srv, -1);
+    } else if (m != NULL && m->accept != NULL) {
+        mr_rpc_stream_serve(srv, call, share, m->accept, m->ctx);
     } else {
-        serve_unary(srv, call, m, path);
+        serve_unary(srv, call, share, m, path);
     }
 }
 
@@ -414,6 +457,7 @@ static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
 
     l.message_bytes = l.message_bytes != 0 ? l.message_bytes : MR_RPC_REQUEST_BYTES_MAX;
     l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : MEMORY_BYTES;
+    l.calls = l.calls != 0 ? l.calls : CALLS;
     l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
     l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
     l.silent_ms = l.silent_ms != 0 ? l.silent_ms : SILENT_MS;
@@ -452,6 +496,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     mr_mutex_init(&srv->lock);
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
+    mr_shares_init(&srv->calls, "open calls", l.calls);
     mr_rpc_firsts_init(&srv->firsts, l.silent_calls, l.silent_ms);
     quota = grpc_resource_quota_create("mr-server");
     grpc_resource_quota_resize(quota, l.memory_bytes);
@@ -603,6 +648,8 @@ void mr_rpc_server_free(mr_rpc_server *srv)
         mr_mutex_unlock(&srv->rt->servers_lock);
     }
     grpc_server_destroy(srv->server);
+    mr_shares_free(&srv->calls);
+    mr_rpc_firsts_free(&srv->firsts);
     for (size_t i = 0; i < srv->nmethods; i++) {
         mr_free((char *)(uintptr_t)srv->methods[i].path);
     }

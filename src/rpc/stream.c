@@ -21,6 +21,7 @@
 struct mr_rpc_stream {
     mr_rpc_runtime *rt;
     struct mr_rpc_server *server; /* NULL on the client's side */
+    struct mr_share *share;       /* the same: its host's, until the call is over */
     atomic_uint refs;             /* the users' and, until it is over, gRPC's */
     atomic_uint user_refs;
     const struct mr_rpc_stream_ops *ops;
@@ -117,6 +118,11 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *stream)
     return s->peer != NULL ? s->peer : "unknown";
 }
 
+const char *mr_rpc_stream_host(const mr_rpc_stream *s)
+{
+    return s->share->host;
+}
+
 /* ---- batches ---- */
 
 static void start_locked(mr_rpc_stream *s, const grpc_op *ops, size_t n, struct mr_rpc_tag *tag)
@@ -158,6 +164,7 @@ static void over(mr_rpc_stream *s)
 {
     mr_rpc_runtime *rt = s->rt;
     struct mr_rpc_server *server = s->server;
+    struct mr_share *share = s->share;
     mr_error err;
     int rc = MR_OK;
 
@@ -185,7 +192,7 @@ static void over(mr_rpc_stream *s)
     grpc_call_unref(call);
     stream_unref(s);
     if (server != NULL) {
-        mr_rpc_server_call_over(server);
+        mr_rpc_server_call_over(server, share);
     }
     mr_rpc_call_ended(rt);
 }
@@ -504,17 +511,19 @@ static void cut(struct mr_rpc_first *f, const char *why)
     }
 }
 
-void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_accept *accept, void *ctx)
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share, mr_rpc_accept *accept,
+                         void *ctx)
 {
     grpc_op op;
     mr_rpc_stream *s = stream_new(mr_rpc_server_runtime(srv));
 
     if (s == NULL) {
         grpc_call_unref(call); /* The client sees the stream reset. */
-        mr_rpc_server_call_over(srv);
+        mr_rpc_server_call_over(srv, share);
         return;
     }
     s->server = srv;
+    s->share = share;
     s->call = call;
     memset(&op, 0, sizeof op);
     op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
@@ -523,6 +532,7 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, mr_rpc_acce
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
     s->first.cut = cut;
+    s->first.host = share->host;
     mr_rpc_first_wait(mr_rpc_server_firsts(srv), &s->first, mr_now_ms());
     accept(ctx, s);
 }

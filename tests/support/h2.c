@@ -48,13 +48,21 @@ static void send_frame(struct h2 *h, int type, int flags, uint32_t stream, const
 
 void h2_open(struct h2 *h, const char *address)
 {
+    h2_open_from(h, address, "127.0.0.1");
+}
+
+void h2_open_from(struct h2 *h, const char *address, const char *host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
     *h = (struct h2){.next = 1, .window = 65535, .initial = 65535};
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     h->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    h->closed = h->fd < 0 || connect(h->fd, (struct sockaddr *)&to, sizeof to) != 0;
+    h->closed = h->fd < 0 || inet_pton(AF_INET, host, &from.sin_addr) != 1 ||
+                bind(h->fd, (struct sockaddr *)&from, sizeof from) != 0 ||
+                connect(h->fd, (struct sockaddr *)&to, sizeof to) != 0;
     send_all(h, preface, sizeof preface - 1);
     send_frame(h, SETTINGS, 0, 0, "", 0);
 }

@@ -24,6 +24,8 @@ struct h2 {
 
 /* @address "127.0.0.1:port". */
 void h2_open(struct h2 *h, const char *address);
+/* From another host than this: @host is one of 127.0.0.0/8. */
+void h2_open_from(struct h2 *h, const char *address, const char *host);
 void h2_close(struct h2 *h);
 /* Begin a call of @path. Returns its number. */
 uint32_t h2_call(struct h2 *h, const char *path);

@@ -1,4 +1,5 @@
 /* Calls that wait for their first message, in time that is made up. */
+#include "base/alloc.h"
 #include "rpc/internal.h"
 
 #include <setjmp.h>
@@ -30,10 +31,17 @@ static int setup(void **state)
     return 0;
 }
 
+/* Nothing is counted that is not there. Calls are the test's own, so it is called in it. */
+static void end(struct mr_rpc_firsts *all)
+{
+    mr_rpc_firsts_tick(all, INT64_MAX);
+    mr_rpc_firsts_free(all);
+}
+
 static void each_has_its_time_and_no_more(void **state)
 {
     struct mr_rpc_firsts *all = *state;
-    struct mr_rpc_first a = {.cut = cut}, b = {.cut = cut};
+    struct mr_rpc_first a = {.cut = cut, .host = "10.0.0.1"}, b = {.cut = cut, .host = "10.0.0.1"};
 
     mr_rpc_first_wait(all, &a, 1000);
     mr_rpc_first_wait(all, &b, 1500);
@@ -47,12 +55,13 @@ static void each_has_its_time_and_no_more(void **state)
     assert_ptr_equal(last_cut, &b);
     mr_rpc_firsts_tick(all, INT64_MAX);
     assert_int_equal(ncut, 2);
+    end(all);
 }
 
 static void who_has_spoken_is_left_alone(void **state)
 {
     struct mr_rpc_firsts *all = *state;
-    struct mr_rpc_first a = {.cut = cut}, b = {.cut = cut};
+    struct mr_rpc_first a = {.cut = cut, .host = "10.0.0.1"}, b = {.cut = cut, .host = "10.0.0.1"};
 
     mr_rpc_first_wait(all, &a, 0);
     mr_rpc_first_wait(all, &b, 0);
@@ -61,6 +70,7 @@ static void who_has_spoken_is_left_alone(void **state)
     mr_rpc_firsts_tick(all, WAIT_MS);
     assert_int_equal(ncut, 1);
     assert_ptr_equal(last_cut, &b);
+    end(all);
 }
 
 static void the_oldest_makes_room(void **state)
@@ -70,19 +80,75 @@ static void the_oldest_makes_room(void **state)
 
     for (size_t i = 0; i <= CALLS_MAX; i++) {
         assert_int_equal(ncut, 0);
-        calls[i] = (struct mr_rpc_first){.cut = cut};
+        calls[i] = (struct mr_rpc_first){.cut = cut, .host = "10.0.0.1"};
         mr_rpc_first_wait(all, &calls[i], (int64_t)i);
     }
     assert_int_equal(ncut, 1);
     assert_ptr_equal(last_cut, &calls[0]);
+    end(all);
 }
+
+/* However many one host opens, nobody else's goes. */
+static void the_host_with_most_makes_room(void **state)
+{
+    struct mr_rpc_firsts *all = *state;
+    struct mr_rpc_first other = {.cut = cut, .host = "10.0.0.2"}, calls[2 * CALLS_MAX];
+
+    mr_rpc_first_wait(all, &other, 0);
+    for (size_t i = 0; i < 2 * CALLS_MAX; i++) {
+        calls[i] = (struct mr_rpc_first){.cut = cut, .host = "10.0.0.1"};
+        mr_rpc_first_wait(all, &calls[i], (int64_t)i);
+        if (i >= CALLS_MAX - 1) {
+            assert_ptr_equal(last_cut, &calls[i + 1 - CALLS_MAX]);
+        }
+    }
+    assert_int_equal(ncut, CALLS_MAX + 1);
+    assert_true(other.waits);
+    end(all);
+}
+
+static void without_memory_the_call_goes(void **state)
+{
+    struct mr_rpc_firsts *all = *state;
+    struct mr_rpc_first a = {.cut = cut, .host = "10.0.0.1"};
+
+    mr_alloc_fail_at(1);
+    mr_rpc_first_wait(all, &a, 0);
+    mr_alloc_fail_at(0);
+    assert_int_equal(ncut, 1);
+    assert_false(a.waits);
+    end(all);
+}
+
+static void hosts_of_peers(void **state)
+{
+    static const char *const examples[][2] = {
+        {"ipv4:10.0.0.7:4711", "10.0.0.7"},
+        {"ipv6:%5Bfe80::1%5D:4711", "fe80::1"},
+        {"ipv6:[::1]:80", "::1"},
+        {"unix:/tmp/socket", "local"},
+        {"unix-abstract:x:1", "local"},
+        {"unknown", "local"},
+        {"", "local"},
+        {"ipv4:", "local"},
+        {"ipv6:%5B%5D:1", "%5B%5D"},
+    };
+    char host[MR_RPC_HOST_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
+        mr_rpc_host_of(examples[i][0], host);
+        assert_string_equal(host, examples[i][1]);
+    }
+}
+
+#define TEST(fn) cmocka_unit_test_setup(fn, setup)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(each_has_its_time_and_no_more, setup),
-        cmocka_unit_test_setup(who_has_spoken_is_left_alone, setup),
-        cmocka_unit_test_setup(the_oldest_makes_room, setup),
+        TEST(each_has_its_time_and_no_more), TEST(who_has_spoken_is_left_alone), TEST(the_oldest_makes_room),
+        TEST(the_host_with_most_makes_room), TEST(without_memory_the_call_goes), cmocka_unit_test(hosts_of_peers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
