@@ -101,8 +101,7 @@ class Members:
     def wait(self):
         # Seldom more than one attempt: an early one may hang on a connection that was refused. Then each is given more time.
         limits = itertools.count(1)
-        wait_until(lambda: self.ctl(f"--command-timeout={next(limits)}s", "get", "x", check=False).returncode == 0,
-                   "etcd answers")
+        wait_until(lambda: self.ctl("get", "x", check=False, limit_s=next(limits)).returncode == 0, "etcd answers")
 
     def kill(self, *which):
         for i in which or range(len(self.processes)):
@@ -138,11 +137,10 @@ class Members:
 
     # ---- etcdctl ----
 
-    def ctl(self, *words, member=None, check=True):
+    def ctl(self, *words, member=None, check=True, limit_s=60):
+        """A disk may be busy; and etcd has to calculate for a while to check a password, which is part of dialling."""
         endpoints = self.endpoints if member is None else f"127.0.0.1:{self._ports[member][0]}"
-        argv = ["etcdctl", f"--endpoints={endpoints}"]
-        if not any(word.startswith("--command-timeout") for word in words):
-            argv.append("--command-timeout=60s")  # a disk may be busy
+        argv = ["etcdctl", f"--endpoints={endpoints}", f"--command-timeout={limit_s}s", f"--dial-timeout={limit_s}s"]
         if self.tls:
             argv += ["--insecure-skip-tls-verify", "--insecure-transport=false", f"--cacert={self.file('ca.pem')}",
                      f"--cert={self.file('client.pem')}", f"--key={self.file('client.key')}"]

@@ -244,9 +244,11 @@ static bool run(struct mr_test_etcd *e, int i)
 
 bool mr_test_etcd_ready(struct mr_test_etcd *e)
 {
-    static const char *const health[] = {"--dial-timeout=5s", "--command-timeout=5s", "get", "x", NULL};
-
     for (int waited = 0; waited < READY_MS; waited += 50) {
+        /* An early one may hang on a connection that was refused; etcd may calculate for long to check a password. */
+        const char *health[] = {waited < 250 ? "--dial-timeout=5s" : "--dial-timeout=30s",
+                                waited < 250 ? "--command-timeout=5s" : "--command-timeout=30s", "get", "x", NULL};
+
         if (mr_test_etcdctl(e, health) == 0) {
             return true;
         }
