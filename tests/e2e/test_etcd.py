@@ -280,33 +280,25 @@ def test_a_password_that_is_wrong_is_said_and_may_be_corrected(make):
     d.wait_for("leading")
 
 
-def test_a_role_for_another_prefix_is_said(make):
+def test_a_user_that_may_do_nothing_here_or_is_missing_is_said(make):
     etcd, there = make(n=1, prefix="/millrace/another/", installation={"dispatchers": 0, "workers": 0})
-    d = there.start_dispatcher()
-    d.wait_for("nobody leads, retrying", "permission denied")
+    another_prefix = there.start_dispatcher()
+    nobody = there.start_dispatcher(f"--etcd-endpoints={etcd.endpoints}")
+    another_prefix.wait_for("nobody leads, retrying", "permission denied")
+    nobody.wait_for("nobody leads, retrying", "etcd wants a user and a password")
     etcd.ctl("role", "grant-permission", "--prefix=true", "millrace", "readwrite", "/millrace/prod/")
-    d.wait_for("leading")
+    another_prefix.wait_for("leading")
 
 
-def test_an_etcd_that_wants_a_password_says_so(make):
-    etcd, there = make(n=1, prefix="/millrace/prod/", installation={"dispatchers": 0, "workers": 0})
-    d = there.start_dispatcher(f"--etcd-endpoints={etcd.endpoints}")
-    d.wait_for("nobody leads, retrying", "etcd wants a user and a password")
-
-
-@pytest.mark.parametrize("wrong", ["ca", "name", "certificate"])
-def test_certificates_that_do_not_fit_are_said(make, wrong):
+def test_certificates_that_do_not_fit_are_said(make):
     etcd, there = make(n=1, tls=True, installation={"dispatchers": 0, "workers": 0})
-    arguments = {a.split("=")[0]: a for a in etcd.arguments}
-    if wrong == "ca":
-        arguments["--etcd-ca"] = f"--etcd-ca={etcd.file('other.pem')}"
-    elif wrong == "name":
-        del arguments["--etcd-server-name"]
-    else:
-        del arguments["--etcd-cert"], arguments["--etcd-key"]
-    d = there.start_dispatcher(*arguments.values())
-    assert "error" in json.loads(d.wait_for("etcd endpoint does not answer"))
-    assert json.loads(d.wait_for("nobody leads, retrying"))["error"]
+    fitting = {a.split("=")[0]: a for a in etcd.arguments}
+    another_ca = {**fitting, "--etcd-ca": f"--etcd-ca={etcd.file('other.pem')}"}
+    another_name = {k: a for k, a in fitting.items() if k != "--etcd-server-name"}
+    no_certificate = {k: a for k, a in fitting.items() if k not in ("--etcd-cert", "--etcd-key")}
+    for d in [there.start_dispatcher(*wrong.values()) for wrong in (another_ca, another_name, no_certificate)]:
+        assert "error" in json.loads(d.wait_for("etcd endpoint does not answer"))
+        assert json.loads(d.wait_for("nobody leads, retrying"))["error"]
 
 
 def test_files_are_looked_at_before_anything_starts(tmp_path):
@@ -450,14 +442,22 @@ def fill(etcd):
 
 def test_a_full_database_stops_handing_out_and_is_recovered_from(make):
     # Nothing is collected before everybody has had time to come back after a takeover, whatever its own retention.
-    patience = {"dataset_retention": "20s", "job_gc_timeout": "10s", "client_timeout": "15s"}
+    patience = {"dataset_retention": "5s", "job_gc_timeout": "10s", "client_timeout": "15s"}
     metrics = f"127.0.0.1:{free_port()}"
     etcd, there = make(n=1, quota=8 << 20, installation={**patience, "metrics_address": metrics, "lease": "60s"})
     dispatcher = there.dispatchers[0]
     reader = Reader(there, 3_000_000, rest=1000)
     reader.wait_for(1000)
-    mr.service.register_dataset(there.service, Dataset.range(5))
-    freeze(dispatcher.process.pid)  # so that it collects nothing before etcd is full
+
+    def registered_and_frozen():
+        mr.service.register_dataset(there.service, Dataset.range(5))
+        freeze(dispatcher.process.pid)  # so that it collects nothing before etcd is full
+        if len(keys_below(etcd, "/millrace/prod/datasets/")) == 2:
+            return True
+        thaw(dispatcher.process.pid)  # it has been quicker
+        return False
+
+    wait_until(registered_and_frozen, "it is frozen before it collects the dataset")
     fill(etcd)
     assert len(keys_below(etcd, "/millrace/prod/datasets/")) == 2
     thaw(dispatcher.process.pid)

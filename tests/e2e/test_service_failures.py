@@ -1,6 +1,7 @@
 """Dispatchers and workers that stop, restart, come late or never; what is said, and that nothing is lost or hangs."""
 
 import collections
+import contextlib
 import dataclasses
 import gc
 import itertools
@@ -211,27 +212,31 @@ def test_a_worker_that_nobody_takes_on_is_unavailable():
         mr.service.WorkerServer(mr.service.WorkerConfig(address, dispatcher_timeout_ms=300))
 
 
-@pytest.mark.parametrize("call", [
-    "next(iter(ds))", "mr.service.register_dataset(service, ds)", "mr.service.from_dataset_id('parallel_epochs', service, 'id')",
-    "mr.service.status(service)"], ids=["read", "register", "from_id", "status"])
-def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted(call):
-    """A dispatcher that takes connections and says nothing; the default time is a minute."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted():
+    """A dispatcher that takes connections and says nothing; the default time is a minute. Each call in a process of its own, all at once."""
+    calls = ("next(iter(ds))", "mr.service.register_dataset(service, ds)",
+             "mr.service.from_dataset_id('parallel_epochs', service, 'id')", "mr.service.status(service)")
+    with socket.create_server(("127.0.0.1", 0)) as silent, contextlib.ExitStack() as started:
         service = "127.0.0.1:%d" % silent.getsockname()[1]
-        source = f"""
-            import millrace as mr
-            service = "{service}"
-            ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", service))
-            try:
-                {call}
-            except KeyboardInterrupt:
-                print("interrupted")
-        """
-        child = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True)
-        assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n"
-        child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=120) == ("interrupted\n", "")
+        children = []
+        for call in calls:
+            source = f"""
+                import millrace as mr
+                service = "{service}"
+                ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", service))
+                try:
+                    {call}
+                except KeyboardInterrupt:
+                    print("interrupted")
+            """
+            children.append(subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]),
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            started.callback(children[-1].kill)
+        for call, child in zip(calls, children):
+            assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n", call
+            child.send_signal(signal.SIGINT)
+        for call, child in zip(calls, children):
+            assert child.communicate(timeout=120) == ("interrupted\n", ""), call
 
 
 def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
@@ -418,7 +423,8 @@ signal.pause()
         wait_until(lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine), f"nothing is left of step {step}")
 
 
-def test_a_server_that_died_by_itself_says_how(cluster):
+def test_a_server_that_died_by_itself_says_how(make_cluster):
+    cluster = make_cluster(worker_timeout_ms=3000)  # for half of it the next leader keeps the address for who had it
     dispatcher, worker = cluster.dispatchers[0], cluster.workers[0]
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(mr.errors.UnavailableError, match=f"millrace worker at {worker.address}.* died: killed by SIGKILL"):
