@@ -265,6 +265,34 @@ static void wrong_force_is_damped(void **state)
     coord_free(s);
 }
 
+/* Whoever was taken for dead may be the one who does not see others. */
+static void who_was_deposed_alive_forces_nobody_for_a_lease(void **state)
+{
+    struct coord_sim *s = coord_new(36);
+    int first = coord_await_leader(s);
+    int second = (first + 1) % NODES;
+    int64_t epoch = mr_member_epoch(s->nodes[first].member);
+
+    (void)state;
+    coord_kill_node(s, (first + 2) % NODES);
+    coord_run_ms(s, 2000);
+    mr_member_peer(s->nodes[second].member, epoch, MR_PEER_LOST, mr_fake_now_ms(s->fake), 1);
+    for (int i = 0; i < 2; i++) {
+        mr_member_probed(s->nodes[second].member, epoch, true, mr_fake_now_ms(s->fake), 1);
+    }
+    for (int i = 0; i < 1000 && !s->nodes[second].leads; i++) {
+        coord_run_ms(s, 1);
+    }
+    assert_true(s->nodes[second].leads);
+    coord_run_ms(s, TTL_MS / 2); /* long enough for the next term, which is left alone for two seconds */
+    coord_kill_node(s, second);
+    /* The rest of its own time; the lease of the dead one would last longer. */
+    assert_in_range(coord_outage_ms(s), TTL_MS / 2 - 100, TTL_MS * 8 / 10);
+    assert_true(s->nodes[first].leads);
+    coord_check_store(s);
+    coord_free(s);
+}
+
 static void a_leader_that_stops_hands_over_at_once(void **state)
 {
     struct coord_sim *s = coord_new(7);
@@ -622,6 +650,7 @@ int main(void)
         cmocka_unit_test(a_young_term_is_left_alone),
         cmocka_unit_test(a_silent_leader_is_replaced_after_three_seconds),
         cmocka_unit_test(wrong_force_is_damped),
+        cmocka_unit_test(who_was_deposed_alive_forces_nobody_for_a_lease),
         cmocka_unit_test(a_leader_that_stops_hands_over_at_once),
         cmocka_unit_test(a_leader_that_stops_names_nobody_who_is_gone),
         cmocka_unit_test(an_idle_leader_keeps_its_right_to_answer),

@@ -152,6 +152,11 @@ _FAILOVER = [
         "coord_sim_test", "coord_walk_test",
     ),
     _coord(
+        "DEPOSED_FORCES", "2.2", "who was deposed alive forces others as before",
+        "election_leave.c", "        e->no_force_ms = in->now_ms + e->ttl_ms;\n", "",
+        "coord_sim_test",
+    ),
+    _coord(
         "ACCEPTING_IS_GONE", "2.2", "of two connections that prove that a process is gone one may be accepted",
         "election_force.c", "    if (in->refused && e->refusals++ > 0) {\n", "    if (e->refusals++ > 0) {\n",
         "coord_sim_test", "coord_walk_test",
