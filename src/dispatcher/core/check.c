@@ -59,7 +59,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
 {
     const struct mr_task *task;
     const struct mr_worker *worker;
-    uint32_t open = 0, ended = 0, draining = 0, recoveries = 0;
+    uint32_t open = 0, ended = 0, draining = 0, recoveries = 0, uncounted = 0;
     size_t alive = 0, due = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
@@ -73,6 +73,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
         (*total)++;
         open += task->state == MR_TASK_OPEN ? 1 : 0;
         ended += task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
+        uncounted += task->state == MR_TASK_LOST && !task->counted ? 1 : 0;
         draining += task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
         alive += live && !mr_task_is_recovery(task) ? 1 : 0;
         recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
@@ -86,6 +87,8 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     REQUIRE(open == it->open_tasks && ended == it->ended_tasks,
             "iteration %s counts %u open and %u ended tasks; there are %u and %u", it->rec->id, it->open_tasks,
             it->ended_tasks, open, ended);
+    REQUIRE(uncounted == it->uncounted_tasks, "iteration %s counts %u losses to be counted; there are %u", it->rec->id,
+            it->uncounted_tasks, uncounted);
     REQUIRE(draining == it->draining_tasks, "iteration %s counts %u tasks of workers that drain; there are %u",
             it->rec->id, it->draining_tasks, draining);
     TAILQ_FOREACH(worker, &core->worker_list, link)

@@ -173,9 +173,10 @@ struct mr_iteration {
     Millrace__ClientUpdate *delta;  /* and what its clients hear at the end of it; NULL: nobody listens */
     struct mr_coordination *rounds; /* of a coordinated job, until it is finished; else NULL */
     uint32_t open_tasks;
-    uint32_t draining_tasks; /* of those: their workers drain */
-    uint32_t ended_tasks;    /* by themselves: the pipeline is over */
-    bool unwritten;          /* the record changed in this step, and is put before the step ends */
+    uint32_t draining_tasks;  /* of those: their workers drain */
+    uint32_t ended_tasks;     /* by themselves: the pipeline is over */
+    uint32_t uncounted_tasks; /* lost, and not counted yet */
+    bool unwritten;           /* the record changed in this step, and is put before the step ends */
     uint32_t live_clients;
     struct mr_alarm alarm;
     int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */

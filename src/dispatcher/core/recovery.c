@@ -329,7 +329,6 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
     struct survey s;
 
     mr_pool_count(it, &pool);
-    s = look_at_tasks(it);
     if (is_abandoned(it)) {
         open_tasks(core, it, min_u32(MR_RECOVERIES_MAX, count_hosts(core, it)), false /* isolated */);
         return;
@@ -337,6 +336,7 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
     if (pool.ordinary + pool.suspects == 0 || it->makes != NULL) {
         return; /* Nobody would read from a recovery task of a production. */
     }
+    s = look_at_tasks(it);
     if (is_forsaken(it)) {
         uint64_t needed = (pool.ordinary - 1) / MR_GRANT_RETRY_MAX + 1;
         uint32_t n = min_u32(min_u32(MR_RECOVERIES_MAX - s.open, count_hosts(core, it)), needed);

@@ -74,6 +74,7 @@ static void note_counted(struct mr_task *task)
         it->losses_counted_to = task->worker->lost;
     }
     task->counted = true;
+    it->uncounted_tasks--;
     it->unwritten = true;
 }
 
@@ -119,14 +120,14 @@ static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size
 {
     struct mr_task *task, *next;
 
+    if (it->uncounted_tasks == 0) {
+        return; /* nearly always: no walk over all tasks for each one that ends */
+    }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         if (task->state == MR_TASK_LOST && !task->counted) {
             count_loss(core, task, why, size);
         }
-    }
-    if (!it->unwritten) {
-        return;
     }
     for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
         next = TAILQ_NEXT(task, in_iteration);

@@ -152,6 +152,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     it->open_tasks--;
     it->draining_tasks -= mr_worker_is_draining(task->worker) ? 1 : 0;
     it->ended_tasks += to == MR_TASK_ENDED && !task->drained ? 1 : 0;
+    it->uncounted_tasks += to == MR_TASK_LOST && !task->counted ? 1 : 0;
     task->worker->recoveries -= mr_task_is_recovery(task) ? 1 : 0;
     if (to == MR_TASK_ENDED) {
         mr_grants_void(task); /* clients have returned all of it */
@@ -271,6 +272,7 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
     it->draining_tasks -= task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
     it->ended_tasks -= task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
+    it->uncounted_tasks -= task->state == MR_TASK_LOST && !task->counted ? 1 : 0;
     task->worker->recoveries -= task->state == MR_TASK_OPEN && mr_task_is_recovery(task) ? 1 : 0;
     core->tasks--;
     mr_map_remove(&core->tasks_by_id, task->id);
