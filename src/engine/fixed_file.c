@@ -30,26 +30,6 @@ static int check_size(const struct mr_record_file *f, mr_error *err)
                         f->path, x->header_bytes, x->footer_bytes, size, x->record_bytes);
 }
 
-static int skip(struct mr_record_file *f, uint64_t bytes, mr_error *err)
-{
-    unsigned char scratch[4096];
-
-    while (bytes > 0) {
-        size_t step = bytes < sizeof scratch ? (size_t)bytes : sizeof scratch;
-        size_t got = 0;
-        int rc = mr_record_file_read(f, scratch, step, &got, err);
-
-        if (rc != MR_OK) {
-            return rc;
-        }
-        if (got < step) {
-            return mr_record_file_damaged(f, f->offset, "the file ends in its header", err);
-        }
-        bytes -= step;
-    }
-    return MR_OK;
-}
-
 /* To the first record, or to where a state says: what could be the footer is read ahead. */
 static int begin(struct mr_record_file *f, mr_error *err)
 {
@@ -58,7 +38,7 @@ static int begin(struct mr_record_file *f, mr_error *err)
     int rc = check_size(f, err);
 
     if (rc == MR_OK && f->offset < x->header_bytes) {
-        rc = skip(f, x->header_bytes - f->offset, err);
+        rc = mr_record_file_skip(f, x->header_bytes - f->offset, "the file ends in its header", err);
     }
     if (rc == MR_OK) {
         x->ahead = mr_malloc((size_t)x->footer_bytes + 1);
@@ -69,6 +49,43 @@ static int begin(struct mr_record_file *f, mr_error *err)
         rc = mr_record_file_damaged(f, f->offset, "the file ends in its footer", err);
     }
     return rc;
+}
+
+/* @size bytes more were read: the last ones are ahead. */
+static void slide(struct mr_fixed_format *x, const unsigned char *bytes, size_t size)
+{
+    size_t footer = (size_t)x->footer_bytes;
+    size_t fresh = size < footer ? size : footer;
+
+    memmove(x->ahead, x->ahead + fresh, footer - fresh);
+    memcpy(x->ahead + footer - fresh, bytes + size - fresh, fresh);
+}
+
+static int pass_over(struct mr_record_file *f, mr_error *err)
+{
+    unsigned char scratch[4096];
+    uint64_t at = mr_record_file_position(f);
+    uint64_t left = f->fixed.record_bytes;
+
+    while (left > 0) {
+        size_t step = left < sizeof scratch ? (size_t)left : sizeof scratch;
+        size_t got = 0;
+        int rc = mr_record_file_read(f, scratch, step, &got, err);
+
+        if (rc == MR_OK && got == 0 && left == f->fixed.record_bytes) {
+            return MR_END;
+        }
+        if (rc == MR_OK && got < step) {
+            rc = mr_record_file_damaged(f, at, "the file ends in the middle of it", err);
+        }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        slide(&f->fixed, scratch, step);
+        left -= step;
+    }
+    f->record++;
+    return MR_OK;
 }
 
 /* @ahead and what follows it in the file: a record, and the bytes that are then ahead. */
@@ -82,7 +99,7 @@ static int next(struct mr_record_file *f, struct mr_buf *to, mr_error *err)
     unsigned char *p = mr_buf_reserve(to, footer + record);
 
     if (p == NULL) {
-        return mr_record_file_too_large(f, at, to, err);
+        return mr_record_file_no_room(f, at, to, err);
     }
     memcpy(p, x->ahead, footer);
     int rc = mr_record_file_read(f, p + footer, record, &got, err);
@@ -102,7 +119,8 @@ int mr_fixed_record_next(struct mr_record_file *f, size_t record_bytes_max, stru
 {
     int rc = f->ended ? MR_END : MR_OK;
 
-    if (rc == MR_OK && f->fixed.record_bytes + f->fixed.footer_bytes > record_bytes_max) {
+    if (rc == MR_OK && to != NULL && f->fixed.record_bytes + f->fixed.footer_bytes > record_bytes_max) {
+        f->too_large = true;
         rc = mr_error_set(err, MR_EEXHAUSTED, "file '%s': records of %" PRIu64 " bytes, the limit is %zu", f->path,
                           f->fixed.record_bytes, record_bytes_max);
     }
@@ -110,7 +128,7 @@ int mr_fixed_record_next(struct mr_record_file *f, size_t record_bytes_max, stru
         rc = begin(f, err);
     }
     if (rc == MR_OK) {
-        rc = next(f, to, err);
+        rc = to != NULL ? next(f, to, err) : pass_over(f, err);
     }
     f->ended = f->ended || rc != MR_OK;
     return rc;

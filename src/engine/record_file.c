@@ -119,10 +119,11 @@ int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, cons
                         f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
 }
 
-int mr_record_file_too_large(const struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err)
+int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err)
 {
     int rc = mr_buf_error(to, err);
 
+    f->too_large = to->refused > 0; /* else it is the machine that has no memory */
     mr_error_wrap(err, "file '%s', offset %" PRIu64 "%s, record %" PRIu64, f->path, offset,
                   f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record);
     return rc;
@@ -232,22 +233,24 @@ void mr_record_file_pass(struct mr_record_file *f, size_t n)
     f->offset += n;
 }
 
-/* Compressed data has no other way than reading through it. */
-static int skip_to(struct mr_record_file *f, uint64_t offset, mr_error *err)
+int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *too_short, mr_error *err)
 {
     unsigned char scratch[16 << 10];
-    int rc = MR_OK;
 
-    while (f->offset < offset && rc == MR_OK) {
-        size_t left = offset - f->offset < sizeof scratch ? (size_t)(offset - f->offset) : sizeof scratch;
+    while (bytes > 0) {
+        size_t step = bytes < sizeof scratch ? (size_t)bytes : sizeof scratch;
         size_t got = 0;
+        int rc = mr_record_file_read(f, scratch, step, &got, err);
 
-        rc = mr_record_file_read(f, scratch, left, &got, err);
-        if (rc == MR_OK && got < left) {
-            rc = mr_record_file_damaged(f, f->offset, "the file is shorter than when its position was saved", err);
+        if (rc == MR_OK && got < step) {
+            rc = mr_record_file_damaged(f, f->offset, too_short, err);
         }
+        if (rc != MR_OK) {
+            return rc;
+        }
+        bytes -= step;
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err)
@@ -260,7 +263,9 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
         f->end = 0;
         f->offset = offset;
     } else {
-        int rc = skip_to(f, offset, err);
+        /* Compressed data has no other way than reading through it. */
+        int rc =
+            mr_record_file_skip(f, offset - f->offset, "the file is shorter than when its position was saved", err);
 
         if (rc != MR_OK) {
             return rc;

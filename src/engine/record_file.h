@@ -45,6 +45,7 @@ struct mr_record_file {
     uint64_t offset;   /* of the next byte, uncompressed */
     uint64_t record;   /* number of the next, from 0 */
     bool ended;
+    bool too_large; /* what the format failed for: the record is above its bound, or what memory there is */
     struct mr_fixed_format fixed;
 };
 
@@ -57,8 +58,9 @@ uint64_t mr_record_file_position(const struct mr_record_file *f);
 int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t record, mr_error *err);
 
 /*
- * A format: append the next record's data to @to. MR_END after the last. Errors name file, offset and record. After one
- * behind which the next record cannot be found, `ended` is set and it is MR_END from then on.
+ * A format: append the next record's data to @to, or, where that is NULL, pass it over. MR_END after the last. Errors
+ * name file, offset and record. After one behind which the next record cannot be found, and one that is `too_large`,
+ * `ended` is set and it is MR_END from then on.
  */
 typedef int mr_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to, mr_error *err);
 
@@ -77,8 +79,10 @@ int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, s
  * so. Not together with mr_record_file_read(). */
 int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n, mr_error *err);
 void mr_record_file_pass(struct mr_record_file *f, size_t n);
+/* So many uncompressed bytes are passed over; what to say if there are fewer. */
+int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *too_short, mr_error *err);
 /* MR_EEXHAUSTED: there is no memory for the record at @offset in @to. */
-int mr_record_file_too_large(const struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err);
+int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err);
 /* MR_EDATALOSS about the record at @offset. */
 int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what, mr_error *err);
 

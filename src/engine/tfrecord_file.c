@@ -21,13 +21,16 @@ static uint64_t load_u64(const unsigned char *p)
 /* The data of a record, in steps: a length that lies about the file must not take its memory at once. */
 static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, struct mr_buf *to, mr_error *err)
 {
+    if (to == NULL) {
+        return mr_record_file_skip(f, length, "the file ends in the middle of it", err);
+    }
     while (length > 0) {
         size_t step = length < (4u << 20) ? (size_t)length : 4u << 20;
         size_t got = 0;
         unsigned char *p = mr_buf_reserve(to, step);
 
         if (p == NULL) {
-            return mr_record_file_too_large(f, begin, to, err);
+            return mr_record_file_no_room(f, begin, to, err);
         }
         int rc = mr_record_file_read(f, p, step, &got, err);
         if (rc != MR_OK) {
@@ -63,6 +66,7 @@ static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64
     }
     *length = load_u64(header);
     if (*length > record_bytes_max) {
+        f->too_large = true;
         return mr_error_set(err, MR_EEXHAUSTED,
                             "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64 " bytes, the limit is %zu",
                             f->path, begin, f->record, *length, record_bytes_max);
@@ -75,7 +79,7 @@ int mr_tfrecord_next(struct mr_record_file *f, size_t record_bytes_max, struct m
     unsigned char footer[FOOTER_BYTES];
     uint64_t begin = f->offset;
     uint64_t length = 0;
-    size_t kept = to->len;
+    size_t kept = to != NULL ? to->len : 0;
     size_t got = 0;
     int rc;
 
@@ -94,10 +98,13 @@ int mr_tfrecord_next(struct mr_record_file *f, size_t record_bytes_max, struct m
     }
     if (rc != MR_OK) {
         f->ended = true;
-        to->len = kept;
+        if (to != NULL) {
+            to->len = kept;
+        }
         return rc;
     }
-    if (mr_crc32c_masked(length > 0 ? (const void *)(to->data + kept) : "", (size_t)length) != load_u32(footer)) {
+    if (to != NULL &&
+        mr_crc32c_masked(length > 0 ? (const void *)(to->data + kept) : "", (size_t)length) != load_u32(footer)) {
         rc = mr_record_file_damaged(f, begin, "its data is damaged", err);
         to->len = kept;
     }

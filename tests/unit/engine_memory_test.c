@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -240,14 +241,14 @@ static void engines_share_a_budget(void **state)
     mr_dataset_unref(ds);
 }
 
-/* A file of some KiB that is one line of 64 MiB. */
+/* A file of some KiB that has one line of 64 MiB: an error, and reading goes on behind it. */
 static void a_line_is_bounded(void **state)
 {
     char path[] = "/tmp/millrace-line-XXXXXX";
     int fd = mkstemp(path);
     static unsigned char zeros[MIB];
     const char *const names[1] = {path};
-    struct read_options options = {.budget_bytes = 8 * MIB};
+    struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
 
     (void)state;
     assert_true(fd >= 0);
@@ -256,6 +257,7 @@ static void a_line_is_bounded(void **state)
     for (int i = 0; i < 64; i++) {
         assert_int_equal(gzwrite(z, zeros, sizeof zeros), sizeof zeros);
     }
+    assert_int_equal(gzputs(z, "\nlast\n"), 6);
     assert_int_equal(gzclose(z), Z_OK);
 
     mr_dataset *ds = make_strings(names, 1);
@@ -264,12 +266,86 @@ static void a_line_is_bounded(void **state)
         make("text_line", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", "GZIP")), b);
     ds = make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
     struct lines l = read_all(ds, &options);
-    assert_int_equal(l.n, 2);
+    assert_int_equal(l.n, 3);
     assert_string_equal(l.text[0], "'first'");
     assert_non_null(strstr(l.text[1], "!-8 "));
     assert_non_null(strstr(l.text[1], path));
     assert_non_null(strstr(l.text[1], "offset 6 (uncompressed)"));
     assert_non_null(strstr(l.text[1], "memory budget of 8388608 bytes"));
+    assert_string_equal(l.text[2], "'last'");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    (void)unlink(path);
+}
+
+#define RECORD_BYTES (60u << 10)
+#define RECORDS 12u
+
+static mr_dataset *make_records_file(char *path, size_t bytes)
+{
+    int fd = mkstemp(path);
+    char *zeros = calloc(RECORDS, bytes);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, zeros, RECORDS * bytes), RECORDS * bytes);
+    assert_int_equal(close(fd), 0);
+    free(zeros);
+    return make("fixed_length_record", NULL, NULL,
+                ATTRS(TEXT_ATTR("filename", path), INT_ATTR("record_bytes", (int64_t)bytes)), NULL);
+}
+
+/* There is room for a record as it was read and as an element, and not for two. */
+static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
+{
+    char path[] = "/tmp/millrace-records-XXXXXX";
+    mr_memory *memory = budget_of(MIB);
+    mr_dataset *ds = make_records_file(path, RECORD_BYTES);
+    mr_engine_iter *it = open_in(ds, memory);
+    struct mr_want want = {.rows_max = 1000};
+    mr_block *block = NULL;
+    uint32_t rows = 0;
+    size_t others = MIB - (210u << 10);
+
+    (void)state;
+    assert_true(mr_memory_charge(memory, MR_MEMORY_WORK, others));
+    while (rows < RECORDS) {
+        CHECK_OK(mr_engine_pull(it, want, -1, &block, e));
+        rows += mr_block_rows(block);
+        mr_block_unref(block);
+    }
+    assert_int_equal(rows, RECORDS);
+    assert_int_equal(mr_engine_pull(it, want, -1, &block, NULL), MR_END);
+    mr_memory_release(memory, others);
+    mr_engine_close(it);
+    mr_memory_unref(memory);
+    mr_dataset_unref(ds);
+    (void)unlink(path);
+}
+
+/* Each is an error that names it, in its place; then the file has ended. */
+static void records_that_do_not_fit_are_passed_over_one_by_one(void **state)
+{
+    char path[] = "/tmp/millrace-records-XXXXXX";
+    struct read_options options = {.budget_bytes = 3 * MIB, .errors_max = 100};
+    struct read_options tight = {.budget_bytes = MIB, .errors_max = 100};
+    mr_dataset *ds = make_zip(make_range(0, RECORDS, 1), make_records_file(path, MIB));
+
+    (void)state;
+    /* It fits into the budget, but not as an element too. */
+    struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, RECORDS);
+    for (uint32_t i = 0; i < RECORDS; i++) {
+        char place[32];
+
+        (void)snprintf(place, sizeof place, "offset %u, record %u", i * MIB, i);
+        assert_non_null(strstr(l.text[i], "!-8 fixed_length_record (step "));
+        assert_non_null(strstr(l.text[i], path));
+        assert_non_null(strstr(l.text[i], place));
+    }
+    lines_free(&l);
+    /* Not even that. */
+    l = read_all(ds, &tight);
+    assert_int_equal(l.n, RECORDS);
     lines_free(&l);
     mr_dataset_unref(ds);
     (void)unlink(path);
@@ -284,6 +360,8 @@ int main(void)
         cmocka_unit_test(behind_an_element_that_does_not_fit_everything_has_its_place),
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_line_is_bounded),
+        cmocka_unit_test(records_that_do_not_fit_at_once_come_in_smaller_blocks),
+        cmocka_unit_test(records_that_do_not_fit_are_passed_over_one_by_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

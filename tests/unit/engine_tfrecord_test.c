@@ -131,9 +131,12 @@ static void large_records(void **state)
     mr_engine_close(it);
 
     options.budget_bytes = 1u << 20;
+    options.errors_max = 10;
     struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, 2);
     assert_non_null(strstr(l.text[0], "!-8 tfrecord (step 1)"));
     assert_non_null(strstr(l.text[0], "5242880 bytes"));
+    assert_string_equal(l.text[1], "'small'");
     lines_free(&l);
     mr_dataset_unref(ds);
     free(big);

@@ -1,13 +1,15 @@
 /*
  * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is opened by the first
  * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended, and how many
- * records it would have had, nobody knows. Where it is the memory that failed, or the machine, the next pull tries
- * again.
+ * records it would have had, nobody knows. Where it is the machine that failed, the next pull tries again. A record
+ * that is too large for the memory budget is given up and passed over, but not before it was tried alone.
  */
+#include "base/limits.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #define BUFFER_DEFAULT (256u << 10)
@@ -27,6 +29,7 @@ struct records_iter {
     uint64_t *offsets; /* of each record in `data`, and where they end */
     uint64_t *places;  /* of each record in the file */
     size_t offsets_cap;
+    uint32_t most;   /* records in a block, as memory allows; 0: any number */
     uint64_t offset; /* of the record at hand: where to go on in a file that is not open; 0: at its start */
     uint64_t record; /* its number */
     bool ended;
@@ -198,21 +201,112 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
     return rc;
 }
 
-/* Record number @rows of the block at hand. */
-static void read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error *err)
+/*
+ * A block of the records from number @first of the file on; of fewer, @rows, where all do not fit into memory: then
+ * those behind are read again.
+ */
+static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret, mr_error *err)
 {
+    uint32_t all = *rows;
+    int rc = make_block(it, first, all, ret, err);
+
+    while (rc == MR_EEXHAUSTED && *rows > 1) {
+        *rows /= 2;
+        rc = make_block(it, first, *rows, ret, err);
+    }
+    if (*rows < all) {
+        it->offset = it->places[*rows];
+        it->record = first + *rows;
+        it->most = *rows;
+        put_back(it);
+    }
+    return rc;
+}
+
+/* The record at hand is one that does not fit, and was tried alone: it has failed, and the next pull goes on behind it.
+ */
+static int pass_over(struct records_iter *it, int rc, mr_error *err)
+{
+    mr_error ignored; /* of the file: the next pull meets it again */
+
+    put_back(it);
+    int passed = open_file(it, &ignored);
+    if (passed == MR_OK) {
+        passed = it->next(it->file, SIZE_MAX, NULL, &ignored);
+    }
+    if (passed == MR_END) {
+        return MR_END;
+    }
+    if (passed == MR_OK) {
+        mr_op_mark_passed(rc, err);
+    } else {
+        put_back(it);
+    }
+    return mr_op_fail(&it->head, it->head.delivered, rc, err);
+}
+
+/* Record number @rows of the block at hand. MR_OK: what was read before it is given first. */
+static int read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error *err)
+{
+    if (it->file->too_large && rows == 0) {
+        return pass_over(it, rc, err);
+    }
+    if (it->file->too_large) { /* it is tried alone */
+        put_back(it);
+        return MR_OK;
+    }
     (void)mr_op_fail(&it->head, it->head.delivered + rows, rc, err);
     if (!mr_op_element_failed(rc, err)) {
         put_back(it);
     } else if (it->ended) {
         mr_op_mark_uncounted(rc, err);
     }
+    return rc;
+}
+
+/* Records into `data`, as many as are asked for and fit: how many. An error is of the one behind them. */
+static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32_t *rows, mr_error *err)
+{
+    size_t budget = it->head.env->budget_bytes;
+    size_t bytes_max = budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX;
+    uint32_t rows_max = it->most > 0 && it->most < pull->rows ? it->most : pull->rows;
+    int rc = MR_OK;
+
+    it->data.memory = it->head.env->memory;
+    mr_buf_clear(&it->data);
+    *rows = 0;
+    while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes && !mr_env_cancelled(it->head.env)) {
+        rc = read_one(it, *rows, bytes_max, err);
+        *rows += rc == MR_OK;
+    }
+    it->ended = it->file->ended || rc == MR_END;
+    return rc < 0 ? read_failed(it, *rows, rc, err) : rc;
+}
+
+/* What was read as a block. A single record that does not fit twice, as it was read and as an element, has failed. */
+static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret, mr_error *err)
+{
+    int rc = make_block_that_fits(it, first, rows, ret, err);
+
+    if (rc == MR_OK) {
+        bool easy = *rows == it->most && !mr_memory_is_short(it->head.env->memory, MR_MEMORY_AHEAD, 0);
+
+        it->most = easy && *rows < MR_BLOCK_ROWS_MAX ? 2 * *rows : it->most;
+        return rc;
+    }
+    it->offset = it->places[0];
+    it->record = first;
+    if (rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+        mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64, it->path, it->offset, first);
+        return pass_over(it, rc, err);
+    }
+    put_back(it);
+    return rc;
 }
 
 static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
-    size_t most = head->env->budget_bytes < MR_ELEMENT_BYTES_MAX ? head->env->budget_bytes : MR_ELEMENT_BYTES_MAX;
     uint32_t rows = 0;
     mr_error failure;
     int rc = MR_OK;
@@ -226,27 +320,17 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         mr_op_mark_uncounted(rc, err);
         return mr_op_fail(head, head->delivered, rc, err);
     }
-    it->data.memory = head->env->memory;
-    mr_buf_clear(&it->data);
     uint64_t first = it->file->record;
-
-    while (rc == MR_OK && rows < pull->rows && it->data.len < pull->bytes && !mr_env_cancelled(head->env)) {
-        rc = read_one(it, rows, most, &failure);
-        rows += rc == MR_OK;
-    }
-    it->ended = it->file->ended || rc == MR_END;
-    if (rc < 0) {
-        read_failed(it, rows, rc, &failure);
-    }
+    rc = read_some(it, pull, &rows, &failure);
     if (rows > 0) {
-        int made = make_block(it, first, rows, ret, err);
+        uint32_t fit = rows;
+        mr_error unmade;
+        int made = give(it, first, &fit, ret, &unmade);
 
-        if (made != MR_OK) { /* the records are read again, and what failed behind them fails again */
-            it->offset = it->places[0];
-            it->record = first;
-            put_back(it);
-        } else if (rc < 0) {
+        if (made == MR_OK && rc < 0 && fit == rows) { /* else what failed behind them fails again */
             (void)mr_op_defer(head, rc, &failure);
+        } else if (made < 0 && err != NULL) {
+            *err = unmade;
         }
         rc = made;
     } else if (rc < 0 && err != NULL) {
