@@ -230,12 +230,14 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
     uint64_t around = scope != NULL ? scope->id : 0;
     int rc = MR_OK;
 
+    ds->external = ds->op->external;
     ds->step = 1;
     ds->height = 1;
     for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
         const mr_dataset *in = ds->inputs[i];
 
         rc = join_scope(&ds->scope, in->scope, "an input", err);
+        ds->external = ds->external || in->external;
         ds->step = in->step >= ds->step ? in->step + 1 : ds->step;
         ds->height = in->height >= ds->height ? in->height + 1 : ds->height;
         ds->depth = in->depth > ds->depth ? in->depth : ds->depth;
@@ -244,6 +246,7 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         const mr_function *fn = ds->functions[i];
 
         rc = join_scope(&ds->scope, fn->scope, "a function", err);
+        ds->external = ds->external || (fn->dataset != NULL && fn->dataset->external);
         ds->height = fn->height >= ds->height ? fn->height + 1 : ds->height;
         ds->depth = fn->depth > ds->depth ? fn->depth : ds->depth;
     }

@@ -38,6 +38,7 @@ struct mr_dataset {
     mr_spec *spec;
     int64_t cardinality;
     uint64_t scope;  /* the builder whose values it (or an input) uses; 0: none */
+    bool external;   /* its elements, or an input's, come from elsewhere: a service */
     uint32_t step;   /* 1 for a source, else 1 + the largest step of an input: how error messages count */
     uint32_t height; /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is bounded */
     uint32_t depth;  /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */

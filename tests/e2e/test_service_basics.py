@@ -132,8 +132,14 @@ def test_what_a_service_read_may_stand_in(cluster):
     assert sorted(map(int, inner)) == [0, 0, 1, 1, 2, 2]
     with pytest.raises(mr.errors.InvalidArgumentError, match="values of the enclosing function.*distribute what"):
         Dataset.range(2).flat_map(lambda x: Dataset.range(x).apply(cluster.distribute()))
+    read = Dataset.range(3).apply(cluster.distribute()).batch(2)
+    with pytest.raises(mr.errors.UnimplementedError, match="distribute.*already.*distribute once"):
+        read.apply(cluster.distribute())
+    with pytest.raises(mr.errors.UnimplementedError, match="distribute.*already.*distribute once"):
+        inner.apply(cluster.distribute())
+    registered = mr.service.register_dataset(cluster.service, read)
     with pytest.raises(mr.errors.UnimplementedError, match="inside of a worker.*distribute once"):
-        list(Dataset.range(3).apply(cluster.distribute()).batch(2).apply(cluster.distribute()))
+        list(mr.service.from_dataset_id("parallel_epochs", cluster.service, registered))
 
 
 def test_one_job_name_is_one_job_whatever_the_dataset(cluster):

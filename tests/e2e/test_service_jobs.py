@@ -319,10 +319,9 @@ def test_dynamic_samples_keep_their_weights(make_cluster):
 
 def test_what_cannot_be_split_is_unimplemented(cluster):
     ds = Dataset.range(10).apply(cluster.distribute()).map(lambda x: x + 1)
+    registered = mr.service.register_dataset(cluster.service, ds)
     with pytest.raises(mr.errors.UnimplementedError, match="distribute.*cannot be split"):
-        list(ds.apply(cluster.distribute("distributed_epoch")))
-    with pytest.raises(mr.errors.UnimplementedError, match="not possible here .inside of a worker."):
-        list(ds.apply(cluster.distribute()))
+        list(mr.service.from_dataset_id("distributed_epoch", cluster.service, registered))
 
 
 def test_dynamic_with_shuffle_and_repeat(make_cluster):

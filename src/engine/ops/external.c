@@ -48,6 +48,10 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
                           "the input uses values of the enclosing function: it cannot be sent to workers; distribute "
                           "what the function is given to");
     }
+    if (rc == MR_OK && in->inputs[0]->external) {
+        rc = mr_error_set(err, MR_EUNIMPL,
+                          "the input is read from a service already, and a worker reads from none: distribute once");
+    }
     if (rc == MR_OK) {
         rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
     }
@@ -220,6 +224,7 @@ const struct mr_operator mr_operator_distribute = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .external = true,
     .args = distribute_args,
     .infer = distribute_infer,
     .run = &external_run,
@@ -228,6 +233,7 @@ const struct mr_operator mr_operator_distribute = {
 const struct mr_operator mr_operator_from_dataset_id = {
     .name = "from_dataset_id",
     .version = 1,
+    .external = true,
     .args = from_dataset_id_args,
     .infer = from_dataset_id_infer,
     .run = &external_run,
