@@ -15,7 +15,13 @@ struct mr_trace_file {
     char path[];
 };
 
-/* Of a block as it was read (offsets), which is small, or of any rows (records). */
+/* What is known of one of the blocks that were zipped: of row r, its record `first` + r. */
+struct part {
+    mr_trace *trace; /* one reference */
+    uint32_t first;
+};
+
+/* Of a block as it was read (offsets) or zipped (parts), which is small, or of any rows (records). */
 struct mr_trace {
     _Atomic uint32_t refs;
     uint32_t rows;
@@ -23,6 +29,8 @@ struct mr_trace {
     struct mr_record first; /* offsets: row 0 */
     uint64_t *offsets;      /* or NULL */
     struct mr_record *records;
+    struct part *parts;
+    uint32_t nparts;
 };
 
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
@@ -53,7 +61,7 @@ void mr_trace_file_unref(mr_trace_file *file)
     }
 }
 
-/* With room for @size bytes a row behind it. */
+/* With room for @size bytes a row behind it, or for each of something else. */
 static mr_trace *trace_new(uint32_t rows, size_t size)
 {
     mr_trace *t = mr_malloc(sizeof *t + rows * size);
@@ -105,6 +113,9 @@ void mr_trace_unref(mr_trace *t)
         return;
     }
     mr_trace_file_unref(t->first.file);
+    for (uint32_t i = 0; i < t->nparts; i++) {
+        mr_trace_unref(t->parts[i].trace);
+    }
     for (uint32_t r = 0; t->records != NULL && r < t->rows; r++) {
         if (begins_run(t, r)) {
             mr_trace_file_unref(t->records[r].file);
@@ -115,10 +126,16 @@ void mr_trace_unref(mr_trace *t)
 
 size_t mr_trace_bytes(const mr_trace *t)
 {
+    size_t n = 0;
+
     if (t == NULL) {
         return 0;
     }
-    return sizeof *t + t->rows * (t->records != NULL ? sizeof t->records[0] : sizeof t->offsets[0]);
+    for (uint32_t i = 0; i < t->nparts; i++) {
+        n += sizeof t->parts[0] + mr_trace_bytes(t->parts[i].trace);
+    }
+    n += t->records != NULL ? t->rows * sizeof t->records[0] : 0;
+    return sizeof *t + n + (t->offsets != NULL ? t->rows * sizeof t->offsets[0] : 0);
 }
 
 size_t mr_block_trace_bytes(const mr_block *block)
@@ -128,21 +145,7 @@ size_t mr_block_trace_bytes(const mr_block *block)
     if (t == NULL) {
         return 0;
     }
-    return t->alike ? sizeof *t->records : block->rows * (t->records != NULL ? sizeof *t->records : sizeof *t->offsets);
-}
-
-static struct mr_record record_of(const mr_block *block, uint32_t row)
-{
-    const mr_trace *t = block->trace;
-    uint32_t at = block->trace_first + row;
-
-    if (t == NULL) {
-        return (struct mr_record){0};
-    }
-    if (t->records != NULL) {
-        return t->records[t->alike ? 0 : at];
-    }
-    return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
+    return t->alike ? sizeof *t->records : block->rows * (t->offsets != NULL ? sizeof *t->offsets : sizeof *t->records);
 }
 
 /* @to is of what comes of both. */
@@ -154,6 +157,38 @@ static void add_record(struct mr_record *to, const struct mr_record *r)
         to->scattered |= r->scattered || r->file != to->file || r->number != to->number + to->more + 1;
         to->more += r->more + 1;
     }
+}
+
+/* A file may be read more than once. */
+static bool is_same(const struct mr_record *a, const struct mr_record *b)
+{
+    return a->file != NULL && b->file != NULL && a->number == b->number && a->more == b->more &&
+           (a->file == b->file || strcmp(a->file->path, b->file->path) == 0);
+}
+
+static struct mr_record record_at(const mr_trace *t, uint32_t at)
+{
+    struct mr_record all = {0};
+
+    if (t->records != NULL) {
+        return t->records[t->alike ? 0 : at];
+    }
+    if (t->offsets != NULL) {
+        return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
+    }
+    for (uint32_t i = 0; i < t->nparts; i++) {
+        struct mr_record one = record_at(t->parts[i].trace, t->parts[i].first + at);
+
+        if (!is_same(&all, &one)) {
+            add_record(&all, &one);
+        }
+    }
+    return all;
+}
+
+static struct mr_record record_of(const mr_block *block, uint32_t row)
+{
+    return block->trace != NULL ? record_at(block->trace, block->trace_first + row) : (struct mr_record){0};
 }
 
 void mr_record_add(struct mr_record *to, const mr_block *block)
@@ -293,7 +328,7 @@ void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n)
 void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
 {
     const mr_block *one = NULL;
-    size_t known = 0;
+    uint32_t known = 0;
 
     for (size_t k = 0; k < n; k++) {
         if (blocks[k]->trace != NULL) {
@@ -301,9 +336,24 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
             known++;
         }
     }
-    if (known == 1) { /* of several none is the record that a row comes from */
-        mr_block_trace_as(to, one);
+    if (known <= 1) {
+        if (one != NULL) {
+            mr_block_trace_as(to, one);
+        }
+        return;
     }
+    mr_trace *t = trace_new(known, sizeof *t->parts);
+    if (t != NULL) {
+        t->rows = to->rows;
+        t->parts = (struct part *)(void *)(t + 1);
+    }
+    for (size_t k = 0; t != NULL && k < n; k++) {
+        if (blocks[k]->trace != NULL) {
+            t->parts[t->nparts++] =
+                (struct part){.trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first};
+        }
+    }
+    to->trace = t;
 }
 
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT])

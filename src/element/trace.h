@@ -1,7 +1,7 @@
 /*
  * Which records of which files the rows of a block come from: what errors about a row name. Blocks that hold the rows
  * of others as they are (slices, joins, permutations, a function's results for each row) hand it on; of rows that are
- * put together (batches, windows, groups) it is all their records. Of a zip of two files, and where rows lie packed
+ * put together (batches, windows, groups, zips of several files) it is all their records. Where rows lie packed
  * (engine/rows.h), it is not known.
  *
  * It is for words only: where there is no memory for it, rows have none.

@@ -363,11 +363,21 @@ def test_an_error_names_records_of_each_format(tmp_path):
     assert "/f', record 2, offset 10)" in error
 
 
-def test_of_records_of_two_files_none_is_named(lines):
-    files, _ = lines
-    pairs = Dataset.zip(mr.TextLineDataset(files[0]), mr.TextLineDataset(files[1]))
-    for error in messages(pairs.map(lambda a, b: number(a) + number(b))):
-        assert "element 4: " in error and "file" not in error
+ZIPPED = {
+    "zip": lambda ds: ds,
+    "zip of zips": lambda ds: Dataset.zip(Dataset.range(9), ds).map(lambda i, pair: pair),
+    "shuffle": lambda ds: ds.shuffle(5, seed=1),
+    "skip": lambda ds: ds.skip(2),
+    "prefetch": lambda ds: ds.prefetch(2).filter(lambda a, b: mr.strings.length(a) > 0),
+}
+
+
+@pytest.mark.parametrize("name", ZIPPED)
+def test_of_records_of_two_files_the_first_is_named(lines, name):
+    files, offsets = lines
+    pairs = ZIPPED[name](Dataset.zip(mr.TextLineDataset(files[0]), mr.TextLineDataset(files[1])))
+    (error,) = messages(pairs.map(lambda a, b: number(a) + number(b)))
+    assert f"(file '{files[0]}', record 4, offset {offsets[0]}, and 1 more)" in error
 
 
 def test_an_element_keeps_its_number_behind_an_error():

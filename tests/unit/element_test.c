@@ -125,8 +125,14 @@ static void rows_know_their_records(void **state)
     mr_block_unref(joined);
     one[0] = out;
     assert_int_equal(mr_block_zip(one, 2, &joined, NULL), MR_OK);
-    expect_record(joined, 0, ""); /* of two, none */
+    expect_record(joined, 0, "file 'a', record 8, offset 10"); /* twice the same */
     mr_block_unref(joined);
+    const mr_block *two[2] = {blocks[0], blocks[1]};
+    assert_int_equal(mr_block_zip(two, 2, &joined, NULL), MR_OK);
+    mr_block_unref(slice);
+    assert_int_equal(mr_block_slice(joined, 1, 2, &slice, NULL), MR_OK);
+    mr_block_unref(joined);
+    expect_record(slice, 1, "file 'a', record 9, offset 25, and 1 more");
     mr_block_unref(out);
     mr_block_unref(slice);
     mr_block_unref(plain);
