@@ -216,7 +216,15 @@ class _Handle:
             self._release(ptr)
 
 
-class DatasetHandle(_Handle):
+class _GraphHandle(_Handle):
+    __slots__ = ("services",)
+
+    def __init__(self, ptr):
+        super().__init__(ptr)
+        self.services = frozenset()  # targets of those that are read in it
+
+
+class DatasetHandle(_GraphHandle):
     __slots__ = ()
     _release = staticmethod(lib.mr_dataset_unref)
 
@@ -226,7 +234,7 @@ class SpecHandle(_Handle):
     _release = staticmethod(lib.mr_spec_unref)
 
 
-class FunctionHandle(_Handle):
+class FunctionHandle(_GraphHandle):
     __slots__ = ()
     _release = staticmethod(lib.mr_function_unref)
 

@@ -21,7 +21,7 @@ import weakref
 
 import numpy as np
 
-from . import _block, _ffi, _structure, errors
+from . import _block, _ffi, _server, _structure, errors
 from ._ffi import byref, check, lib
 from .dtypes import from_code
 
@@ -149,6 +149,8 @@ class NumpyIterator:
         options.threads = (dataset._options.threading.private_threadpool_size
                            or dataset._options.autotune.cpu_budget or 0)
         options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
+        for service in dataset._handle.services:
+            _server.refuse_dead(service.removeprefix("grpc://").split(","))
         check(lib.mr_iterator_open(dataset._handle.ptr, byref(options), byref(handle._as_parameter_),
                                    byref(self._error)), self._error)
         return handle

@@ -430,7 +430,9 @@ def trace(func, spec_ptr, structure, what):
         if isinstance(result, list):
             result = tuple(result)  # such as of mr.split and mr.unstack; elsewhere a list is one tensor
         if isinstance(result, Dataset):
-            return graph.finish_dataset(result._handle), result
+            function = graph.finish_dataset(result._handle)
+            function.services = result._handle.services
+            return function, result
         if result is None:
             raise TypeError(f"the function given to {what} returned None: is there a `return` missing?")
         leaves, out = _structure.flatten(result)

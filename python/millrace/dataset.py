@@ -48,8 +48,8 @@ def _flag(attrs, name, value):
     return attrs.bool(name, value)
 
 
-def _apply(op, inputs=(), attrs=None, functions=(), options=None):
-    """Dataset operator @op of the library, as a Dataset."""
+def _apply(op, inputs=(), attrs=None, functions=(), options=None, service=None):
+    """Dataset operator @op of the library, as a Dataset. @service: the target of the one that it reads from."""
     table, count = (attrs or AttrTable()).as_array()
     graph = current_graph()
     ret, err = ctypes.c_void_p(), _ffi.Error()
@@ -61,6 +61,9 @@ def _apply(op, inputs=(), attrs=None, functions=(), options=None):
         for ds in inputs:
             options = options.merge(ds._options)
     ds = Dataset(_ffi.DatasetHandle(ret), options)
+    ds._handle.services = frozenset() if service is None else frozenset({service})
+    for part in (*(d._handle for d in inputs), *functions):
+        ds._handle.services |= part.services
     ds._note_sharding(op, inputs)
     return ds
 

@@ -261,6 +261,7 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch).bytes("compression", compression)
 
+    address = _check_service(service)
     dynamic = _check_mode(processing_mode) == ShardingPolicy.DYNAMIC
 
     def transformation(dataset):
@@ -268,7 +269,7 @@ def distribute(processing_mode, service, job_name=None, consumer_index=None, num
             raise TypeError(f"distribute applies to a Dataset, not to {type(dataset).__name__}")
         if dynamic and dataset._by_share:
             _warn_of_shares(dataset._by_share)
-        return _apply("distribute", [dataset], attrs)
+        return _apply("distribute", [dataset], attrs, service=address)
 
     return transformation
 
@@ -338,14 +339,13 @@ def from_dataset_id(processing_mode, service, dataset_id, element_spec=None, job
     attrs = _job_attrs(processing_mode, service, job_name, consumer_index, num_consumers, max_outstanding_requests,
                        data_transfer_protocol, cross_trainer_cache, target_workers, guarantee, on_loss, sharing, lag,
                        last_round, resume_round, connect_timeout_ms, heartbeat_interval_ms, first_epoch)
-    id = _check_text("dataset_id", dataset_id)
+    address, id = _check_service(service), _check_text("dataset_id", dataset_id)
     if element_spec is None:
-        address = _check_service(service)
         element_spec, cardinality = _interruptible(
             lambda: _fetch_spec(address, id, connect_timeout_ms or 0))
         attrs.int("cardinality", cardinality)
     attrs.bytes("dataset_id", id).bytes("spec", _spec.serialize_spec(element_spec))
-    return _apply("from_dataset_id", attrs=attrs)
+    return _apply("from_dataset_id", attrs=attrs, service=address)
 
 
 def status(service, *, timeout_ms=0):

@@ -426,6 +426,9 @@ signal.pause()
 def test_a_server_that_died_by_itself_says_how(make_cluster):
     cluster = make_cluster(worker_timeout_ms=3000)  # for half of it the next leader keeps the address for who had it
     dispatcher, worker = cluster.dispatchers[0], cluster.workers[0]
+    read = mr.Dataset.range(3).apply(cluster.distribute()).map(lambda x: x + 1)
+    within = mr.Dataset.range(2).flat_map(lambda _: read).prefetch(1)
+    by_id = mr.service.from_dataset_id("parallel_epochs", cluster.service, mr.service.register_dataset(cluster.service, mr.Dataset.range(3)))
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises(mr.errors.UnavailableError, match=f"millrace worker at {worker.address}.* died: killed by SIGKILL"):
         worker.join()
@@ -434,13 +437,14 @@ def test_a_server_that_died_by_itself_says_how(make_cluster):
     with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
         dispatcher.join()
     for use in (cluster.status, cluster.distribute, lambda: mr.service.register_dataset(cluster.service, mr.Dataset.range(1)),
-                worker.start):
+                worker.start, lambda: iter(read), lambda: iter(within), lambda: iter(by_id)):
         with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
             use()
     cluster.restart_dispatcher()
     cluster.status()
     worker.start()
     assert worker.running
+    iter(read).close()
     worker.kill()
     worker.join()  # as was asked for
     assert "stopped" in repr(worker)
