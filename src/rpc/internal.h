@@ -110,6 +110,26 @@ void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
+/* ---- connections that take back their calls (resets.c) ---- */
+
+struct mr_rpc_resets {
+    intptr_t server; /* gRPC's number of it */
+    int64_t calls_max;
+    int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
+    pthread_t thread;
+    bool watching;
+    pthread_mutex_t lock;
+    pthread_cond_t stopped;
+    bool stopping; /* lock */
+};
+
+/* A server whose connections are watched from mr_rpc_resets_start() to mr_rpc_resets_free(), which is before it is
+ * destroyed. */
+grpc_server *mr_rpc_resets_server_create(struct mr_rpc_resets *r, const grpc_channel_args *args,
+                                         unsigned calls_per_connection);
+int mr_rpc_resets_start(struct mr_rpc_resets *r, mr_error *err);
+void mr_rpc_resets_free(struct mr_rpc_resets *r);
+
 /* Every so often, on the runtime's thread; rt->servers_lock is held. */
 #define MR_RPC_TICK_MS 1000
 void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms);

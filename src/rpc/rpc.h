@@ -147,12 +147,13 @@ const char *mr_rpc_stream_host(const mr_rpc_stream *s);
  * What a server takes from its peers, all together if nothing else is said. Zero is the default.
  */
 struct mr_rpc_limits {
-    size_t message_bytes;          /* the largest message there is; 64 KiB */
-    size_t memory_bytes;           /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
-    unsigned calls;                /* open at a time, of which each host may have its share (base/shares.h) */
-    unsigned calls_per_connection; /* the same, of one connection */
-    unsigned
-        silent_calls;  /* that wait for their first message: with more of them those of the host that has most end */
+    size_t message_bytes; /* the largest message there is; 64 KiB */
+    size_t memory_bytes;  /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
+    unsigned calls;       /* open at a time, of which each host may have its share (base/shares.h) */
+    /* The same, of one connection. One with four times as many, most of them taken back, is ended. */
+    unsigned calls_per_connection;
+    /* That wait for their first message: with more of them those of the host that has most end. */
+    unsigned silent_calls;
     int64_t silent_ms; /* and that wait for longer */
 };
 /* @limits NULL: the defaults. */

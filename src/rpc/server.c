@@ -32,6 +32,9 @@
 #define SILENT_CALLS 1024u
 #define SILENT_MS 30000
 
+/* At once from a connection: some hundred calls at most, when they are short. */
+#define READ_BYTES 32768
+
 struct method {
     const char *path;       /* owned */
     size_t bytes_max;       /* of a request */
@@ -53,6 +56,7 @@ struct mr_rpc_server {
     LIST_ENTRY(mr_rpc_server) link; /* rt->servers_lock; once it was started */
     mr_rpc_runtime *rt;
     struct mr_rpc_firsts firsts;
+    struct mr_rpc_resets resets;
     grpc_server *server;
     struct method methods[METHODS_MAX];
     size_t nmethods;
@@ -469,8 +473,9 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     const struct mr_rpc_limits l = with_defaults(limits);
     grpc_resource_quota *quota = NULL;
     grpc_arg args[] = {
-        MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0), /* else two servers share one port without a word */
-        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 0),
+        MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),                  /* else two servers share one port without a word */
+        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 1),                  /* resets.c reads it, */
+        MR_INT_ARG(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, READ_BYTES), /* and stops nothing that was read */
         MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l.message_bytes),
         MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l.calls_per_connection),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
@@ -502,7 +507,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     grpc_resource_quota_resize(quota, l.memory_bytes);
     args[list.num_args - 1].value.pointer.p = quota;
     args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
-    srv->server = grpc_server_create(&list, NULL);
+    srv->server = mr_rpc_resets_server_create(&srv->resets, &list, l.calls_per_connection);
     grpc_resource_quota_unref(quota); /* The server has its own. */
     grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
     *ret = srv;
@@ -582,6 +587,10 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
         return rc;
     }
     MR_ASSERT(!srv->started);
+    rc = mr_rpc_resets_start(&srv->resets, err);
+    if (rc < 0) {
+        return rc;
+    }
     srv->started = true;
     mr_mutex_lock(&srv->rt->servers_lock);
     LIST_INSERT_HEAD(&srv->rt->servers, srv, link);
@@ -642,6 +651,7 @@ void mr_rpc_server_free(mr_rpc_server *srv)
         return;
     }
     mr_rpc_server_stop(srv, 0);
+    mr_rpc_resets_free(&srv->resets);
     if (srv->started) {
         mr_mutex_lock(&srv->rt->servers_lock);
         LIST_REMOVE(srv, link);

@@ -43,7 +43,25 @@ static void send_frame(struct h2 *h, int type, int flags, uint32_t stream, const
         (unsigned char)(stream >> 16), (unsigned char)(stream >> 8), (unsigned char)stream};
 
     memcpy(frame + FRAME_HEADER, bytes, n);
-    send_all(h, frame, FRAME_HEADER + n);
+    if (h->holds) {
+        h->held = realloc(h->held, h->nheld + FRAME_HEADER + n);
+        memcpy(h->held + h->nheld, frame, FRAME_HEADER + n);
+        h->nheld += FRAME_HEADER + n;
+    } else {
+        send_all(h, frame, FRAME_HEADER + n);
+    }
+}
+
+void h2_hold(struct h2 *h)
+{
+    h->holds = true;
+}
+
+void h2_let_go(struct h2 *h)
+{
+    h->holds = false;
+    send_all(h, h->held, h->nheld);
+    h->nheld = 0;
 }
 
 void h2_open(struct h2 *h, const char *address)
@@ -71,6 +89,7 @@ void h2_close(struct h2 *h)
 {
     (void)close(h->fd);
     free(h->windows);
+    free(h->held);
 }
 
 static size_t literal(char *at, const char *name_and_size, size_t name_size, const char *value)

@@ -20,6 +20,9 @@ struct h2 {
     size_t ncalls;
     unsigned char in[65536];
     size_t have;
+    bool holds; /* between h2_hold() and h2_let_go() */
+    unsigned char *held;
+    size_t nheld;
 };
 
 /* @address "127.0.0.1:port". */
@@ -32,6 +35,9 @@ uint32_t h2_call(struct h2 *h, const char *path);
 /* Up to @n bytes of the call's body, as many as the server takes. Returns how many went. */
 size_t h2_data(struct h2 *h, uint32_t call, const void *bytes, size_t n);
 void h2_reset(struct h2 *h, uint32_t call);
+/* What is said from here on goes in one piece, and not before h2_let_go(). */
+void h2_hold(struct h2 *h);
+void h2_let_go(struct h2 *h);
 /* Hear what the server says; waits up to @ms for something. false: nothing came. */
 bool h2_hear(struct h2 *h, int ms);
 

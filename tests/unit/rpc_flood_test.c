@@ -22,6 +22,11 @@
 #define MEMORY_BYTES (16 * MR_MIB)
 #define BODIES 40
 #define BODY_BYTES (4 * MR_MIB)
+#define OPEN_CALLS 50 /* at a time */
+#define RESETS_AT_ONCE 1000
+#define RESETS 50000
+#define RESETS_MS 600000
+#define HONEST_ROUNDS 20
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -81,27 +86,76 @@ static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *er
 
 static const struct mr_rpc_stream_ops client_ops = {.message = drop_message, .ended = client_ended};
 
+/* The client's and the server's side of a stream that the client takes back when it was answered. */
+static void cancel_answered(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    mr_rpc_message_free(m);
+    mr_rpc_stream_cancel(s);
+}
+
+static const struct mr_rpc_stream_ops cancel_ops = {.message = cancel_answered, .ended = client_ended};
+
+static void answer_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
+{
+    const struct mr_rpc_slice word = {.data = "yes", .size = 3};
+
+    mr_rpc_message_free(m);
+    (void)mr_rpc_stream_send(s, &word, 1, false, NULL);
+    mr_rpc_stream_receive(s);
+}
+
+static const struct mr_rpc_stream_ops answer_ops = {.message = answer_message, .ended = server_ended};
+
+static void accept_and_answer(void *ctx, mr_rpc_stream *s)
+{
+    mr_rpc_stream_accept(s, &answer_ops, ctx);
+    mr_rpc_stream_receive(s);
+}
+
+static int start_at(void **state, const char *host, const struct mr_rpc_limits *limits)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char address[64];
+    int port = mr_test_port();
+
+    mr_mutex_init(&f->lock);
+    mr_cond_init(&f->cond);
+    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
+    snprintf(f->address, sizeof f->address, "127.0.0.1:%d", port);
+    snprintf(address, sizeof address, "%s:%d", host, port);
+    assert_int_equal(mr_rpc_server_new(f->rt, limits, &f->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", ECHO_BYTES, echo, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_bulk(f->srv, "/t/Bulk", BODY_BYTES, bulk, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", accept_stream, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Answers", accept_and_answer, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_listen(f->srv, address, NULL, NULL, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
+    assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &f->ch, NULL), MR_OK);
+    *state = f;
+    return 0;
+}
+
 static int start(void **state, unsigned silent_calls, int64_t silent_ms)
 {
     const struct mr_rpc_limits limits = {.message_bytes = 2 * BODY_BYTES,
                                          .memory_bytes = MEMORY_BYTES,
                                          .silent_calls = silent_calls,
                                          .silent_ms = silent_ms};
-    struct fixture *f = calloc(1, sizeof *f);
 
-    mr_mutex_init(&f->lock);
-    mr_cond_init(&f->cond);
-    assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
-    snprintf(f->address, sizeof f->address, "127.0.0.1:%d", mr_test_port());
-    assert_int_equal(mr_rpc_server_new(f->rt, &limits, &f->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", ECHO_BYTES, echo, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_bulk(f->srv, "/t/Bulk", BODY_BYTES, bulk, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", accept_stream, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_listen(f->srv, f->address, NULL, NULL, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &f->ch, NULL), MR_OK);
-    *state = f;
-    return 0;
+    return start_at(state, "127.0.0.1", &limits);
+}
+
+static const struct mr_rpc_limits few_open = {.calls_per_connection = OPEN_CALLS, .silent_ms = RESETS_MS};
+
+static int setup_few_open(void **state)
+{
+    return start_at(state, "127.0.0.1", &few_open);
+}
+
+/* The server sees all peers' addresses as IPv6's then. */
+static int setup_few_open_anywhere(void **state)
+{
+    return start_at(state, "0.0.0.0", &few_open);
 }
 
 static int setup(void **state)
@@ -261,6 +315,57 @@ static void unfinished_bodies_are_cut(void **state)
     free(body);
 }
 
+/* Calls that are taken back before anybody could answer, many at a time: the server hangs up, and others go on. */
+static void endless_resets_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    int64_t until_ms = mr_now_ms() + RESETS_MS;
+    struct h2 h;
+
+    h2_open(&h, f->address);
+    assert_true(h2_hear(&h, LONG_MS));
+    for (unsigned i = 0; i < RESETS && !h.closed;) {
+        h2_hold(&h);
+        for (unsigned n = 0; n < RESETS_AT_ONCE; n++, i++) {
+            h2_reset(&h, h2_call(&h, i % 2 == 0 ? "/t/Bulk" : "/t/Stream"));
+        }
+        h2_let_go(&h);
+    }
+    while (h2_hear(&h, LONG_MS) && mr_now_ms() < until_ms) {
+    }
+    assert_true(h.closed);
+    others_go_on(f);
+    h2_close(&h);
+}
+
+/* Many calls that are taken back once they were answered, a silent one beside them: nobody hangs up on it. */
+static void honest_calls_that_are_taken_back_are_welcome(void **state)
+{
+    struct fixture *f = *state;
+    const struct mr_rpc_slice word = {.data = "word", .size = 4};
+    mr_rpc_stream *silent = NULL, *s[OPEN_CALLS - 1];
+
+    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL), MR_OK);
+    for (unsigned round = 1; round <= HONEST_ROUNDS; round++) {
+        for (size_t i = 0; i < OPEN_CALLS - 1; i++) {
+            assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Answers", NULL, -1, true, &cancel_ops, f, &s[i], NULL),
+                             MR_OK);
+            mr_rpc_stream_receive(s[i]);
+            assert_int_equal(mr_rpc_stream_send(s[i], &word, 1, false, NULL), MR_OK);
+        }
+        wait_for_ends(f, round * (OPEN_CALLS - 1));
+        for (size_t i = 0; i < OPEN_CALLS - 1; i++) {
+            mr_rpc_stream_unref(s[i]);
+        }
+    }
+    assert_int_equal(f->last.code, MR_ECANCELED);
+    assert_int_equal(mr_rpc_stream_send(silent, &word, 1, false, NULL), MR_OK);
+    mr_rpc_stream_cancel(silent);
+    wait_for_ends(f, HONEST_ROUNDS * (OPEN_CALLS - 1) + 1);
+    assert_int_equal(f->last.code, MR_ECANCELED);
+    mr_rpc_stream_unref(silent);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -270,6 +375,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(calls_without_a_message_make_room, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient, teardown),
         TEST(unfinished_bodies_are_cut),
+        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open, teardown),
+        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open_anywhere, teardown),
+        cmocka_unit_test_setup_teardown(honest_calls_that_are_taken_back_are_welcome, setup_few_open, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,262 @@
+/*
+ * Connections on which calls are begun and taken back at once, by the thousand: HTTP/2 allows it without end, since a
+ * call that was reset does not count as open, and gRPC 1.51 has no limit. It reads them in one go for as long as more
+ * come, on the completion queue's thread, or within any call into gRPC of ours; that thread lets go of them only when
+ * the go is over. So they pile up, and everybody else waits.
+ *
+ * A thread of its own looks at what gRPC itself counts (channelz): calls of a connection that were begun and not let go
+ * of. Of those, calls_per_connection may be open, and as many again may be over and wait for the completion queue's
+ * thread. A connection with several times as many is ended, and with it the go. This thread takes no lock that anybody
+ * holds around a call into gRPC, and asks for numbers alone, so it is never held up by what it looks for.
+ *
+ * gRPC tells nobody which descriptor is whose, so it is found by its two ends.
+ */
+#include "rpc/internal.h"
+
+#include "base/log.h"
+#include "base/sync.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grpc/support/alloc.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define GLANCE_MS 50
+#define TIMES_OPEN 4
+#define PEER_BYTES 96
+
+/* ---- what gRPC counts ---- */
+
+static const char *behind(const char *text, const char *what)
+{
+    const char *found = text != NULL ? strstr(text, what) : NULL;
+
+    return found != NULL ? found + strlen(what) : NULL;
+}
+
+/* The number behind @what; gRPC leaves out those that are zero. */
+static int64_t number(const char *json, const char *what)
+{
+    const char *at = behind(json, what);
+
+    return at != NULL ? strtoll(at, NULL, 10) : 0;
+}
+
+/* gRPC numbers what it makes in ascending order. */
+static intptr_t newest_server(void)
+{
+    char *json = grpc_channelz_get_servers(0);
+    intptr_t id = 0;
+
+    for (const char *at = json; (at = behind(at, "\"serverId\":\"")) != NULL;) {
+        id = (intptr_t)strtoll(at, NULL, 10);
+    }
+    gpr_free(json);
+    return id;
+}
+
+/* All calls of the server. Those that end before anybody looked at them stay in it, so it only tells when to look. */
+static int64_t calls_of_server(intptr_t id)
+{
+    char *json = grpc_channelz_get_server(id);
+    int64_t n = number(json, "\"callsStarted\":\"") - number(json, "\"callsSucceeded\":\"") -
+                number(json, "\"callsFailed\":\"");
+
+    gpr_free(json);
+    return n;
+}
+
+/* ---- ending a connection ---- */
+
+/* As gRPC writes the address of a peer; an IPv4 address in IPv6's clothes is an IPv4 address. */
+static bool peer_of(int fd, char *out, size_t size)
+{
+    struct sockaddr_storage storage;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&storage;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&storage;
+    socklen_t len = sizeof storage;
+    char host[INET6_ADDRSTRLEN];
+
+    if (getpeername(fd, (struct sockaddr *)(void *)&storage, &len) != 0) {
+        return false;
+    }
+    if (storage.ss_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host) != NULL) {
+        (void)snprintf(out, size, "ipv4:%s:%u", host, (unsigned)ntohs(v4->sin_port));
+        return true;
+    }
+    if (storage.ss_family != AF_INET6) {
+        return false;
+    }
+    bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
+    const void *address = mapped ? (const void *)(v6->sin6_addr.s6_addr + 12) : (const void *)&v6->sin6_addr;
+    if (inet_ntop(mapped ? AF_INET : AF_INET6, address, host, sizeof host) == NULL) {
+        return false;
+    }
+    (void)snprintf(out, size, mapped ? "ipv4:%s:%u" : "ipv6:%%5B%s%%5D:%u", host, (unsigned)ntohs(v6->sin6_port));
+    return true;
+}
+
+static bool is_at_port(int fd, int64_t port)
+{
+    struct sockaddr_storage storage;
+    socklen_t len = sizeof storage;
+
+    if (getsockname(fd, (struct sockaddr *)(void *)&storage, &len) != 0) {
+        return false;
+    }
+    /* The port is in the same place in both. */
+    return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port) == port;
+}
+
+/* The descriptor of the connection of @peer to our @port, as a duplicate: gRPC may close its own at any moment, and the
+ * number be another connection's. -1: there is none any more. */
+static int find_connection(const char *peer, int64_t port)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int found = -1;
+
+    if (dir == NULL) {
+        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended: /proc/self/fd cannot be read",
+               "peer", "%s", peer, NULL);
+        return -1;
+    }
+    for (struct dirent *d; found < 0 && (d = readdir(dir)) != NULL;) {
+        int fd = d->d_name[0] == '.' ? -1 : fcntl((int)strtol(d->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
+        char name[PEER_BYTES];
+
+        if (fd >= 0 && is_at_port(fd, port) && peer_of(fd, name, sizeof name) && strcmp(name, peer) == 0) {
+            found = fd;
+        } else if (fd >= 0) {
+            (void)close(fd);
+        }
+    }
+    (void)closedir(dir);
+    return found;
+}
+
+/* By connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read. */
+static void end_connection(const char *peer, int64_t port, int64_t calls)
+{
+    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+    int fd = find_connection(peer, port);
+
+    if (fd < 0) {
+        return; /* It is gone, and what it sent is being let go of. */
+    }
+    if (connect(fd, &nobody, sizeof nobody) == 0) {
+        mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection", "peer", "%s", peer,
+               "calls", "%lld", (long long)calls, NULL);
+    } else {
+        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended", "peer", "%s", peer, "error", "%s",
+               strerror(errno), NULL);
+    }
+    (void)close(fd);
+}
+
+/* ---- looking ---- */
+
+static void look_at(intptr_t socket, int64_t calls_max)
+{
+    char *json = grpc_channelz_get_socket(socket); /* NULL: it is gone */
+    int64_t calls = number(json, "\"streamsStarted\":\"") - number(json, "\"streamsSucceeded\":\"") -
+                    number(json, "\"streamsFailed\":\"");
+    const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
+    char peer[PEER_BYTES];
+
+    if (calls > calls_max && name != NULL) {
+        (void)snprintf(peer, sizeof peer, "%.*s", (int)strcspn(name, "\""), name);
+        end_connection(peer, number(behind(json, "\"local\":"), "\"port\":"), calls);
+    }
+    gpr_free(json);
+}
+
+static void look_at_all(const struct mr_rpc_resets *r)
+{
+    intptr_t socket = 0;
+    bool more = true;
+
+    while (more) { /* gRPC tells some hundreds at a time. */
+        char *json = grpc_channelz_get_server_sockets(r->server, socket + 1, 0);
+
+        more = json != NULL && strstr(json, "\"end\":true") == NULL;
+        for (const char *at = json; (at = behind(at, "\"socketId\":\"")) != NULL;) {
+            socket = (intptr_t)strtoll(at, NULL, 10);
+            look_at(socket, r->calls_max);
+        }
+        gpr_free(json);
+    }
+}
+
+/* One connection cannot get far without the number of all. With a thousand of them, looking at each takes a while. */
+static void glance(struct mr_rpc_resets *r)
+{
+    int64_t calls = calls_of_server(r->server);
+
+    if (calls > r->seen + r->calls_max / 2) {
+        r->seen = calls;
+        look_at_all(r);
+    } else if (calls < r->seen) {
+        r->seen = calls;
+    }
+}
+
+static void *watch(void *arg)
+{
+    struct mr_rpc_resets *r = arg;
+
+    mr_mutex_lock(&r->lock);
+    while (!r->stopping) {
+        mr_mutex_unlock(&r->lock);
+        glance(r);
+        mr_mutex_lock(&r->lock);
+        if (!r->stopping) {
+            (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);
+        }
+    }
+    mr_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+grpc_server *mr_rpc_resets_server_create(struct mr_rpc_resets *r, const grpc_channel_args *args,
+                                         unsigned calls_per_connection)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+    mr_mutex_init(&r->lock);
+    mr_cond_init(&r->stopped);
+    r->calls_max = (int64_t)TIMES_OPEN * calls_per_connection;
+    MR_LOCK(&one_at_a_time); /* gRPC tells the number of no server, but the newest is this one. */
+    grpc_server *server = grpc_server_create(args, NULL);
+    r->server = newest_server();
+    return server;
+}
+
+int mr_rpc_resets_start(struct mr_rpc_resets *r, mr_error *err)
+{
+    int rc = mr_thread_start(&r->thread, "mr-rpc-resets", watch, r, err);
+
+    r->watching = rc == MR_OK;
+    return rc;
+}
+
+void mr_rpc_resets_free(struct mr_rpc_resets *r)
+{
+    if (r->watching) {
+        mr_mutex_lock(&r->lock);
+        r->stopping = true;
+        (void)pthread_cond_signal(&r->stopped);
+        mr_mutex_unlock(&r->lock);
+        (void)pthread_join(r->thread, NULL);
+    }
+    (void)pthread_cond_destroy(&r->stopped);
+    (void)pthread_mutex_destroy(&r->lock);
+}
