@@ -12,6 +12,8 @@
 #define AHEAD_ROWS_MAX 65536u
 /* Messages' worth of bytes that may be ready before production pauses; it goes on when half of them have left. */
 #define AHEAD_MESSAGES 4u
+/* Clients count their sessions one by one, and are told when somebody is ahead of them: nobody gets out of reach. */
+#define SESSIONS_AHEAD_MAX 65536u
 
 /* ---- pieces ---- */
 
@@ -518,7 +520,13 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
     mr_book_session *s = mr_book_find(book, client);
     int rc;
 
+    uint64_t last = s != NULL ? s->number : 0;
+
     MR_ASSERT(owner != NULL);
+    if (number > last && number - last > SESSIONS_AHEAD_MAX) {
+        return mr_error_set(err, MR_EINVAL, "session %llu is too far ahead of %llu, the last one of %.32s",
+                            (unsigned long long)number, (unsigned long long)last, client);
+    }
     if (s != NULL && number < s->number) {
         return mr_error_set(err, MR_EABORTED, "session %llu was replaced by %llu", (unsigned long long)number,
                             (unsigned long long)s->number);

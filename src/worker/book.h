@@ -78,7 +78,7 @@ bool mr_book_low(const mr_book *book);
 /*
  * Open or come back to session @number of @client. @resume_from: elements below it arrived. A higher number than before
  * abandons the earlier session. MR_EABORTED: the session cannot be resumed from there; MR_EEXHAUSTED: too many
- * sessions.
+ * sessions; MR_EINVAL: no client counts that far.
  * @owner is what mr_book_next() gives back, never looked at. *@ret is lent until it is closed.
  */
 int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,

@@ -450,16 +450,27 @@ int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms)
 
 /* ---- callbacks ---- */
 
+static void break_off(struct mr_conn *c, const mr_error *why)
+{
+    mr_log(MR_LOG_WARN, "a client broke the protocol", "task", "%s", c->task->id, "peer", "%s",
+           mr_rpc_stream_peer(c->stream), "error", "%s", why->message, NULL);
+    mr_rpc_stream_finish(c->stream, why->code, why->message);
+}
+
 /* Of a consumer. That it goes is told to the dispatcher; here its place is kept. */
 static void handle_turns(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
+    mr_error err;
+
     mr_mutex_lock(&c->task->lock);
-    mr_turns_tell_locked(c, req);
+    int rc = mr_turns_tell_locked(c, req, &err);
     if (req->done) {
         mr_turns_detach_locked(c);
     }
     mr_mutex_unlock(&c->task->lock);
-    if (req->done) {
+    if (rc < 0) {
+        break_off(c, &err);
+    } else if (req->done) {
         mr_rpc_stream_finish(c->stream, MR_OK, NULL);
     } else {
         mr_rpc_stream_receive(c->stream);
@@ -497,9 +508,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
     mr_mutex_unlock(&t->lock);
 
     if (rc < 0) {
-        mr_log(MR_LOG_WARN, "a client broke the protocol", "task", "%s", t->id, "peer", "%s",
-               mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
-        mr_rpc_stream_finish(c->stream, rc, err.message);
+        break_off(c, &err);
     } else if (too_late) {
         mr_rpc_stream_finish(c->stream, MR_EABORTED, "the task has ended: what is given back goes to nobody");
     } else if (req->done) {

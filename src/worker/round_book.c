@@ -16,10 +16,14 @@ struct span {
 };
 
 struct consumer {
-    uint64_t session;         /* 0: nobody came yet */
+    uint64_t session;         /* the last one that the dispatcher named; 0: nobody came yet */
     uint64_t complete_before; /* what was complete when its session was first heard of */
     uint64_t received;        /* acknowledged in this session: all below */
     uint64_t returned;        /* all below; of the session before until this one says where it begins */
+    /* Of its session. */
+    uint64_t from;          /* where it begins, by its own word */
+    uint64_t told_returned; /* all below */
+    uint64_t sent_ever;     /* the same, on any stream */
     /* Of its stream. */
     uint64_t stream; /* 0: none */
     uint64_t limit;
@@ -115,6 +119,9 @@ static void begin_session(mr_round_book *book, struct consumer *consumer, uint64
     consumer->received = 0;
     consumer->returned = kept < consumer->returned ? kept : consumer->returned;
     consumer->stream = 0;
+    consumer->from = 0;
+    consumer->told_returned = 0;
+    consumer->sent_ever = 0;
 }
 
 int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *assignment, mr_error *err)
@@ -273,25 +280,89 @@ bool mr_round_book_over(const mr_round_book *book, uint64_t *end_round)
 
 /* ---------------------------------------------------------------- consumers */
 
-int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream, mr_error *err)
-{
-    struct consumer *consumer;
+/* What a consumer says of itself, when it opens a stream or on one. */
+struct told {
+    uint64_t from; /* where its session begins */
+    uint64_t received;
+    uint64_t returned;
+};
 
-    MR_ASSERT(stream != 0);
+/* It has returned a round of this worker: its session has a beginning that stands. */
+static bool has_begun(const mr_round_book *book, const struct consumer *c)
+{
+    uint64_t first = round_from(book, c->from);
+
+    return first < c->sent_ever && first < c->told_returned;
+}
+
+/*
+ * Nobody has got past a round of this worker that was not sent: it would be dropped, and never reach the true consumer.
+ * Two things cannot be known here: from the horizon on it may be another worker's round by now; and a session that has
+ * not begun may find that it begins later, since another worker has dropped more.
+ */
+static int check_told(const mr_round_book *book, const struct consumer *c, const struct told *told, mr_error *err)
+{
+    uint64_t from = has_begun(book, c) ? c->from : max_u64(told->from, told->returned);
+    uint64_t next = round_from(book, max_u64(c->sent_ever, from));
+    uint64_t below = max_u64(told->from, max_u64(told->received, told->returned));
+
+    if (below <= next || next >= book->horizon || next >= book->end_round) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EINVAL, "rounds below %" PRIu64 " acknowledged, but round %" PRIu64 " was not sent",
+                        below, next);
+}
+
+static void take_told(mr_round_book *book, struct consumer *c, const struct told *told)
+{
+    if (!has_begun(book, c)) {
+        uint64_t next = round_from(book, c->sent_ever);
+
+        c->from = max_u64(c->from, told->returned > next ? told->returned : told->from);
+    }
+    /* What is before its first round is of no concern to it. */
+    c->received = max_u64(c->received, max_u64(told->received, told->from));
+    c->returned = max_u64(c->returned, max_u64(told->returned, told->from));
+    c->told_returned = max_u64(c->told_returned, told->returned);
+}
+
+/* Whose place it is, the dispatcher says, never a consumer: any number would shut out the true one. */
+static int check_open(const mr_round_book *book, const Millrace__RoundOpen *open, const struct told *told,
+                      mr_error *err)
+{
+    const struct consumer *consumer;
+
     if (open->consumer_index >= book->n || open->session == 0) {
         return mr_error_set(err, MR_EINVAL, "consumer %u, session %" PRIu64 "; there are %u consumers",
                             open->consumer_index, open->session, book->n);
     }
     consumer = &book->consumers[open->consumer_index];
+    if (open->session > consumer->session) {
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "session %" PRIu64 " of consumer %u is not known here; the last one that the "
+                                   "dispatcher named is %" PRIu64,
+                                   open->session, open->consumer_index, consumer->session);
+    }
     if (open->session < consumer->session) {
         return mr_error_set(err, MR_EPRECOND,
                             "another process has taken the place of consumer %u: this is session %" PRIu64
                             ", that one %" PRIu64,
                             open->consumer_index, open->session, consumer->session);
     }
-    if (open->session > consumer->session) {
-        begin_session(book, consumer, open->session);
+    return check_told(book, consumer, told, err);
+}
+
+int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream, mr_error *err)
+{
+    const struct told told = {open->from_round, open->received_below, open->returned_below};
+    struct consumer *consumer;
+    int rc = check_open(book, open, &told, err);
+
+    MR_ASSERT(stream != 0);
+    if (rc < 0) {
+        return rc;
     }
+    consumer = &book->consumers[open->consumer_index];
     if (stream < consumer->stream) {
         return mr_error_set(err, MR_EPRECOND, "consumer %u has a newer stream", open->consumer_index);
     }
@@ -300,11 +371,10 @@ int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uin
     consumer->told_complete = 0;
     consumer->told_opened = false;
     consumer->told_end = false;
-    /* What it has: the streams before may have lost messages either way. What is before its first round is of no
-     * concern to it. */
-    consumer->received = max_u64(consumer->received, max_u64(open->received_below, open->from_round));
-    consumer->returned = max_u64(consumer->returned, max_u64(open->returned_below, open->from_round));
+    /* What it has: the streams before may have lost messages either way. */
+    take_told(book, consumer, &told);
     consumer->sent = max_u64(open->received_below, open->from_round);
+    consumer->sent_ever = max_u64(consumer->sent_ever, consumer->sent);
     settle(book);
     return MR_OK;
 }
@@ -314,20 +384,26 @@ bool mr_round_book_is_current(const mr_round_book *book, uint32_t consumer, uint
     return consumer < book->n && book->consumers[consumer].stream == stream;
 }
 
-void mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
-                        uint64_t received_below, uint64_t returned_below)
+int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
+                       uint64_t received_below, uint64_t returned_below, mr_error *err)
 {
     struct consumer *c;
 
     if (!mr_round_book_is_current(book, consumer, stream)) {
-        return;
+        return MR_OK;
     }
     c = &book->consumers[consumer];
+    const struct told told = {c->from, received_below, returned_below};
+    int rc = check_told(book, c, &told, err);
+    if (rc < 0) {
+        return rc;
+    }
     c->limit = limit_round;
-    c->received = max_u64(c->received, received_below);
-    c->returned = max_u64(c->returned, returned_below);
+    take_told(book, c, &told);
     c->sent = max_u64(c->sent, received_below);
+    c->sent_ever = max_u64(c->sent_ever, c->sent);
     settle(book);
+    return MR_OK;
 }
 
 bool mr_round_book_next(const mr_round_book *book, uint32_t consumer, struct mr_round *ret)
@@ -350,7 +426,10 @@ bool mr_round_book_next(const mr_round_book *book, uint32_t consumer, struct mr_
 
 void mr_round_book_sent(mr_round_book *book, uint32_t consumer, uint64_t round)
 {
-    book->consumers[consumer].sent = round + 1;
+    struct consumer *c = &book->consumers[consumer];
+
+    c->sent = round + 1;
+    c->sent_ever = max_u64(c->sent_ever, c->sent);
 }
 
 bool mr_round_book_has_news(const mr_round_book *book, uint32_t consumer)

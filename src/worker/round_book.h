@@ -58,14 +58,16 @@ bool mr_round_book_over(const mr_round_book *book, uint64_t *end_round);
 /*
  * A stream of a consumer begins: its answer, at once, is what mr_round_book_header() says. @stream is the caller's
  * number for it, growing; an earlier stream of the same consumer is to be closed (mr_round_book_is_current() says so).
- * MR_EINVAL: no such consumer. MR_EPRECOND: another process has its place.
+ * MR_EINVAL: no such consumer, or it says that it has what was never sent. MR_EPRECOND: another process has its place.
+ * MR_EUNAVAIL: no assignment has named that session yet.
  */
 int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream, mr_error *err);
 /* False: a later stream or session has taken over; close this one with MR_EPRECOND "another process ..." */
 bool mr_round_book_is_current(const mr_round_book *book, uint32_t consumer, uint64_t stream);
-/* What a ReadRequest on that stream says; ignored if it is not the current one. */
-void mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
-                        uint64_t received_below, uint64_t returned_below);
+/* What a ReadRequest on that stream says; ignored if it is not the current one. MR_EINVAL: it says that it has what was
+ * not sent; the book is as before. */
+int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
+                       uint64_t received_below, uint64_t returned_below, mr_error *err);
 
 /* The next round to send to that consumer; false: nothing at the moment. Sent on a stream that breaks, it comes again
  * on the next one. */

@@ -188,21 +188,24 @@ int mr_turns_attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream *
     turns->last_stream = number;
     c->task = mr_task_ref(t);
     c->consumer = open->consumer_index;
-    mr_round_book_tell(turns->book, c->consumer, number, req->limit_round, req->received_below, req->returned_below);
-    advance_locked(t);
-    return MR_OK;
+    return mr_turns_tell_locked(c, req, err);
 }
 
-void mr_turns_tell_locked(struct mr_conn *c, const Millrace__ReadRequest *req)
+int mr_turns_tell_locked(struct mr_conn *c, const Millrace__ReadRequest *req, mr_error *err)
 {
     struct mr_turns_stream *s = stream_of(c);
+    int rc = MR_OK;
 
     if (s != NULL) {
         s->limit_bytes = req->limit_bytes;
-        mr_round_book_tell(c->task->turns->book, c->consumer, s->number, req->limit_round, req->received_below,
-                           req->returned_below);
+        rc = mr_round_book_tell(c->task->turns->book, c->consumer, s->number, req->limit_round, req->received_below,
+                                req->returned_below, err);
+        if (rc < 0) {
+            mr_turns_detach_locked(c);
+        }
         advance_locked(c->task);
     }
+    return rc;
 }
 
 void mr_turns_sent_locked(struct mr_conn *c)

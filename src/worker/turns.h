@@ -53,8 +53,8 @@ bool mr_turns_finish(struct mr_task *t, uint64_t *end_round);
 
 /* Attach @c, whose first message opens; *@replaced: the stream to be cut, a reference, or NULL. */
 int mr_turns_attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err);
-/* A message of @c after the first. */
-void mr_turns_tell_locked(struct mr_conn *c, const Millrace__ReadRequest *req);
+/* What a message of @c says. MR_EINVAL: it cannot be; the place of its consumer is free then. */
+int mr_turns_tell_locked(struct mr_conn *c, const Millrace__ReadRequest *req, mr_error *err);
 void mr_turns_sent_locked(struct mr_conn *c);
 void mr_turns_detach_locked(struct mr_conn *c);
 /* The stream of one consumer, detached; NULL: none is attached any more. A reference. */

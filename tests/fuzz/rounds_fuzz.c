@@ -79,7 +79,8 @@ static void be_worker(struct ends *e, const char *what, const char *json)
 
         for (uint32_t c = 0; read != NULL && c < e->consumers && c < TURNS_MAX; c++) {
             for (uint64_t stream = 0; stream <= e->streams; stream++) {
-                mr_round_book_tell(e->book, c, stream, read->limit_round, read->received_below, read->returned_below);
+                (void)mr_round_book_tell(e->book, c, stream, read->limit_round, read->received_below,
+                                         read->returned_below, NULL);
             }
         }
     } else if (strcmp(what, "end") == 0 && e->book != NULL) {

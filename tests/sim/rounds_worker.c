@@ -254,10 +254,16 @@ static void take_letter(struct world *w, struct worker *worker, struct stream *s
 
         open->session = w->bug == BUG_NO_FENCE ? 1 : open->session;
         s->number = ++worker->streams;
-        s->opened = mr_round_book_open(worker->book, open, s->number, &err) == MR_OK;
+        int rc = mr_round_book_open(worker->book, open, s->number, &err);
+
+        s->opened = rc == MR_OK;
         worker->limits[s->index] = s->opened ? 0 : worker->limits[s->index];
         if (!s->opened) {
-            w->rare[RARE_ZOMBIE_REFUSED]++;
+            w->rare[RARE_ZOMBIE_REFUSED] += rc == MR_EPRECOND ? 1 : 0;
+            if (rc == MR_EINVAL) {
+                snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s", worker->task,
+                         err.message);
+            }
             refuse(w, s, err.message);
         }
         millrace__round_open__free_unpacked(open, NULL);
@@ -267,8 +273,12 @@ static void take_letter(struct world *w, struct worker *worker, struct stream *s
         if (mr_round_book_is_current(worker->book, s->index, s->number)) {
             worker->limits[s->index] = request->limit_round;
         }
-        mr_round_book_tell(worker->book, s->index, s->number, request->limit_round, request->received_below,
-                           w->bug == BUG_RECEIPT_IS_RETURNED ? request->received_below : request->returned_below);
+        if (mr_round_book_tell(worker->book, s->index, s->number, request->limit_round, request->received_below,
+                               w->bug == BUG_RECEIPT_IS_RETURNED ? request->received_below : request->returned_below,
+                               &err) < 0) {
+            snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s", worker->task,
+                     err.message);
+        }
         millrace__read_request__free_unpacked(request, NULL);
     }
 }

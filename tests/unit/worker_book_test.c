@@ -187,6 +187,25 @@ static void a_session_that_was_replaced_is_not_served(void **state)
     mr_book_free(book);
 }
 
+/* Who knows its name may still not get ahead of a client for good. */
+static void a_session_is_not_far_ahead_of_the_last(void **state)
+{
+    mr_book *book = book_new();
+    mr_book_session *a = open_session(book, "a", 1, 0, 10);
+    mr_book_session *s;
+    mr_error err;
+
+    book_add_rows(book, 0, 4);
+    expect(book, a, 0, 0, 4, false);
+    assert_int_equal(mr_book_open(book, "a", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
+    assert_string_equal(err.message, "session 9223372036854775808 is too far ahead of 1, the last one of a");
+    assert_int_equal(mr_book_open(book, "b", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
+    assert_int_equal(mr_book_credit(book, a, 10, 1u << 30, 4, 5, &err), MR_EINVAL);
+    assert_string_equal(err.message, "elements below 5 acknowledged, those below 4 were sent");
+    assert_int_equal(mr_book_kept(a), 4); /* Nothing of the true one is lost. */
+    mr_book_free(book);
+}
+
 static void a_resumed_session_keeps_to_its_limits(void **state)
 {
     mr_book *book = book_new();
@@ -730,6 +749,7 @@ int main(void)
         cmocka_unit_test(small_blocks_travel_together),
         cmocka_unit_test(a_broken_connection_is_resumed),
         cmocka_unit_test(a_session_that_was_replaced_is_not_served),
+        cmocka_unit_test(a_session_is_not_far_ahead_of_the_last),
         cmocka_unit_test(a_resumed_session_keeps_to_its_limits),
         cmocka_unit_test(what_a_leaving_client_lacks_goes_to_others),
         cmocka_unit_test(what_a_leaving_client_did_not_use_goes_to_others),

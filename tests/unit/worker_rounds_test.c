@@ -53,9 +53,17 @@ static int open_as(struct fixture *f, uint32_t consumer, uint64_t session, uint6
     return rc;
 }
 
+/* What it says that it has was sent to it. */
 static void tell(struct fixture *f, uint32_t consumer, uint64_t stream, uint64_t received, uint64_t returned)
 {
-    mr_round_book_tell(f->book, consumer, stream, 100, received, returned);
+    struct mr_round round;
+
+    assert_int_equal(mr_round_book_tell(f->book, consumer, stream, 100, 0, 0, NULL), MR_OK);
+    while (mr_round_book_is_current(f->book, consumer, stream) && mr_round_book_next(f->book, consumer, &round) &&
+           round.round < received) {
+        mr_round_book_sent(f->book, consumer, round.round);
+    }
+    assert_int_equal(mr_round_book_tell(f->book, consumer, stream, 100, received, returned, NULL), MR_OK);
 }
 
 static void fix(struct fixture *f, uint64_t expected)
@@ -184,7 +192,7 @@ static void another_process_has_received_nothing(void **state)
     assign(f, 100, 1, 2);
     tell(f, 0, 1, 5, 0);
     assert_int_equal(complete(f), 2);
-    assert_int_equal(open_as(f, 1, 2, 0, 2, &header), MR_OK);
+    assert_int_equal(open_as(f, 1, 2, 0, 0, &header), MR_OK);
     assert_int_equal(complete(f), 2);
     tell(f, 1, f->streams, 5, 0);
     assert_int_equal(complete(f), 5);
@@ -249,6 +257,87 @@ static void who_keeps_the_end_back_is_named(void **state)
     assert_int_equal(progress.n_missing, 0);
 }
 
+/* Anybody could shut out the true consumer with a number that is high enough. */
+static void a_session_is_what_the_dispatcher_named(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RoundOpen open = MILLRACE__ROUND_OPEN__INIT;
+    Millrace__RoundHeader header;
+    mr_error err;
+
+    fix(f, 1);
+    mr_round_book_sent(f->book, 0, 1);
+    open.session = UINT64_C(1) << 63;
+    assert_int_equal(mr_round_book_open(f->book, &open, ++f->streams, &err), MR_EUNAVAIL);
+    assert_string_equal(err.message, "session 9223372036854775808 of consumer 0 is not known here; the last one that "
+                                     "the dispatcher named is 1");
+    assert_true(mr_round_book_is_current(f->book, 0, 1)); /* The true one's stream goes on, */
+    tell(f, 0, 1, 2, 0);
+    assert_int_equal(open_as(f, 0, 1, 0, 2, &header), MR_OK); /* and comes again. */
+    assign(f, 100, 2, 1);
+    assert_int_equal(open_as(f, 0, 2, 0, 0, &header), MR_OK);
+}
+
+/* What is said to have been received is dropped, and the consumer whose it is would never get it. */
+static void nobody_has_what_was_not_sent(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__RoundOpen open = MILLRACE__ROUND_OPEN__INIT;
+    Millrace__RoundHeader header;
+    struct mr_round round;
+    mr_error err;
+
+    fix(f, 1);
+    fix(f, 4);
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 2, 1, &err), MR_EINVAL);
+    tell(f, 0, 1, 1, 1);
+    mr_round_book_sent(f->book, 0, 1);
+    tell(f, 0, 1, 4, 4); /* Rounds of other workers have passed meanwhile. */
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 4, 5, &err), MR_EINVAL);
+    assert_string_equal(err.message, "rounds below 5 acknowledged, but round 4 was not sent");
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, UINT64_MAX, 0, &err), MR_EINVAL);
+    open.session = 1;
+    open.from_round = 5;
+    assert_int_equal(mr_round_book_open(f->book, &open, ++f->streams, &err), MR_EINVAL);
+    assert_true(mr_round_book_next(f->book, 0, &round)); /* It is there still, */
+    assert_int_equal(round.round, 4);
+    mr_round_book_sent(f->book, 0, 4);
+    assert_int_equal(open_as(f, 0, 1, 0, 5, &header), MR_OK); /* and known to have been sent on the stream before. */
+}
+
+/* It has heard of another worker that everybody has returned rounds below 6: it does not want 4 any more. */
+static void who_has_not_begun_may_begin_later(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_round round;
+
+    fix(f, 1);
+    fix(f, 4);
+    fix(f, 7);
+    mr_round_book_sent(f->book, 0, 1);
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 6, 6, NULL), MR_OK);
+    assert_true(mr_round_book_next(f->book, 0, &round));
+    assert_int_equal(round.round, 7);
+    mr_round_book_sent(f->book, 0, 7);
+    tell(f, 0, 1, 8, 8);
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 8, 11, NULL), MR_EINVAL); /* Now it has begun. */
+}
+
+/* From the horizon on rounds may be another worker's, which is known there before it is known here. */
+static void beyond_the_horizon_a_consumer_may_know_more(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint64_t r = 1; r < 7; r += 3) {
+        fix(f, r);
+        mr_round_book_sent(f->book, 0, r);
+    }
+    tell(f, 0, 1, 7, 7);
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 1000, 7, 8, NULL), MR_EINVAL);
+    mr_round_book_end(f->book); /* at round 7 */
+    tell(f, 0, 1, 8, 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +350,10 @@ int main(void)
         CASE(the_horizon_holds_for_the_end_too),
         CASE(who_is_missing_is_named),
         CASE(who_keeps_the_end_back_is_named),
+        CASE(a_session_is_what_the_dispatcher_named),
+        CASE(nobody_has_what_was_not_sent),
+        CASE(who_has_not_begun_may_begin_later),
+        CASE(beyond_the_horizon_a_consumer_may_know_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -351,6 +351,32 @@ static void another_process_takes_the_place(void **state)
     fake_client_free(b.client);
 }
 
+/* A session that nobody has named, and what was never sent: neither costs the true consumer anything. */
+static void what_cannot_be_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    fake_assign_rounds(f->d, "t1", "range", &f->rounds);
+    struct consumer a = begin(f, 0, 5);
+    take_upto(&a, 5);
+    assert_int_equal(refusal(f, 0, UINT64_C(1) << 63), MR_EUNAVAIL);
+    tell(&a, 8, 5);
+    take_upto(&a, 8); /* on the stream that it had */
+    struct consumer liar = a;
+    open_stream(f, &liar, 1, 8, MUCH);
+    assert_int_equal(fake_client_wait_end(a.client), MR_ECANCELED);
+    fake_client_free(a.client);
+    tell(&liar, 100, 50);
+    assert_int_equal(fake_client_wait_end(liar.client), MR_EINVAL);
+    fake_client_free(liar.client);
+    open_stream(f, &a, 1, 10, MUCH);
+    take_upto(&a, 10);
+    for (int64_t r = 0; r < 10; r++) {
+        assert_int_equal(a.values[r], 2 * r);
+    }
+    fake_client_free(a.client);
+}
+
 static void who_cannot_be_a_consumer_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -470,6 +496,7 @@ int main(void)
         TEST(what_was_on_its_way_comes_again_on_the_next_stream),
         TEST(a_consumer_has_one_stream),
         TEST(another_process_takes_the_place),
+        TEST(what_cannot_be_is_refused),
         TEST(who_cannot_be_a_consumer_is_refused),
         TEST(the_last_round_is_dropped),
         TEST(the_last_round_is_padded),
