@@ -28,11 +28,6 @@ static void reply(mr_rpc_request *req, const ProtobufCMessage *msg)
 
 static bool fails_locked(struct fake_dispatcher *d, const char *method, Millrace__ReplyHeader *h)
 {
-    if (d->aside && (strcmp(method, "GetSplits") == 0 || strcmp(method, "TaskEnded") == 0)) {
-        h->code = MR_EUNAVAIL;
-        h->message = fake_text("its job is set aside");
-        return true;
-    }
     if (d->fail_code == 0 || strcmp(d->fail_method, method) != 0) {
         return false;
     }
@@ -53,6 +48,21 @@ struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id)
     return NULL;
 }
 
+static bool is_aside(const struct fake_dispatcher *d, const struct fake_task *t)
+{
+    return d->aside != NULL && strcmp(fake_iteration(t), d->aside) == 0;
+}
+
+static bool refuses_aside(const struct fake_dispatcher *d, const struct fake_task *t, Millrace__ReplyHeader *h)
+{
+    if (t == NULL || !is_aside(d, t)) {
+        return false;
+    }
+    h->code = MR_EUNAVAIL;
+    h->message = fake_text("its job is set aside");
+    return true;
+}
+
 /* ---- the watch ---- */
 
 void fake_push_locked(struct fake_dispatcher *d)
@@ -67,8 +77,7 @@ void fake_push_locked(struct fake_dispatcher *d)
     char *dropped[FAKE_MAX];
     Millrace__RoundChange changes[FAKE_MAX];
     Millrace__RoundChange *change_pointers[FAKE_MAX];
-    char iteration[] = "i1";
-    char *held[] = {iteration};
+    char *held[] = {fake_text(d->aside)};
 
     if (d->watch == NULL || d->held) {
         return;
@@ -85,7 +94,7 @@ void fake_push_locked(struct fake_dispatcher *d)
     update.dropped = dropped;
     update.rounds = change_pointers;
     update.held = held;
-    update.n_held = d->aside ? 1 : 0;
+    update.n_held = d->aside != NULL ? 1 : 0;
     for (size_t i = 0; i < d->ntasks; i++) {
         struct fake_task *t = &d->tasks[i];
         Millrace__TaskAssignment *a = &tasks[update.n_tasks];
@@ -93,7 +102,7 @@ void fake_push_locked(struct fake_dispatcher *d)
         if (!t->listed && t->told) {
             dropped[update.n_dropped++] = t->id;
         }
-        bool wanted = t->listed && !d->aside && (d->watch_is_new || !t->told);
+        bool wanted = t->listed && !is_aside(d, t) && (d->watch_is_new || !t->told);
 
         t->told = t->listed;
         if (t->rounds_changed && !wanted) {
@@ -110,7 +119,7 @@ void fake_push_locked(struct fake_dispatcher *d)
         }
         millrace__task_assignment__init(a);
         a->task_id = t->id;
-        a->iteration_id = iteration;
+        a->iteration_id = fake_text(fake_iteration(t));
         a->job_id = fake_text("j1");
         a->dataset_id = t->dataset;
         a->seed = 7;
@@ -359,7 +368,7 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
     out.header = &h;
     mr_mutex_lock(&d->lock);
     struct fake_task *t = fake_find_locked(d, req->task_id);
-    if (fails_locked(d, "GetSplits", &h)) {
+    if (fails_locked(d, "GetSplits", &h) || refuses_aside(d, t, &h)) {
         /* said in the header */
     } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) || req->repetition != 0) {
         h.code = MR_ERANGE;
@@ -405,7 +414,7 @@ static void handle_ended(void *ctx, mr_rpc_request *rpc, const void *bytes, size
     out.header = &h;
     mr_mutex_lock(&d->lock);
     struct fake_task *t = fake_find_locked(d, req->task_id);
-    if (!fails_locked(d, "TaskEnded", &h) && t != NULL && !t->ended) {
+    if (!fails_locked(d, "TaskEnded", &h) && !refuses_aside(d, t, &h) && t != NULL && !t->ended) {
         t->ended = true;
         t->progress.skipped = req->skipped;
         t->code = req->code;

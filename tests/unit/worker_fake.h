@@ -75,8 +75,8 @@ void fake_unassign(struct fake_dispatcher *d, const char *task);
 /* Without telling the worker; and the update that would say so, and whatever else is new, never reaches it. */
 void fake_list_quietly(struct fake_dispatcher *d, const char *task, bool listed);
 void fake_lose_update(struct fake_dispatcher *d);
-/* The job of all tasks is set aside, or is there again, as another leader says. */
-void fake_set_aside(struct fake_dispatcher *d, bool aside);
+/* The job of @task is set aside, as another leader says, with all tasks of its iteration; NULL: all are there again. */
+void fake_set_aside(struct fake_dispatcher *d, const char *task);
 void fake_release_client(struct fake_dispatcher *d, const char *client);
 /* The next call to @method ("RegisterWorker") is answered with this code. */
 void fake_fail_once(struct fake_dispatcher *d, const char *method, int code);

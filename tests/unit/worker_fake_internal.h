@@ -69,13 +69,18 @@ struct fake_dispatcher {
     bool watch_sending;
     bool watch_stale;
     bool draining;
-    bool keeps; /* takes nothing back */
-    bool aside; /* the job of all tasks is set aside */
+    bool keeps;        /* takes nothing back */
+    const char *aside; /* the iteration of the job that is set aside; NULL: none is */
     uint64_t version;
 };
 
 /* NULL: there is none. d->lock is held, as below. */
 struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id);
+/* Tasks of one pipeline are of one iteration, those of productions of one each. */
+static inline const char *fake_iteration(const struct fake_task *t)
+{
+    return t->production[0] != '\0' ? t->id : "i1";
+}
 /* Tell the worker what is new. */
 void fake_push_locked(struct fake_dispatcher *d);
 

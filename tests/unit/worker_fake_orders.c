@@ -161,10 +161,10 @@ void fake_lose_update(struct fake_dispatcher *d)
     }
 }
 
-void fake_set_aside(struct fake_dispatcher *d, bool aside)
+void fake_set_aside(struct fake_dispatcher *d, const char *task)
 {
     MR_LOCK(&d->lock);
-    d->aside = aside;
+    d->aside = task != NULL ? fake_iteration(fake_find_locked(d, task)) : NULL;
     if (d->watch != NULL) {
         mr_rpc_stream_finish(d->watch, MR_EUNAVAIL, "another one leads");
         mr_rpc_stream_unref(d->watch);

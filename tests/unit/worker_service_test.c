@@ -647,7 +647,7 @@ static void set_aside(struct fixture *f, const char *released)
 {
     fake_hold(f->d);
     fake_release_client(f->d, released);
-    fake_set_aside(f->d, true);
+    fake_set_aside(f->d, "t1");
     fake_tell(f->d);
 }
 
@@ -671,7 +671,7 @@ static void a_task_whose_job_is_set_aside_goes_on_when_it_is_there_again(void **
     (void)fake_client_wait_end(b);
     fake_client_free(b);
     fake_client_credit(c, N, got); /* more than its grants hold: it has to ask */
-    fake_set_aside(f->d, false);
+    fake_set_aside(f->d, NULL);
     assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
     assert_all_once(seen, N);
     assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);

@@ -456,6 +456,41 @@ static void who_waits_is_waited_for_while_somebody_reads(void **state)
     fake_client_free(slow);
 }
 
+/* Its task is kept, and goes on at what the window still has: the others were not to wait for somebody mending a
+ * record. */
+static void who_is_set_aside_holds_nobody_up(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+    int64_t values[200];
+    uint64_t got = 10;
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "large", "p1", -1, 0);
+    fake_assign_reading(f->d, "fast", "p1", false, false);
+    fake_assign_reading(f->d, "slow", "p1", false, true);
+    fake_tell(f->d);
+    struct fake_client *slow = open_client(f, "slow", "a", 1);
+    struct fake_client *fast = open_client(f, "fast", "a", 10);
+    read_upto(slow, 0, 1, values);
+    read_upto(fast, 0, 10, values);
+    fake_set_aside(f->d, "slow");
+    fake_client_credit(fast, 200, got);
+    while (got < 200) {
+        assert_true(fake_client_next(fast, &m));
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+        fake_client_credit(fast, 200, got);
+    }
+    fake_set_aside(f->d, NULL);
+    fake_wait_progress(f->d, "slow", has_skipped);
+    fake_client_credit(slow, 2, 1);
+    assert_true(fake_client_next(slow, &m)); /* on the stream that it had */
+    mr_frame_content_free(&m);
+    fake_client_free(fast);
+    fake_client_free(slow);
+}
+
 static void a_dropped_production_lets_go_of_everything(void **state)
 {
     struct fixture *f = *state;
@@ -574,6 +609,7 @@ int main(void)
         TEST(who_lags_skips_and_is_told),
         TEST(what_was_skipped_is_told_with_the_end),
         TEST(who_waits_is_waited_for_while_somebody_reads),
+        TEST(who_is_set_aside_holds_nobody_up),
         TEST(a_dropped_production_lets_go_of_everything),
         TEST(clients_come_and_go),
         TEST(a_window_that_nobody_reads_makes_room),
