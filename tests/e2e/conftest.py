@@ -207,6 +207,10 @@ def sanitized(sanitizer_reports):
         pytest.fail(f"a process of this test, or of the one before it: {text}", pytrace=False)
 
 
+def _encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
 class Etcd:
     def __init__(self, directory):
         port, peer = free_port(), free_port()
@@ -241,11 +245,19 @@ class Etcd:
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
+    def get(self, cluster, key):
+        """The value of a key of @cluster; None: there is none."""
+        kvs = self._call("kv/range", key=_encoded(f"/millrace/{cluster}/{key}")).get("kvs", [])
+        return base64.b64decode(kvs[0]["value"]).decode() if kvs else None
+
+    def put(self, cluster, key, value):
+        """As somebody with etcdctl would."""
+        self._call("kv/put", key=_encoded(f"/millrace/{cluster}/{key}"), value=_encoded(value))
+
     def end_lease(self, cluster, address):
         """What a killed dispatcher left behind goes at once, as it would when its lease has run out."""
         first = f"/millrace/{cluster}/dispatchers/"
-        first, last = (base64.b64encode(key.encode()).decode() for key in (first, first[:-1] + "0"))
-        for kv in self._call("kv/range", key=first, range_end=last).get("kvs", []):
+        for kv in self._call("kv/range", key=_encoded(first), range_end=_encoded(first[:-1] + "0")).get("kvs", []):
             if json.loads(base64.b64decode(kv["value"]))["address"] == address:
                 self._call("lease/revoke", ID=kv["lease"])
 

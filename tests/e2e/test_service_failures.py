@@ -60,6 +60,36 @@ def test_dynamic_reading_survives_a_dispatcher_restart(cluster):
         assert head + [int(x) for x in it] == list(range(n))
 
 
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once"])
+def test_a_pass_goes_on_when_a_bad_record_is_put_right(etcd, make_cluster, guarantee):
+    n = 200_000
+    cluster = make_cluster(workers=2, client_timeout_ms=3000)
+
+    def reader():
+        how = cluster.distribute("distributed_epoch", job_name="train", guarantee=guarantee)
+        return iter(Dataset.range(n).apply(how))
+
+    first = reader()
+    seen = [int(x) for x in itertools.islice(first, 50)]
+    right = etcd.get(cluster.name, "jobs/train")
+    etcd.put(cluster.name, "jobs/train", right[:-1])
+    cluster.restart_dispatcher()
+    with pytest.raises(mr.errors.DataLossError, match="jobs/train"):
+        for x in first:
+            seen.append(int(x))
+    with pytest.raises(mr.errors.DataLossError, match="set aside"):
+        next(reader())
+    etcd.put(cluster.name, "jobs/train", right)
+    cluster.restart_dispatcher()
+    second = reader()
+    seen.extend(int(x) for x in second)
+    if guarantee == "at_most_once":  # what the first reader had read ahead went with it
+        assert len(seen) == len(set(seen))
+    else:
+        assert set(seen) == set(range(n))
+    assert (second.losses.lost_splits, second.losses.lost_workers) == (0, 0)
+
+
 def test_registrations_survive_restarts(cluster):
     sizes = [10] * 10 + [10, 11, 12, 13, 14]
     made = []
