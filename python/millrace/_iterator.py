@@ -199,7 +199,10 @@ class NumpyIterator:
                 failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
                 self._new_losses(handle)
                 error.code = 0
-                raise failure
+                try:
+                    raise failure
+                finally:  # The error holds this frame: it would hold itself, and a closed iterator its threads.
+                    del failure, handle, block, error
 
     def _take_over(self, handle, block):
         """The rows of @block are the next ones; there is room for another block. Both or nothing."""

@@ -20,19 +20,61 @@ static bool runs_in_parallel(const mr_dataset *ds)
     return false;
 }
 
+static bool is_read(const mr_dataset *ds)
+{
+    return is_named(ds, "distribute") || is_named(ds, "from_dataset_id");
+}
+
+static bool holds_back(const mr_dataset *ds)
+{
+    static const char *const names[] = {"prefetch", "shuffle", "window", "group_by_window", "interleave", "cache"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (is_named(ds, names[i])) {
+            return true;
+        }
+    }
+    return runs_in_parallel(ds);
+}
+
+/* Is a read below @ds, and nothing above it that holds elements back? Each step is one of opening the iterator. */
+static bool takes_what_it_needs(const mr_dataset *ds, bool *has_read)
+{
+    if (is_read(ds)) {
+        *has_read = true;
+        return true;
+    }
+    bool all = true;
+
+    for (size_t i = 0; i < ds->ninputs && all; i++) {
+        bool below = false;
+
+        all = takes_what_it_needs(ds->inputs[i], &below) && !(below && holds_back(ds));
+        *has_read = *has_read || below;
+    }
+    return all;
+}
+
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
+    const mr_dataset *below = ds;
+    bool has_read = false;
+
     atomic_init(&log->handed, 0);
     atomic_init(&log->unused, 0);
     atomic_init(&log->failed, false);
-    while (is_named(ds, "take") || (is_named(ds, "map") && !runs_in_parallel(ds))) {
-        ds = ds->inputs[0];
+    while (is_named(below, "take") || (is_named(below, "map") && !runs_in_parallel(below))) {
+        below = below->inputs[0];
     }
-    log->follows = is_named(ds, "distribute") || is_named(ds, "from_dataset_id");
+    log->follows = is_read(below);
+    log->one_by_one = !log->follows && takes_what_it_needs(ds, &has_read) && has_read;
 }
 
 bool mr_hand_log_knows(const struct mr_hand_log *log)
 {
+    if (log->one_by_one) { /* Also an error in place of an element used what was taken for it. */
+        return atomic_load(&log->unused) == 0;
+    }
     return log->follows && !atomic_load(&log->failed);
 }
 
@@ -41,7 +83,7 @@ uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint6
     uint64_t handed = atomic_load(&log->handed);
     uint64_t back = atomic_load(&log->unused);
     uint64_t used = handed > back ? handed - back : 0;
-    uint64_t unused = taken > used ? taken - used : 0;
+    uint64_t unused = !log->one_by_one && taken > used ? taken - used : 0;
 
     return unused < max ? unused : max;
 }

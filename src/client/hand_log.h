@@ -2,8 +2,10 @@
  * How many of the elements that a read gave were handed out to the application, and not given back unused: what the
  * read says goodbye with.
  *
- * Known where nothing stands behind the read that holds elements back, drops some or makes them on threads of its own;
- * operators that do count as part of the application.
+ * Known where nothing stands behind the read that holds elements back, drops some or makes them on threads of its own.
+ * Behind operators that drop or add elements, but take no more than they need for the next one, all that the read gave
+ * was used when that one is handed out; so there elements are pulled one by one. Operators that hold elements back
+ * count as part of the application.
  *
  * Threads: safe from any; init belongs to the owner.
  */
@@ -14,7 +16,8 @@
 #include <stdatomic.h>
 
 struct mr_hand_log {
-    bool follows;            /* it is known; constant */
+    bool follows;            /* it is known; constant, as is the next one */
+    bool one_by_one;         /* it is where each pull is for one element */
     _Atomic uint64_t handed; /* elements */
     _Atomic uint64_t unused; /* of these: given back */
     atomic_bool failed;      /* instead of an element came an error: not known any more */

@@ -211,12 +211,13 @@ int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
 
 /*
  * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for one where elements
- * are of rounds: whoever has an element can ask for its round.
+ * are of rounds (whoever has an element can ask for its round), and where it is not known otherwise what was used.
  */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
     struct mr_round_log *rounds = &it->reports.rounds;
-    struct mr_want want = {.rows_max = rows_max == 0 && rounds->follows ? 1 : rows_max};
+    bool one = rounds->follows || it->reports.hand.one_by_one;
+    struct mr_want want = {.rows_max = rows_max == 0 && one ? 1 : rows_max};
     int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
 
     if (rc == MR_OK) {

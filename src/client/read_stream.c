@@ -489,7 +489,7 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     } else if (rc == MR_EABORTED && t->said_bye) {
         t->closed = true; /* Our goodbye came after its end. */
     }
-    if (!t->settled && !t->closed && !r->stopping) {
+    if (!t->settled && !t->closed && !r->stopping && !r->failed) {
         mr_log(MR_LOG_DEBUG, "a stream ended", "worker", "%s", t->address, "task", "%s", t->id, "why", "%s",
                rc < 0 ? err->message : "closed", NULL);
         mr_read_task_fails_locked(t, said_why ? NULL : rc < 0 ? err->message : "it refuses", now);

@@ -492,7 +492,11 @@ static void say_goodbye(mr_reader *r)
     count_used_locked(r);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (t->stream == NULL && !t->settled && !t->closed && t->session.received > t->session.used) {
+        if (r->failed && t->failing_ms != 0) {
+            mr_read_task_drop_locked(t); /* Nobody may be there who takes anything back, and nobody misses it. */
+            continue;
+        }
+        if (t->stream == NULL && !r->failed && !t->settled && !t->closed && t->session.received > t->session.used) {
             mr_read_task_connect_locked(t); /* It was about to try again. */
         }
         /* Also one on which nothing came yet: the worker may have sent. One that does not connect ends by itself. */

@@ -86,6 +86,22 @@ def test_closing_an_iterator():
             refused()
 
 
+def test_an_iterator_whose_error_was_caught_goes_at_once():
+    """Its threads and connections do not wait for the garbage collector."""
+    it = iter(Dataset.range(3).map(lambda x: 6 // x))
+    gone = weakref.ref(it)
+    gc.disable()
+    try:
+        try:
+            next(it)
+        except mr.errors.MillraceError:
+            pass
+        del it
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_closing_an_iterator_that_another_thread_waits_for():
     it = iter(Dataset.range(10**15).filter(lambda x: x < 0))
     outcome = []

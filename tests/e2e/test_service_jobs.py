@@ -7,6 +7,7 @@ import random
 import threading
 import warnings
 
+import numpy as np
 import pytest
 
 import millrace as mr
@@ -69,6 +70,35 @@ def test_who_leaves_early_loses_nothing(make_cluster, batch, leave, monkeypatch)
     got += list(rest)
     assert sorted(int(v) for x in got for v in (x if batch else [x])) == list(range(1000))
     assert str(rest.losses) == "nothing lost"
+
+
+# One element in hand at a time, whatever comes between the read and the loop.
+BEHIND = {
+    "batch": lambda ds: ds.batch(10).map(lambda x: x),
+    "concatenate": lambda ds: ds.concatenate(Dataset.range(0)),
+    "enumerate": lambda ds: ds.enumerate().map(lambda i, x: x),
+    "filter": lambda ds: ds.filter(lambda x: x >= 0),
+    "flat_map": lambda ds: ds.flat_map(Dataset.from_tensors),
+    "ignore_errors": lambda ds: ds.ignore_errors(),
+    "repeat": lambda ds: ds.repeat(1),
+    "skip": lambda ds: ds.skip(0),
+    "take_while": lambda ds: ds.take_while(lambda x: x >= 0),
+    "unbatch": lambda ds: ds.batch(10).unbatch(),
+    "zip": lambda ds: Dataset.zip(Dataset.range(1000), ds).map(lambda i, x: x),
+}
+
+
+@pytest.mark.parametrize("guarantee", ["at_most_once", "at_least_once"])
+def test_operators_behind_the_read_that_hold_nothing_lose_nothing(cluster, guarantee):
+    for name, behind in BEHIND.items():
+        read = cluster.distribute("distributed_epoch", job_name=name, guarantee=guarantee)
+        it = iter(behind(Dataset.range(1000).apply(read)))
+        got = []
+        while len(got) < 100:
+            got.extend(np.atleast_1d(next(it)).tolist())
+        it.close()
+        got.extend(values(Dataset.range(1000).apply(read)))
+        assert collections.Counter(got) == {i: 1 for i in range(1000)}, name
 
 
 def test_readers_come_and_go_and_lose_nothing(make_cluster):

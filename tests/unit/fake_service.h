@@ -115,6 +115,7 @@ struct fake_worker {
     uint32_t rows;     /* a message has at most so many */
     bool silent;       /* sends no elements */
     uint64_t break_at; /* break the stream off once, after so many elements; 0: never */
+    bool silent_after_break;
     bool forget;       /* ... and do not know the session afterwards: ABORTED */
     bool lose_goodbye; /* break the stream off when END was sent, once */
     int fail_code;     /* at the end */

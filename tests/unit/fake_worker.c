@@ -46,6 +46,7 @@ static void pump_locked(struct fake_worker *w)
     }
     if (w->break_at > 0 && element >= w->break_at) {
         w->break_at = 0;
+        w->silent = w->silent_after_break;
         mr_rpc_stream_cancel(w->stream);
         return;
     }

@@ -391,6 +391,29 @@ static void what_a_pipeline_fails_with_comes_after_its_elements(void **state)
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EINVAL); /* it stays */
 }
 
+/* The other worker has lost its task, as the iteration is over, and waits whether it comes: it takes nothing back. */
+static void closing_a_failed_read_waits_for_nobody(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *other = &f->w[1];
+
+    add_workers(f, 2, 5);
+    f->w[0].fail_code = MR_EINVAL;
+    other->break_at = 2;
+    other->silent_after_break = true;
+    open_reader(f, 0);
+    mr_mutex_lock(&other->lock);
+    while (other->opens < 2) {
+        assert_true(mr_cond_wait_ms(&other->changed, &other->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&other->lock);
+    while (pull(f, 1, LONG_MS, NULL) == MR_OK) {
+    }
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_false(other->done);
+}
+
 static void what_an_iteration_fails_with_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -1492,6 +1515,7 @@ int main(int argc, char **argv)
         TEST(a_shared_job_leaves_to_others_what_was_not_returned),
         TEST(a_lost_goodbye_is_said_again),
         TEST(what_a_pipeline_fails_with_comes_after_its_elements),
+        TEST(closing_a_failed_read_waits_for_nobody),
         TEST(what_an_iteration_fails_with_is_told),
         TEST(an_iteration_fails_after_the_elements_that_came),
         TEST(elements_of_another_spec_are_refused),
