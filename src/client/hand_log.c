@@ -37,11 +37,25 @@ static bool holds_back(const mr_dataset *ds)
     return runs_in_parallel(ds);
 }
 
-/* Is a read below @ds, and nothing above it that holds elements back? Each step is one of opening the iterator. */
+/* What is not read of a job without a name nobody else gets. */
+static bool has_job_name(const mr_dataset *read)
+{
+    for (size_t i = 0; i < read->nattrs; i++) {
+        if (strcmp(read->attrs[i].name, "job_name") == 0) {
+            return read->attrs[i].size > 0;
+        }
+    }
+    return false;
+}
+
+/*
+ * Is a read below @ds that others share, and nothing above it that holds elements back? Each step is one of opening the
+ * iterator.
+ */
 static bool takes_what_it_needs(const mr_dataset *ds, bool *has_read)
 {
     if (is_read(ds)) {
-        *has_read = true;
+        *has_read = has_job_name(ds);
         return true;
     }
     bool all = true;
