@@ -523,8 +523,15 @@ def test_a_forked_pool_reads_from_the_service_when_nothing_is_open(make_cluster)
     assert sorted(values(Dataset.range(20).apply(cluster.distribute("distributed_epoch")))) == list(range(20))  # used, closed
     gc.collect()  # iterators of other tests, in a cycle with the error that they raised
     context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    children = [context.Process(target=lambda: queue.put(values(ds))) for _ in range(2)]
+    queue, both_read = context.Queue(), context.Barrier(2)
+
+    def read():
+        it = iter(ds)
+        first = int(next(it))
+        both_read.wait(120)  # the epoch is not over before the other one has come
+        queue.put([first, *values(it)])
+
+    children = [context.Process(target=read) for _ in range(2)]
     for child in children:
         child.start()
     got = [queue.get(timeout=120) for _ in children]
