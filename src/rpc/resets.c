@@ -62,7 +62,7 @@ static intptr_t newest_server(void)
     return id;
 }
 
-/* All calls of the server. Those that end before anybody looked at them stay in it, so it only tells when to look. */
+/* All calls of the server. Those that it refuses unheard stay in gRPC's count, so it only tells when to look. */
 static int64_t calls_of_server(intptr_t id)
 {
     char *json = grpc_channelz_get_server(id);
