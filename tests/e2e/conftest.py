@@ -57,12 +57,14 @@ class _Thaw:
 _thaw = None
 
 
-def freeze(pid):
-    """SIGSTOP: process @pid is there and does nothing."""
+def freeze(*pids):
+    """SIGSTOP: processes @pids are there and do nothing, from one moment on."""
     global _thaw
     _thaw = _thaw or _Thaw()
-    _thaw.note(pid)
-    os.kill(pid, signal.SIGSTOP)
+    for pid in pids:
+        _thaw.note(pid)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
 
 
 def thaw(pid):
