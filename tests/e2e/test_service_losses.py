@@ -391,16 +391,17 @@ def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
 
 
 def test_what_a_killed_reader_takes_along_is_told_to_the_others(make_cluster, start_reader):
+    n = 20_000  # more than fits into the pipe that it writes to: it has not read them all when it is stopped
     cluster = make_cluster(client_timeout_ms=CLIENT_MS)
-    ds = Dataset.range(5000).apply(cluster.distribute("distributed_epoch", job_name="shared", max_outstanding_requests=64))
-    killed = start_reader(cluster, "at_most_once", 5000)
+    ds = Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="shared", max_outstanding_requests=64))
+    killed = start_reader(cluster, "at_most_once", n)
     killed.read(100)
     killed.stop(cluster)
     killed.kill()
     got, it = [], iter(ds)
     with pytest.warns(mr.DataLossWarning, match="gone with"):
         got += [int(x) for x in it]
-    missing = set(range(5000)) - set(got) - set(killed.got)
+    missing = set(range(n)) - set(got) - set(killed.got)
     assert len(got) == len(set(got)) and not set(got) & set(killed.got)
     assert missing and len(missing) <= it.losses.abandoned_elements <= 2 * IN_HAND and it.losses.incomplete_reads == 1
     assert abandoned(cluster) == it.losses.abandoned_elements
