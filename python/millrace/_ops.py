@@ -105,11 +105,11 @@ def cast(x, dtype, name=None):
 
 
 def constant(value, dtype=None, shape=None, name="Const"):
-    """A tensor of @value; @shape repeats a scalar or reshapes."""
+    """A tensor of @value; @shape repeats a scalar or reshapes. Outside of functions an array that is no other one's memory."""
     array = convert_to_array(value, dtype)
     if shape is not None:
         array = np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
-    return convert_to_tensor(array)
+    return np.array(array) if current_graph() is None else convert_to_tensor(array)
 
 
 def convert_to_array(value, dtype=None):

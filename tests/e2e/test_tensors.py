@@ -360,6 +360,10 @@ def test_operators_compute_at_once_outside_of_functions():
     assert mr.reduce_sum([1, 2, 3]) == 6
     assert math.isclose(mr.exp(1.0), math.e, rel_tol=1e-6)
     assert mr.constant([1, 2]).dtype == np.int32
+    mine = np.arange(3)
+    for constant in (mr.constant(mine), mr.constant(mr.constant(mine)), mr.constant(np.float32(1), shape=[2])):
+        constant[...] = 9  # it is no other one's memory
+    assert mine.tolist() == [0, 1, 2]
     assert mr.constant(3, mr.float64, shape=[2, 2]).shape == (2, 2)
 
 
