@@ -171,6 +171,8 @@ int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options
                          uint64_t *first, mr_error *err);
 /* Step two: read from *@first on, which is what open said, or further when that was not 0. NULL is fine. */
 void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first);
+/* Step two for one that follows on another, at most at the end: what the window has lost from @from on is skipped. */
+void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from);
 /* Its lag is another one from now on. A "wait" reader misses nothing that it has not missed before. */
 void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag);
 /* Gone, with its cursor and what it held. Waits for `ready` to return if it runs. NULL is fine. */

@@ -45,6 +45,16 @@ void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first)
     pthread_cond_signal(&log->work); /* it may not hold the head any more */
 }
 
+void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from)
+{
+    mr_cache_log *log = r->log;
+
+    MR_LOCK(&log->lock);
+    mr_window_resume(log->window, r->cursor, from);
+    pthread_cond_broadcast(&log->producer);
+    pthread_cond_signal(&log->work);
+}
+
 void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag)
 {
     MR_LOCK(&r->log->lock);

@@ -310,6 +310,17 @@ void mr_window_start(mr_window *w, mr_window_reader *r)
     r->started = true;
 }
 
+void mr_window_resume(mr_window *w, mr_window_reader *r, uint64_t from)
+{
+    MR_ASSERT(!r->started);
+    MR_ASSERT(from <= w->end);
+    r->started = true;
+    r->next = r->returned = from;
+    if (from < w->head) {
+        skip(r, w->head);
+    }
+}
+
 bool mr_window_started(const mr_window_reader *r)
 {
     return r->started;

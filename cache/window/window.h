@@ -74,6 +74,8 @@ int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_win
 uint64_t mr_window_reader_first(const mr_window_reader *r);
 /* Step two: it reads from there. */
 void mr_window_start(mr_window *w, mr_window_reader *r);
+/* The same, from @from (at most the end) on: what has gone of that counts as skipped. */
+void mr_window_resume(mr_window *w, mr_window_reader *r, uint64_t from);
 bool mr_window_started(const mr_window_reader *r);
 /* What it holds, it holds from now on; what it was skipped past before is gone. */
 void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag);

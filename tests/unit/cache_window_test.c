@@ -289,6 +289,35 @@ static void what_cannot_be_read_is_passed(void **state)
     mr_window_free(w);
 }
 
+/* One follows on another, when something of what that one had not read has gone; or nothing. */
+static void who_follows_on_another(void **state)
+{
+    mr_window *w = new_window();
+    mr_window_reader *r;
+
+    for (int i = 0; i < 9; i++) {
+        append_file(w);
+    }
+    assert_int_equal(mr_window_head(w), 8);
+    r = join(w, "r", MR_CACHE_LAG_WAIT);
+    mr_window_resume(w, r, 3);
+    assert_int_equal(mr_window_next(r), 8);
+    assert_int_equal(stats_of(r).skipped, 5);
+    mr_window_leave(w, r);
+    r = join(w, "r", MR_CACHE_LAG_WAIT);
+    mr_window_resume(w, r, 10);
+    assert_int_equal(mr_window_next(r), 10);
+    assert_int_equal(stats_of(r).skipped, 0);
+    mr_window_read(w, r, 12);
+    assert_int_equal(mr_window_rewind(w, r, 9, NULL), MR_EINVAL); /* the other one had it */
+    mr_window_leave(w, r);
+    r = join(w, "r", MR_CACHE_LAG_WAIT);
+    mr_window_resume(w, r, mr_window_end(w));
+    assert_int_equal(mr_window_next(r), mr_window_end(w));
+    assert_true(mr_window_demand(w) > 0);
+    mr_window_free(w);
+}
+
 /* ---- random walks ---- */
 
 #define READERS 6
@@ -522,6 +551,7 @@ int main(void)
         cmocka_unit_test(rows_larger_than_ahead_come_one_at_a_time),
         cmocka_unit_test(going_back),
         cmocka_unit_test(what_cannot_be_read_is_passed),
+        cmocka_unit_test(who_follows_on_another),
         cmocka_unit_test(walks),
     };
 
