@@ -154,6 +154,23 @@ uint64_t mr_book_needed(const mr_book *book)
     return p == NULL ? book->end : p->at;
 }
 
+uint64_t mr_book_unsent(const mr_book *book, uint64_t *missing)
+{
+    const struct mr_book_piece *p;
+    const mr_book_session *s;
+
+    *missing = 0;
+    TAILQ_FOREACH(p, &book->ready, link)
+    {
+        *missing += p->at < book->sent_end ? p->rows : 0; /* it came back */
+    }
+    TAILQ_FOREACH(s, &book->sessions, link)
+    {
+        *missing += s->next - s->received;
+    }
+    return book->sent_end;
+}
+
 bool mr_book_take_back(mr_book *book, uint64_t *at)
 {
     uint64_t end = book->end;

@@ -52,6 +52,11 @@ uint64_t mr_book_needed(const mr_book *book);
  * doubling anything, and without a gap. false: nothing was dropped.
  */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
+/*
+ * Where somebody else may go on without giving anything twice: behind all that was sent. *@missing: of what is before
+ * that, what is not known to have arrived at a client, and may not have.
+ */
+uint64_t mr_book_unsent(const mr_book *book, uint64_t *missing);
 /* Something is ready to be sent. */
 bool mr_book_has_ready(const mr_book *book);
 /* Nobody is here, and something is ready. */

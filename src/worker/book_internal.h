@@ -49,6 +49,7 @@ struct mr_book {
     struct mr_book_pieces ready;
     TAILQ_HEAD(ordered, mr_book_piece) all; /* ready or kept, by `at` */
     uint64_t end;                           /* `at` of the next row that comes */
+    uint64_t sent_end;                      /* all rows that were ever sent are below */
     uint64_t skipped;
     uint64_t ready_rows;
     size_t ready_bytes;

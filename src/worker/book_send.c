@@ -196,6 +196,9 @@ static void move_to_session(mr_book *book, mr_book_session *s, struct mr_book_pi
     book->ready_rows -= p->rows;
     book->ready_bytes -= p->bytes;
     p->first = s->next;
+    if (p->at + p->rows > book->sent_end) {
+        book->sent_end = p->at + p->rows;
+    }
     TAILQ_INSERT_TAIL(&s->sent, p, link);
     s->next += p->rows;
     mr_book_note_awaited(s);

@@ -17,7 +17,14 @@
 
 static void destroy(mr_chain *p)
 {
+    struct mr_chain_place *place;
+
     MR_ASSERT(LIST_EMPTY(&p->readers));
+    while ((place = LIST_FIRST(&p->places)) != NULL) {
+        LIST_REMOVE(place, link);
+        mr_free(place->who);
+        mr_free(place);
+    }
     (void)pthread_mutex_destroy(&p->lock);
     mr_free(p->id);
     mr_free(p);
@@ -113,6 +120,7 @@ int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *c
     p->id = mr_strdup(id);
     mr_mutex_init(&p->lock);
     LIST_INIT(&p->readers);
+    LIST_INIT(&p->places);
     rc = p->id == NULL ? mr_error_nomem(err) : open_first(p, make_room, ctx, err);
     if (rc < 0) {
         destroy(p);

@@ -61,6 +61,7 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret);
 
 struct mr_chain_reader_options {
     const char *name;
+    const char *who; /* readers of one name after another go on where the last one stood: mr_chain_put_down() */
     enum mr_cache_lag lag;
     /* After read() said MR_TIMEOUT: it would say something else now. Must not block. */
     void (*ready)(void *ctx);
@@ -68,7 +69,7 @@ struct mr_chain_reader_options {
 };
 /*
  * Step one of joining: *@first is where it would begin; 0 is held for it until it is started or closed. MR_EPRECOND:
- * the production was closed.
+ * the production was closed. One reader of a name at a time.
  */
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
                   mr_error *err);
@@ -76,6 +77,16 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
 bool mr_chain_failed(mr_chain *p, mr_error *err);
 /* Step two. *@first is where it begins now. */
 void mr_chain_start(mr_chain_reader *r, uint64_t *first);
+/*
+ * Whoever reads for @r's name next begins at @at, or behind it at what there still is: what lies between counts as
+ * skipped. @missing elements before that may never have got to anybody, which is the next one's to say. Nothing is read
+ * any more.
+ */
+void mr_chain_put_down(mr_chain_reader *r, uint64_t at, uint64_t missing);
+/* What the one before this one said is missing. */
+uint64_t mr_chain_missing(mr_chain_reader *r);
+/* The window was given up, so that nobody joins: how much @who had not read of it. false: it had not begun. */
+bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements);
 void mr_chain_leave(mr_chain_reader *r); /* waits for `ready` to return; NULL is fine */
 
 /* Rows that come next, and the number of the first. */

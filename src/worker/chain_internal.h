@@ -23,6 +23,15 @@ struct mr_chain_segment {
     uint64_t base;    /* number of its first element */
 };
 
+/* Of those who have begun to read: it outlives their readers. */
+struct mr_chain_place {
+    LIST_ENTRY(mr_chain_place) link;
+    char *who;
+    bool is_set;
+    uint64_t at;
+    uint64_t missing;
+};
+
 struct mr_chain {
     _Atomic unsigned refs;
     mr_windows *windows;
@@ -43,6 +52,7 @@ struct mr_chain {
     char degraded[MR_ERROR_MESSAGE_SIZE];
     int64_t retry_ms; /* degraded: when to look for a disk again; 0: not */
     LIST_HEAD(, mr_chain_reader) readers;
+    LIST_HEAD(, mr_chain_place) places;
 };
 
 struct mr_chain_reader {
@@ -51,6 +61,7 @@ struct mr_chain_reader {
     struct mr_cache_reader_options opts;
     char *name;
     /* chain->lock */
+    struct mr_chain_place *place;
     mr_cache_reader *in[MR_CHAIN_LOGS_MAX]; /* NULL: of those before it joined */
     uint64_t lost[MR_CHAIN_LOGS_MAX];       /* elements at the end of a log that could not be read */
     uint32_t at;                            /* the log that it reads in; the reader's thread moves it */

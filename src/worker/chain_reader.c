@@ -7,6 +7,53 @@
 
 #include <inttypes.h>
 #include <millrace/dataset.h> /* mr_free */
+#include <string.h>
+
+static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *who)
+{
+    struct mr_chain_place *place;
+
+    LIST_FOREACH(place, &p->places, link)
+    {
+        if (strcmp(place->who, who) == 0) {
+            break;
+        }
+    }
+    return place;
+}
+
+/* There from the beginning: a reader that leaves must not need memory to be followed. NULL: no memory. */
+static struct mr_chain_place *get_place_locked(mr_chain *p, const char *who)
+{
+    struct mr_chain_place *place = find_place_locked(p, who);
+
+    if (place != NULL) {
+        return place;
+    }
+    place = mr_calloc(1, sizeof *place);
+    if (place != NULL) {
+        place->who = mr_strdup(who);
+    }
+    if (place == NULL || place->who == NULL) {
+        mr_free(place);
+        return NULL;
+    }
+    LIST_INSERT_HEAD(&p->places, place, link);
+    return place;
+}
+
+static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_t *first, mr_error *err)
+{
+    if (p->closed || p->given_up) {
+        return mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id);
+    }
+    r->place = get_place_locked(p, who);
+    if (r->place == NULL) {
+        return mr_error_nomem(err);
+    }
+    r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
+    return mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+}
 
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
                   mr_error *err)
@@ -25,9 +72,7 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
     r->opts =
         (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
     MR_LOCK(&p->lock);
-    r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
-    rc = p->closed || p->given_up ? mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id)
-                                  : mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    rc = join_locked(p, r, opts->who, first, err);
     if (rc < 0) {
         mr_free(r->name);
         mr_free(r);
@@ -40,20 +85,74 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
     return MR_OK;
 }
 
+/* In each log from where the one before stood; what is in logs before the first of them is gone. */
+static void resume_locked(mr_chain_reader *r)
+{
+    const mr_chain *p = r->chain;
+    uint64_t from = r->place->at;
+    uint64_t base = p->segments[r->joined].base;
+
+    r->past_skipped = from < base ? base - from : 0;
+    r->returned = from;
+    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
+        struct mr_cache_log_stats log;
+        uint64_t in_log = from > p->segments[i].base ? from - p->segments[i].base : 0;
+
+        mr_cache_log_stats(p->segments[i].log, &log);
+        mr_cache_reader_resume(r->in[i], in_log < log.end ? in_log : log.end);
+    }
+}
+
+static void start_locked(mr_chain_reader *r)
+{
+    for (uint32_t i = r->joined; i < r->chain->n && r->in[i] != NULL; i++) {
+        mr_cache_reader_start(r->in[i], NULL);
+    }
+}
+
 void mr_chain_start(mr_chain_reader *r, uint64_t *first)
 {
     mr_chain *p = r->chain;
+    struct mr_cache_reader_stats stats;
 
     MR_LOCK(&p->lock);
-    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
-        uint64_t from;
-
-        mr_cache_reader_start(r->in[i], &from);
-        if (i == r->joined) {
-            *first = p->segments[i].base + from;
-        }
+    if (r->place->is_set) {
+        resume_locked(r);
+    } else {
+        start_locked(r);
     }
+    mr_cache_reader_stats(r->in[r->joined], &stats);
+    *first = p->segments[r->joined].base + stats.next;
     r->started = true;
+}
+
+void mr_chain_put_down(mr_chain_reader *r, uint64_t at, uint64_t missing)
+{
+    MR_LOCK(&r->chain->lock);
+    r->place->is_set = true;
+    r->place->at = at > r->place->at ? at : r->place->at;
+    r->place->missing = missing;
+}
+
+uint64_t mr_chain_missing(mr_chain_reader *r)
+{
+    MR_LOCK(&r->chain->lock);
+    return r->place->missing;
+}
+
+bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements)
+{
+    struct mr_chain_stats stats;
+    const struct mr_chain_place *place;
+
+    mr_chain_stats(p, &stats);
+    MR_LOCK(&p->lock);
+    place = find_place_locked(p, who);
+    if (!p->given_up || place == NULL || !place->is_set) {
+        return false;
+    }
+    *elements = stats.end > place->at ? stats.end - place->at : 0;
+    return true;
 }
 
 void mr_chain_leave(mr_chain_reader *r)

@@ -159,7 +159,9 @@ struct mr_task {
     uint64_t first;
     uint64_t returned; /* as the reader was told */
     uint64_t skipped;
-    uint64_t read; /* elements of the production, when it is over */
+    uint64_t missing; /* of what an earlier task of its iteration sent: it may not have arrived */
+    bool window_gone; /* the window was given up before it could go on there */
+    uint64_t read;    /* elements of the production, when it is over */
     char refused[MR_ERROR_MESSAGE_SIZE];
     bool cancelled;
     atomic_bool stop; /* as `cancelled`, for calls that look at it without the lock */
@@ -242,6 +244,8 @@ int mr_reading_run(struct mr_task *t, mr_error *err);
 void mr_reading_note_returned_locked(struct mr_task *t);
 /* What of the window it missed, by now; clients are told. No lock is held. */
 void mr_reading_note_skipped(struct mr_task *t);
+/* It is dropped, and has sent its last: whoever goes on for its iteration begins behind that. t->lock is held. */
+void mr_reading_put_down_locked(struct mr_task *t);
 void mr_reading_close(struct mr_task *t);
 
 /* ---- connections (conn.c) ---- */

@@ -105,7 +105,7 @@ static int fill_entry(struct entry *e, mr_error *err)
     e->base.task_id = t->id;
     e->base.produced = counts.produced;
     e->base.delivered = counts.received + counts.lost;
-    e->base.abandoned = counts.lost + counts.untaken;
+    e->base.abandoned = counts.lost + counts.untaken + t->missing;
     e->base.sessions = counts.sessions;
     e->base.buffered_bytes = counts.buffered_bytes;
     if (t->kind == MR_TASK_READING) {

@@ -8,6 +8,11 @@
  * Joining: the reader pins what is there and the dispatcher is told where it begins. Then the assignment comes again:
  * with the same production, and reading begins; or with another one, and this reader is closed unread.
  *
+ * Somebody of its iteration read here before (its task was closed, since no client reached us, and nobody else is left
+ * to go on): the reader begins behind all that was sent to anybody then, so that nothing comes twice. What of that may
+ * not have arrived counts as abandoned. We alone decide where that is, when the earlier task is dropped: the
+ * dispatcher cannot know, and lists the new one no sooner. docs/adr/0010.
+ *
  * Nobody there: what was read ahead is dropped and the reader goes back, so that a job without clients holds no memory.
  *
  * Failures: elements that fell out of the window are counted and clients are told. A production that is closed under
@@ -55,13 +60,15 @@ static mr_chain *find_locked(struct mr_worker *w, const struct mr_task *t)
 static void start_locked(struct mr_task *t)
 {
     mr_chain_start(t->reader, &t->first);
+    t->missing = mr_chain_missing(t->reader);
     t->more = true;
     (void)pthread_cond_broadcast(&t->changed);
 }
 
 static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
 {
-    struct mr_chain_reader_options opts = {.name = t->id, .lag = t->lag, .ready = on_ready, .ctx = t};
+    struct mr_chain_reader_options opts = {
+        .name = t->id, .who = t->iteration, .lag = t->lag, .ready = on_ready, .ctx = t};
     mr_error why;
     int rc;
 
@@ -72,7 +79,22 @@ static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
     if (rc == MR_OK && !t->joining) {
         start_locked(t);
     }
+    if (rc == MR_EPRECOND && !t->joining && mr_chain_missed(p, t->iteration, &t->skipped)) {
+        t->window_gone = true;
+        (void)pthread_cond_broadcast(&t->changed);
+        rc = MR_OK;
+    }
     return rc;
+}
+
+void mr_reading_put_down_locked(struct mr_task *t)
+{
+    uint64_t at, missing;
+
+    if (t->reader != NULL && !t->joining) {
+        at = mr_book_unsent(t->book, &missing);
+        mr_chain_put_down(t->reader, at > t->first ? at : t->first, missing);
+    }
 }
 
 void mr_reading_attach(struct mr_task *t)
@@ -88,7 +110,7 @@ void mr_reading_attach(struct mr_task *t)
     }
     mr_mutex_lock(&w->lock);
     mr_mutex_lock(&t->lock);
-    if (t->reader == NULL && !t->over && !t->cancelled) {
+    if (t->reader == NULL && !t->window_gone && !t->over && !t->cancelled) {
         p = find_locked(w, t);
     }
     if (p != NULL) {
@@ -185,6 +207,9 @@ void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
 
 static bool may_read_locked(const struct mr_task *t, bool resting)
 {
+    if (t->window_gone) {
+        return true;
+    }
     if (t->reader == NULL || t->joining || !t->more) {
         return false;
     }
@@ -245,6 +270,17 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
     return rc;
 }
 
+/* It was given up while nobody read it: there is nothing to come, and what it still had is said to be missed. */
+static bool window_is_gone(struct mr_task *t)
+{
+    MR_LOCK(&t->lock);
+    if (t->window_gone) {
+        (void)atomic_fetch_add(&t->worker->numbers.skipped, t->skipped);
+        mr_book_set_skipped(t->book, t->skipped);
+    }
+    return t->window_gone;
+}
+
 int mr_reading_run(struct mr_task *t, mr_error *err)
 {
     struct mr_chain_rows rows;
@@ -253,6 +289,9 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
     for (;;) {
         if (!wait_turn(t, &demand)) {
             return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
+        }
+        if (window_is_gone(t)) {
+            return MR_END;
         }
         /* This thread alone lets go of a reader that was started. */
         int rc = mr_chain_read(t->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);

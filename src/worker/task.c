@@ -324,7 +324,7 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     mr_mutex_lock(&t->lock);
     req.skipped = t->skipped;
     mr_book_counts(t->book, &counts);
-    req.abandoned = counts.lost + counts.untaken;
+    req.abandoned = counts.lost + counts.untaken + t->missing;
     list_holders_locked(t, &holders, &req);
     mr_mutex_unlock(&t->lock);
     if (mr_link_task_ended(t->worker->link, &req, t, &err) < 0 && !atomic_load(&t->stop)) {
@@ -636,7 +636,8 @@ void mr_task_drop(struct mr_task *t)
         mr_split_feed_cancel(t->feed); /* Before anything is dropped: that makes no grant finished. */
     }
     mr_mutex_lock(&t->lock);
-    t->cancelled = true;
+    t->cancelled = true; /* nothing is sent from here on */
+    mr_reading_put_down_locked(t);
     if (t->engine != NULL) {
         mr_engine_cancel(t->engine);
     }

@@ -185,7 +185,7 @@ static void on_ready(void *ctx)
 
 static void join(struct reader *r, mr_chain *chain, const char *name, enum mr_cache_lag lag)
 {
-    struct mr_chain_reader_options opts = {.name = name, .lag = lag, .ready = on_ready, .ctx = r};
+    struct mr_chain_reader_options opts = {.name = name, .who = name, .lag = lag, .ready = on_ready, .ctx = r};
 
     *r = (struct reader){0};
     mr_mutex_init(&r->lock);

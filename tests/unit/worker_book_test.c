@@ -718,6 +718,37 @@ static void what_is_needed_and_what_is_taken_back(void **state)
     mr_book_free(book);
 }
 
+/* Whoever takes the book's place goes on behind all that was sent. */
+static void what_was_sent_is_nobody_elses(void **state)
+{
+    mr_book *book = book_new_keeping();
+    uint64_t missing;
+
+    assert_int_equal(mr_book_unsent(book, &missing), 0);
+    book_feed_packed(book, 100, 50);
+    book_feed_packed(book, 200, 50);
+    book_feed_packed(book, 250, 50);
+    assert_int_equal(mr_book_unsent(book, &missing), 0); /* nothing was */
+    mr_book_session *a = open_session(book, "a", 1, 0, 50);
+    expect(book, a, 0, 100, 50, false);
+    mr_book_sent(a);
+    mr_book_session *b = open_session(book, "b", 1, 0, 50);
+    expect(book, b, 0, 200, 50, false);
+    mr_book_sent(b);
+    assert_int_equal(mr_book_unsent(book, &missing), 250);
+    assert_int_equal(missing, 100);
+    assert_int_equal(mr_book_credit(book, b, 50, 1u << 30, 50, 50, NULL), MR_OK);
+    assert_int_equal(mr_book_unsent(book, &missing), 250);
+    assert_int_equal(missing, 50);
+    assert_int_equal(mr_book_credit(book, a, 50, 1u << 30, 40, 30, NULL), MR_OK);
+    assert_int_equal(mr_book_unsent(book, &missing), 250);
+    assert_int_equal(missing, 10); /* they may be on their way */
+    mr_book_close(book, a, true);  /* 20 of them come back, and others come behind what b had */
+    assert_int_equal(mr_book_unsent(book, &missing), 250);
+    assert_int_equal(missing, 20);
+    mr_book_free(book);
+}
+
 static void what_was_skipped_is_told_to_all(void **state)
 {
     mr_book *book = book_new();
@@ -769,6 +800,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_is_bounded),
         cmocka_unit_test(what_is_packed_is_cut_by_credits_only),
         cmocka_unit_test(what_is_needed_and_what_is_taken_back),
+        cmocka_unit_test(what_was_sent_is_nobody_elses),
         cmocka_unit_test(what_was_skipped_is_told_to_all),
         cmocka_unit_test(no_memory_leaves_the_book_whole),
         cmocka_unit_test(no_memory_for_the_next_session_leaves_the_one_before),

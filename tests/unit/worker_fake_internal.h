@@ -35,6 +35,7 @@ struct fake_task {
     char *message;
     uint64_t delivered;
     char production[64]; /* "": none */
+    char iteration[64];  /* of such a task */
     bool producing, joining, wait, unread;
     bool joined; /* an answer came */
     uint64_t join_first;
@@ -76,10 +77,10 @@ struct fake_dispatcher {
 
 /* NULL: there is none. d->lock is held, as below. */
 struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id);
-/* Tasks of one pipeline are of one iteration, those of productions of one each. */
+/* Tasks of one pipeline are of one iteration, those of productions of one each, but that "r/1" follows on "r". */
 static inline const char *fake_iteration(const struct fake_task *t)
 {
-    return t->production[0] != '\0' ? t->id : "i1";
+    return t->production[0] != '\0' ? t->iteration : "i1";
 }
 /* Tell the worker what is new. */
 void fake_push_locked(struct fake_dispatcher *d);

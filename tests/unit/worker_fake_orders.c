@@ -81,6 +81,7 @@ void fake_assign_producing(struct fake_dispatcher *d, const char *task, const ch
     (void)snprintf(t->id, sizeof t->id, "%s", task);
     (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
     (void)snprintf(t->production, sizeof t->production, "%s", production);
+    (void)snprintf(t->iteration, sizeof t->iteration, "%.*s", (int)strcspn(task, "/"), task);
     fake_push_locked(d);
 }
 
@@ -92,6 +93,7 @@ void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char
     *t = (struct fake_task){.splits = -1, .listed = true, .joining = joining, .wait = wait};
     (void)snprintf(t->id, sizeof t->id, "%s", task);
     (void)snprintf(t->production, sizeof t->production, "%s", production);
+    (void)snprintf(t->iteration, sizeof t->iteration, "%.*s", (int)strcspn(task, "/"), task);
     fake_push_locked(d);
 }
 

@@ -557,6 +557,93 @@ static void clients_come_and_go(void **state)
     fake_client_free(c);
 }
 
+/* Another task of the same iteration follows on one that was dropped: nothing that was sent comes again. */
+static void who_comes_back_goes_on_behind_what_was_sent(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    int64_t values[100];
+    unsigned seen[N] = {0};
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "range", "p1", -1, 0);
+    fake_assign_reading(f->d, "r1", "p1", false, false);
+    fake_tell(f->d);
+    struct fake_client *a = open_client(f, "r1", "a", 60);
+    read_upto(a, 0, 60, values);
+    fake_wait_delivered(f->d, "r1", 60);
+    fake_client_credit(a, 100, 60);
+    for (uint64_t got = 60; got < 100;) {
+        struct mr_frame_content m;
+
+        assert_true(fake_client_next(a, &m));
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+    }
+    fake_unassign(f->d, "r1");
+    (void)fake_client_wait_end(a);
+    fake_assign_reading(f->d, "r1/1", "p1", false, false);
+    fake_assign_reading(f->d, "r2", "p1", false, false);
+    struct fake_client *b = open_client(f, "r1/1", "a", 2);
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(seen[i], i < 100 ? 0 : 1);
+    }
+    assert_int_equal(fake_wait_ended(f->d, "r1/1", NULL), MR_OK);
+    assert_int_equal(fake_abandoned(f->d, "r1/1"), 40); /* nobody has said that they arrived */
+    fake_progress(f->d, "r1/1", &p);
+    assert_int_equal(p.skipped, 0);
+    /* Somebody else's iteration has nothing to do with that. */
+    memset(seen, 0, sizeof seen);
+    struct fake_client *c = open_client(f, "r2", "c", 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(a);
+    fake_client_free(b);
+    fake_client_free(c);
+}
+
+/* What it had not read when it was dropped has fallen out of the window since. */
+static void who_comes_back_late_is_told_what_it_missed(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    int64_t values[LONG];
+    uint64_t at = 4, got = 0;
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "long", "p1", -1, 0);
+    fake_assign_reading(f->d, "fast", "p1", false, false);
+    fake_assign_reading(f->d, "r1", "p1", false, true);
+    fake_tell(f->d);
+    struct fake_client *a = open_client(f, "r1", "a", 4);
+    read_upto(a, 0, 4, values);
+    fake_unassign(f->d, "r1");
+    (void)fake_client_wait_end(a);
+    struct fake_client *fast = open_client(f, "fast", "b", 4);
+    read_upto(fast, 0, LONG, values);
+    fake_assign_reading(f->d, "r1/1", "p1", false, true);
+    struct fake_client *b = open_client(f, "r1/1", "a", LONG);
+    while (at < LONG) {
+        struct mr_frame_content m;
+
+        assert_true(fake_client_next(b, &m));
+        size_t n = firsts(&m, values, LONG);
+        for (size_t i = 0; i < n; i++) {
+            assert_true(values[i] >= (int64_t)at * 32 * 1024); /* in order, and none of the first four */
+            at = (uint64_t)values[i] / (32 * 1024) + 1;
+        }
+        got += n;
+        mr_frame_content_free(&m);
+    }
+    fake_wait_progress(f->d, "r1/1", has_skipped);
+    fake_progress(f->d, "r1/1", &p);
+    assert_int_equal(got + p.skipped, LONG - 4);
+    fake_client_free(b);
+    fake_client_free(a);
+    fake_client_free(fast);
+}
+
 static bool is_complete(const struct fake_progress *p)
 {
     return p->complete;
@@ -596,6 +683,46 @@ static void a_window_that_nobody_reads_makes_room(void **state)
     assert_int_equal(fake_wait_join(f->d, "later", &refused), 0);
 }
 
+/* It is not there any more when somebody comes to go on in it: that is the end, with what was missed. */
+static void who_comes_back_to_no_window_ends(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    int64_t values[10];
+
+    for (int i = 0; i < 5; i++) {
+        char maker[8], reader[8], id[8];
+        unsigned seen[N] = {0};
+
+        (void)snprintf(maker, sizeof maker, "m%d", i);
+        (void)snprintf(reader, sizeof reader, "r%d", i);
+        (void)snprintf(id, sizeof id, "p%d", i);
+        fake_hold(f->d);
+        fake_assign_producing(f->d, maker, "range", id, -1, 0);
+        fake_assign_reading(f->d, reader, id, false, false);
+        if (i == 0) {
+            fake_assign_reading(f->d, "x", id, false, false);
+        }
+        fake_tell(f->d);
+        if (i == 0) {
+            struct fake_client *x = open_client(f, "x", "x", 10);
+            read_upto(x, 0, 10, values);
+            fake_unassign(f->d, "x");
+            (void)fake_client_wait_end(x);
+            fake_client_free(x);
+        }
+        struct fake_client *c = open_client(f, reader, "a", 4);
+        assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+        assert_int_equal(fake_wait_ended(f->d, reader, NULL), MR_OK);
+        fake_client_free(c);
+        fake_wait_progress(f->d, maker, is_complete);
+    }
+    fake_assign_reading(f->d, "x/1", "p0", false, false);
+    assert_int_equal(fake_wait_ended(f->d, "x/1", NULL), MR_OK);
+    fake_progress(f->d, "x/1", &p);
+    assert_int_equal(p.skipped, N - 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,7 +739,10 @@ int main(void)
         TEST(who_is_set_aside_holds_nobody_up),
         TEST(a_dropped_production_lets_go_of_everything),
         TEST(clients_come_and_go),
+        TEST(who_comes_back_goes_on_behind_what_was_sent),
+        TEST(who_comes_back_late_is_told_what_it_missed),
         TEST(a_window_that_nobody_reads_makes_room),
+        TEST(who_comes_back_to_no_window_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
