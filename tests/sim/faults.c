@@ -327,6 +327,56 @@ void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *work
     sim_after(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, who, true);
 }
 
+/* ---------------------------------------------------------------- nobody else is left */
+
+#define OUT_OF_REACH_MS 10000
+#define LOOK_MS 100
+
+bool sim_is_stranding(const struct sim *sim)
+{
+    return sim->stranded_at != 0 && sim->now < sim->stranded_at + 2 * OUT_OF_REACH_MS &&
+           sim->rares[SIM_RARE_UNREACHABLE] == 0;
+}
+
+/* Once a task of the first worker was closed for it, all others are dead until everybody has read everything. */
+static void keep_alone(struct sim *sim, void *arg)
+{
+    bool over = sim_all_done(sim);
+
+    (void)arg;
+    if (!over && sim->rares[SIM_RARE_UNREACHABLE] == 0 && !sim_is_stranding(sim)) {
+        return; /* it came otherwise */
+    }
+    for (int i = 1; i < sim->nworkers; i++) {
+        struct sim_worker *worker = &sim->workers[i];
+
+        if (!over && sim->rares[SIM_RARE_UNREACHABLE] > 0 && worker->process.alive) {
+            sim_worker_stop(sim, worker);
+        } else if (over && !worker->process.alive) {
+            sim_worker_start(sim, worker);
+        }
+    }
+    if (!over) {
+        sim_after(sim, LOOK_MS, NULL, keep_alone, NULL, false);
+    }
+}
+
+static void strand(struct sim *sim, void *arg)
+{
+    (void)arg;
+    sim_say(sim, "no reader reaches worker 0");
+    for (int i = 0; i < sim->nclients; i++) {
+        sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(i), false, OUT_OF_REACH_MS);
+    }
+    keep_alone(sim, NULL);
+}
+
+void sim_strand(struct sim *sim, int64_t at)
+{
+    sim->stranded_at = at;
+    sim_at(sim, at, NULL, strand, NULL, false);
+}
+
 struct until {
     int64_t at;
 };

@@ -21,6 +21,7 @@
     X(JOIN_DELIVERS, "a reader that is joining delivers before that is decided")                                       \
     X(SKIP_UNCOUNTED, "what falls out of the window is not counted")                                                   \
     X(LAG_IGNORED, "a reader that waits does not hold the window")                                                     \
+    X(BEGINS_AGAIN, "who goes on in a window for its iteration begins at the start of the window")                     \
     X(CURSOR_IS_RECEIVED, "a reader's cursor is what clients have received")                                           \
     X(OPENED_IS_GIVEN_BACK, "a worker that drains gives back what it has opened, too")                                 \
     X(DRAINED_IS_ENDED, "a task that ends because its worker drains says that the pipeline has ended")
@@ -95,6 +96,7 @@
     X(GIVEN_BACK_TAKEN, "what was given back, of a job that may lose some, went to somebody else")                     \
     X(DRAINED, "a worker drained, and left with nothing open")                                                         \
     X(DRAIN_TIMEOUT, "a worker that drained left before it was through")                                               \
-    X(RECOVERY_MOST, "a recovery task was opened for what was given back, of a job that may lose some")
+    X(RECOVERY_MOST, "a recovery task was opened for what was given back, of a job that may lose some")                \
+    X(RESUMED, "a recovery task went on in the window of a production")
 
 #endif

@@ -364,6 +364,15 @@ _LIVENESS = [
         "mr_time_add(report->since, core->config.worker_timeout_ms) <= core->now", "report->since <= core->now",
     ),
     _core(
+        "SHARED_WAITS", "7.3", "who reads a production waits for another worker when only a closed one is left",
+        "recovery.c", "it->makes == NULL && !it->rec->joining;", "it->makes == NULL && it->uses == NULL;",
+        "core_sharing_test", "sim_story_test", "walks",
+    ),
+    _src(
+        "PLACE_FORGOTTEN", "7.3", "who goes on in a window begins at its start",
+        "worker/chain_reader.c", "    r->place->is_set = true;\n", "    r->place->is_set = false;\n", "worker_sharing_test",
+    ),
+    _core(
         "LOSSES_UNTOLD", "7.5", "readers are told an end without its losses",
         "updates.c", "        copy->lost_splits = end->lost_splits;\n", "",
     ),

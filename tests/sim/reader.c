@@ -170,7 +170,7 @@ static void return_some(struct sim *sim, struct sim_client *client, struct sim_l
 {
     size_t n = sim->plain ? (client->plan.slow ? 0 : 4) : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
 
-    if (sim_chance(sim, sim->faults.busy_percent)) {
+    if (sim_chance(sim, sim->faults.busy_percent) || (sim_is_stranding(sim) && sim_chance(sim, 90))) {
         return;
     }
     for (; n > 0 && link->taken < link->nqueue; n--) {

@@ -6,6 +6,7 @@
  * Production is driven by the fastest reader. A reader that waits, or that is joining, holds the window; the others
  * skip to its start.
  */
+#include "grow.h"
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -49,12 +50,11 @@ static bool holds_window(const struct sim *sim, const struct sim_task *reading)
 
 /* ---------------------------------------------------------------- the window */
 
-static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *reading)
+static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *reading, bool held)
 {
     while (reading->cursor < log->head) {
         if (!reading->joining && sim->bug != SIM_BUG_SKIP_UNCOUNTED) {
-            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]],
-                             reading->waits && !reading->unread);
+            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]], held);
             reading->skipped++;
         }
         reading->cursor++;
@@ -78,7 +78,7 @@ static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *lo
     }
     log->head = head;
     for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
-        skip_to(sim, log, r);
+        skip_to(sim, log, r, r->waits && !r->unread);
     }
 }
 
@@ -166,6 +166,47 @@ void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_tas
     sim_task_go_on(sim, worker, task);
 }
 
+static struct sim_place *find_place(struct sim_task *log, const char *iteration)
+{
+    for (size_t i = 0; i < log->nplaces; i++) {
+        if (strcmp(log->places[i].iteration, iteration) == 0) {
+            return &log->places[i];
+        }
+    }
+    return NULL;
+}
+
+void sim_share_put_down(struct sim_worker *worker, const struct sim_task *reading)
+{
+    struct sim_task *log = reading->reads ? sim_share_producing(worker, reading) : NULL;
+    struct sim_place *place;
+
+    if (log == NULL || !reading->open || reading->joining) {
+        return;
+    }
+    place = find_place(log, reading->iteration);
+    if (place == NULL) {
+        MORE(log->places, log->cap_places, log->nplaces);
+        place = &log->places[log->nplaces++];
+        snprintf(place->iteration, sizeof place->iteration, "%s", reading->iteration);
+    }
+    place->at = reading->cursor;
+}
+
+/* Somebody of its iteration read here before: it goes on behind what that one sent, as far as there is something. */
+static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task, const struct sim_place *place)
+{
+    sim_rare(sim, SIM_RARE_RESUMED);
+    if (sim->bug == SIM_BUG_BEGINS_AGAIN) {
+        return;
+    }
+    task->cursor = place->at;
+    if (log->given_up) {
+        log->head = log->nready;
+    }
+    skip_to(sim, log, task, false /* nobody was there to hold it */);
+}
+
 /* Readers that are new begin at the window's start, before anything is produced for them. */
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 {
@@ -176,11 +217,16 @@ void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
         if (log == NULL || task->open) {
             continue;
         }
-        if (log->given_up && !task->joining) {
+        const struct sim_place *place = task->joining ? NULL : find_place(log, task->iteration);
+
+        if (log->given_up && !task->joining && place == NULL) {
             sim_violation(sim, "task %s is to read a log that was given up", task->id);
         }
         task->open = true;
         task->cursor = log->head;
+        if (place != NULL) {
+            resume(sim, log, task, place);
+        }
         sim_moment(sim, SIM_MOMENT_JOINING, worker, NULL);
         sim_task_go_on(sim, worker, log);
         sim_task_go_on(sim, worker, task);
@@ -194,7 +240,7 @@ void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *prod
 
     snprintf(reading.production, sizeof reading.production, "%s", production);
     log = sim_share_producing(worker, &reading);
-    if (log != NULL && next_reader(worker, log, NULL) == NULL && !sim->plain && sim_chance(sim, 20)) {
+    if (log != NULL && log->complete && next_reader(worker, log, NULL) == NULL && !sim->plain && sim_chance(sim, 20)) {
         log->given_up = true;
     }
     if (log != NULL) {

@@ -259,6 +259,12 @@ struct sim_session {
     bool over;
 };
 
+/* Of a window: all below was sent to readers of the iteration. */
+struct sim_place {
+    char iteration[64];
+    size_t at;
+};
+
 struct sim_task {
     enum sim_work work;
     char id[128];
@@ -302,6 +308,8 @@ struct sim_task {
     bool given_up;
     size_t cursor, head, window;
     uint64_t skipped;
+    struct sim_place *places; /* producing */
+    size_t nplaces, cap_places;
 };
 
 struct sim_worker {
@@ -488,6 +496,7 @@ struct sim {
     size_t appetite;         /* of applications that are not slow: fewer elements than that at once */
     size_t window;           /* of some productions; the others' are longer than anything */
     int64_t grain_ms;        /* > 1: everything happens at multiples of it, what is due at once in any order */
+    int64_t stranded_at;     /* sim_strand() */
     unsigned report_percent; /* of heartbeats: they say what is finished */
     int64_t job_gc_ms;       /* 0: the core's default */
     bool gc_dynamic;
@@ -523,6 +532,10 @@ void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf
 void sim_start_faults(struct sim *sim, int64_t until);
 /* Here something may happen to who is involved; NULL: to anybody. */
 void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client);
+/* At @at no reader reaches the first worker for a while; when a task of it was closed for that, all others die. */
+void sim_strand(struct sim *sim, int64_t at);
+/* Until then applications take their time, or all would have been read. */
+bool sim_is_stranding(const struct sim *sim);
 /* swarm.c: what this walk is made of: its faults, who takes part, and what they read. */
 void sim_swarm(struct sim *sim);
 /* Other faults, and other things to read for the same readers, whose jobs have other names: that of @hour. */
@@ -628,6 +641,8 @@ void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__Tas
 void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                       const Millrace__TaskAssignment *assignment);
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker);
+/* It is dropped: where the next one of its iteration goes on. */
+void sim_share_put_down(struct sim_worker *worker, const struct sim_task *reading);
 void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *production);
 struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading);
 bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log);

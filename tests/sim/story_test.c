@@ -281,6 +281,30 @@ static void whoever_is_left_reads_what_is_left(void **state)
     assert_true(sim->rares[SIM_RARE_RECOVERY_MOST] > 0);
 }
 
+/* The same where the job reads a production: it goes on in the window that it has read a part of. */
+static void whoever_is_left_goes_on_in_its_window(void **state)
+{
+    struct sim *sim = *state;
+
+    sim_add_workers(sim, 2);
+    sim_add_clients(sim, 1);
+    story_plan(sim, 0, "digits", 0 /* numbers */, true);
+    sim->clients[0].plan.shares = true;
+    sim->clients[0].plan.slow = true;
+    sim_run_until(sim, 100);
+    sim_client_start(sim, &sim->clients[0]);
+    story_until_stored(sim, "grants/");
+    sim_run_until(sim, 2000); /* something of both was read */
+    sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 15000);
+    sim_run_until(sim, 16000);
+    assert_true(sim->rares[SIM_RARE_UNREACHABLE] > 0);
+    sim_worker_stop(sim, &sim->workers[1]);
+    sim_run_until(sim, 18000);
+    sim->clients[0].plan.slow = false;
+    story_ends_well(sim, 100000);
+    assert_true(sim->rares[SIM_RARE_RESUMED] > 0);
+}
+
 /* Readers miss a dead worker before the dispatcher does, after a takeover. It has crashed all the same: if a split did
  * that, it is to be found out. */
 static void a_dead_worker_is_not_only_out_of_reach(void **state)
@@ -348,6 +372,7 @@ int main(void)
         T(nobody_is_closed_for_whom_nobody_could_go_on),
         T(a_worker_that_no_reader_reaches_is_done_without),
         T(whoever_is_left_reads_what_is_left),
+        T(whoever_is_left_goes_on_in_its_window),
         T(a_dead_worker_is_not_only_out_of_reach),
         T(what_a_released_reader_takes_is_not_kept_for_ever),
     };

@@ -25,6 +25,7 @@ void sim_task_drop(struct sim_task *task)
     mr_free(task->elements);
     mr_free(task->buffer);
     mr_free(task->ready);
+    mr_free(task->places);
     memset(task, 0, sizeof *task);
     task->busy = busy + 1;
 }

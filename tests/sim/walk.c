@@ -100,6 +100,9 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     if (is_long) {
         sim->faults.pace_ms *= 5;
     }
+    if (seed % 12 == 0) { /* one about sharing; no other is like that for long enough */
+        sim_strand(sim, sim->start_ms + 500);
+    }
     sim_start_clients(sim, sim->start_ms);
     sim_start_faults(sim, faults_ms);
     read_all(sim);

@@ -345,6 +345,166 @@ static void lag_is_of_the_job(void **state)
     assert_true(is_joining(f, f->b));
 }
 
+/* ---------------------------------------------------------------- nobody else is left */
+
+/* For a minute and more: readers of job a do not reach w1, w2 is heard of or not. */
+static void miss_w1(struct fixture *f, bool w2_lives)
+{
+    for (int i = 0; i < 63; i++) {
+        assert_int_equal(beat_worker(&f->t, "w1"), MR_OK);
+        if (w2_lives) {
+            assert_int_equal(beat_worker(&f->t, "w2"), MR_OK);
+        }
+        assert_int_equal(beat_client(&f->t, "a", f->a, "w1"), MR_OK);
+        table_wait(&f->t, 1000);
+    }
+}
+
+/* Job a's task on w1 was closed, since no reader reached it, when w1 had 10 splits. Then it got 10 more, and w2, which
+ * had 10, died. */
+static void leave_w1_alone(struct fixture *f)
+{
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
+    produce(f, "w1", 1);
+    produce(f, "w2", 1);
+    miss_w1(f, true);
+    assert_null(assignment_of(f, "w1", f->a));
+    produce(f, "w1", 2);
+    miss_w1(f, false);
+    assert_int_equal(beat_worker(&f->t, "w2"), MR_ENOTFOUND);
+    assert_null(assignment_of(f, "w1", f->a));
+    assert_non_null(assignment_of(f, "w1", f->production));
+}
+
+/* w1 can be reached again: its new task. */
+static void reach_w1(struct fixture *f, char task[128])
+{
+    assert_int_equal(beat_client(&f->t, "a", f->a, NULL), MR_OK);
+    table_wait(&f->t, 0);
+    assert_non_null(assignment_of(f, "w1", f->a));
+    snprintf(task, 128, "%s", assignment_of(f, "w1", f->a)->task_id);
+}
+
+static int end_reading(struct fixture *f, const char *task, uint64_t skipped, uint64_t abandoned)
+{
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of("w1");
+    request.task_id = (char *)(uintptr_t)task;
+    request.skipped = skipped;
+    request.abandoned = abandoned;
+    table_step(&f->t, &command);
+    return the_reply(&f->t)->error.code;
+}
+
+static void the_last_worker_goes_on_in_its_window(void **state)
+{
+    struct fixture *f = *state;
+    char task[128];
+
+    leave_w1_alone(f);
+    reach_w1(f, task);
+    assert_string_equal(task + strlen(task) - 2, "/1");
+    assert_string_equal(assignment_of(f, "w1", f->a)->production, f->production);
+    assert_false(assignment_of(f, "w1", f->a)->producing);
+    assert_int_equal(watch_worker(&f->t, "w1")->n_tasks, 2); /* one reader, and who makes it */
+    table_take_over(&f->t);
+    assert_string_equal(assignment_of(f, "w1", f->a)->task_id, task);
+    produce(f, "w1", 3);
+
+    assert_int_equal(end_reading(f, task, 3, 2), MR_OK);
+    table_wait(&f->t, 0);
+    const Millrace__ClientUpdate *update = watch_client(&f->t, "a", f->a);
+    assert_true(update->finished);
+    assert_int_equal(update->end->skipped, 3);
+    assert_int_equal(update->end->abandoned, 2);
+    assert_int_equal(update->end->lost_splits, 10 + 10);
+    assert_int_equal(update->end->lost_workers, 2);
+}
+
+/* What was counted when its first task was closed is not counted again. */
+static void what_goes_with_it_then_is_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+    char task[128];
+
+    leave_w1_alone(f);
+    reach_w1(f, task);
+    progress.task_id = task;
+    progress.skipped = 3;
+    progress.abandoned = 2;
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+    for (int i = 0; i < 63; i++) {
+        assert_int_equal(beat_client(&f->t, "a", f->a, NULL), MR_OK);
+        table_wait(&f->t, 1000);
+    }
+    assert_int_equal(beat_worker(&f->t, "w1"), MR_ENOTFOUND);
+    table_take_over(&f->t);
+    add_worker(&f->t, "w3", "c:1");
+    assert_int_equal(end_task(&f->t, "w3", task_of(f->a, "w3", 1), MR_OK, ""), MR_OK);
+    table_wait(&f->t, 0);
+    const Millrace__ClientUpdate *update = watch_client(&f->t, "a", f->a);
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_splits, 20 + 10);
+    assert_int_equal(update->end->skipped, 3);
+    assert_int_equal(update->end->abandoned, 2);
+}
+
+/* Out of reach once more, while another worker is there to go on. */
+static void it_may_be_closed_once_more(void **state)
+{
+    struct fixture *f = *state;
+    char task[128];
+
+    leave_w1_alone(f);
+    reach_w1(f, task);
+    produce(f, "w1", 3);
+    add_worker(&f->t, "w2", "b:1");
+    miss_w1(f, true);
+    assert_null(assignment_of(f, "w1", f->a));
+    table_take_over(&f->t);
+    miss_w1(f, false); /* w2 dies again */
+    assert_null(assignment_of(f, "w1", f->a));
+    reach_w1(f, task);
+    assert_string_equal(task + strlen(task) - 2, "/2");
+    assert_int_equal(end_reading(f, task, 0, 0), MR_OK);
+    table_wait(&f->t, 0);
+    const Millrace__ClientUpdate *update = watch_client(&f->t, "a", f->a);
+    assert_true(update->finished);
+    assert_int_equal(update->end->lost_splits, 30 + 10);
+}
+
+/* Nothing came of what it makes, which is why its reader was closed: there is nothing to go on with. */
+static void nobody_goes_on_where_the_pipeline_hangs(void **state)
+{
+    struct fixture *f = *state;
+    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT, producing = MILLRACE__TASK_PROGRESS__INIT;
+    char task[2][128];
+
+    table_close(&f->t);
+    table_open(&f->t, &(struct mr_core_config){.task_timeout_ms = 5000});
+    assert_int_equal(put_endless_dataset(&f->t, "endless", FP2), MR_OK);
+    add_worker(&f->t, "w1", "a:1");
+    open_shared(f, "endless", "a", f->a);
+    snprintf(task[0], sizeof task[0], "%s", task_of(f->a, "w1", 1));
+    snprintf(task[1], sizeof task[1], "%s", task_of(production_of(f, f->a), "w1", 1));
+    reading.task_id = task[0];
+    reading.sessions = 1;
+    producing.task_id = task[1];
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(beat_with_progress(&f->t, "w1", &producing), MR_OK);
+        assert_int_equal(beat_with_progress(&f->t, "w1", &reading), MR_OK);
+        table_wait(&f->t, 1000);
+    }
+    assert_null(assignment_of(f, "w1", f->a));
+    producing.produced = 1; /* it goes on */
+    assert_int_equal(beat_with_progress(&f->t, "w1", &producing), MR_OK);
+    reach_w1(f, task[0]);
+}
+
 /* ---------------------------------------------------------------- what people see */
 
 static void status_shows_who_missed_what(void **state)
@@ -420,6 +580,10 @@ int main(void)
         TEST(readers_without_clients_hold_nobody_up),
         TEST(who_waits_for_a_slow_one_is_not_stuck),
         TEST(lag_is_of_the_job),
+        TEST(the_last_worker_goes_on_in_its_window),
+        TEST(what_goes_with_it_then_is_counted_once),
+        TEST(it_may_be_closed_once_more),
+        TEST(nobody_goes_on_where_the_pipeline_hangs),
         TEST(status_shows_who_missed_what),
         TEST(datasets_of_productions_stay),
     };

@@ -279,9 +279,8 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     if (it == NULL || it->rec->finished || worker == NULL) {
         return leave_over(core, key, rec);
     }
-    bool shared = it->makes != NULL || it->uses != NULL;
-
-    if (shared || (rec->isolated && it->rec->n_providers == 0) || rec->ended || rec->recovery > it->rec->recoveries ||
+    if (it->makes != NULL || (rec->isolated && it->rec->n_providers == 0) || rec->ended ||
+        rec->recovery > it->rec->recoveries ||
         (!mr_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
         mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);

@@ -164,8 +164,13 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
         if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }
+        struct mr_task *producing = mr_task_producing(core, task);
+
         mr_core_note(core, "task %s: nothing came of it for %lld ms, closed", task->id,
                      (long long)mr_task_stalled_ms(core, task));
+        if (producing != NULL) {
+            producing->barren = true; /* so nobody else is to read there */
+        }
         mr_task_close_unreachable(core, task);
     }
     return true;

@@ -149,7 +149,7 @@ uint64_t mr_task_skipped(const struct mr_task *task)
 uint64_t mr_iteration_skipped(const struct mr_iteration *it)
 {
     const struct mr_task *task;
-    uint64_t sum = 0;
+    uint64_t sum = it->rec->skipped;
 
     if (it->rec->end != NULL) {
         return it->rec->end->skipped;

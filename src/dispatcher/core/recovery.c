@@ -17,18 +17,19 @@
  *
  * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost before one of them saw
  * the end: a worker whose task was closed, since no client reached it, gets no other one, and it may be the only one
- * that is left. Without sharding it reads its copy anew, as a worker would that comes.
+ * that is left. Without sharding it reads its copy anew, as a worker would that comes. Who reads a production goes on
+ * in the same window, where the worker knows that nothing comes twice (docs/adr/0010): so there is one reader of an
+ * iteration on a worker, and only where the production is still made.
  */
 #include "dispatcher/core/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* With the last of its open tasks nobody would be left to go on. Who reads a production would have it from the start
- * of the window again, and nothing comes twice from there. */
+/* With the last of its open tasks nobody would be left to go on. */
 static bool hangs_by_one(const struct mr_iteration *it)
 {
-    return it->open_tasks <= 1 && it->makes == NULL && it->uses == NULL;
+    return it->open_tasks <= 1 && it->makes == NULL && !it->rec->joining;
 }
 
 /* It has no open task, and none of them saw the end: those that are alive were closed. If splits are handed out some
@@ -242,6 +243,27 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     return s;
 }
 
+/* Of its iteration, which may read a production: there is something to go on with, and nobody does. */
+static bool may_host(const mr_core *core, const struct mr_task *task)
+{
+    const struct mr_task *producing, *other;
+
+    if (task->iteration->uses == NULL) {
+        return true;
+    }
+    producing = mr_task_producing(core, task);
+    if (task->state != MR_TASK_LOST || producing == NULL || producing->state != MR_TASK_OPEN || producing->barren) {
+        return false;
+    }
+    TAILQ_FOREACH(other, &task->worker->tasks, in_worker)
+    {
+        if (other->iteration == task->iteration && other->state == MR_TASK_OPEN) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /*
  * Each live worker has one derived task. One whose task was closed was out of reach; whether it still is nobody knows,
  * since clients have stopped trying: it is better than none.
@@ -250,7 +272,7 @@ static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was
 {
     return !mr_task_is_recovery(task) && (task->state == MR_TASK_LOST) == was_closed &&
            mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
-           !mr_iteration_cannot_reach(core, task->iteration, task->worker);
+           !mr_iteration_cannot_reach(core, task->iteration, task->worker) && may_host(core, task);
 }
 
 static uint32_t count_of(const mr_core *core, const struct mr_iteration *it, bool was_closed)

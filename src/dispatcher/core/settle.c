@@ -46,12 +46,15 @@ static bool is_first_loss(const struct mr_task *task)
     return other == task;
 }
 
-/* At most once: what was given to the pipeline that the task's elements come from. */
+/* At most once: what was given to the pipeline that the task's elements come from, and was not counted when the task
+ * before it at the same production was lost. */
 static uint64_t splits_behind(const mr_core *core, const struct mr_task *task)
 {
     const struct mr_task *source = task->iteration->uses != NULL ? mr_task_producing(core, task) : task;
+    uint64_t granted = source != NULL ? mr_task_granted(source) : 0;
+    uint64_t before = mr_task_is_recovery(task) ? task->rec->behind : 0;
 
-    return source != NULL ? mr_task_granted(source) : 0;
+    return granted > before ? granted - before : 0;
 }
 
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)

@@ -95,6 +95,18 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
     return add_task(core, it, worker, NULL);
 }
 
+/* It made nothing for long, and now something: whoever was closed for that may read there again. */
+static void note_going_on(mr_core *core, struct mr_task *producing)
+{
+    struct mr_iteration *user;
+
+    producing->barren = false;
+    TAILQ_FOREACH(user, &producing->iteration->makes->users, in_production)
+    {
+        mr_iteration_look_again(core, user);
+    }
+}
+
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
 {
     bool wanted = progress->sessions > 0 && !mr_task_is_held_up(core, task) &&
@@ -108,6 +120,9 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     }
     if (progress->rounds != NULL) {
         mr_consumers_note_missing(core, task->iteration, progress->rounds);
+    }
+    if (task->barren && task->produced != progress->produced) {
+        note_going_on(core, task);
     }
     task->produced = progress->produced;
     task->delivered = progress->delivered;
@@ -181,6 +196,15 @@ static void put_task(mr_core *core, const struct mr_task *task)
     mr_core_put(core, key, &task->rec->base);
 }
 
+/* The task that @worker has in @it like every other worker. */
+static struct mr_task *derived_task(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
+{
+    char id[MR_TASK_ID_SIZE];
+
+    snprintf(id, sizeof id, "%s/%s", it->rec->id, worker->ref);
+    return mr_task_find(core, id);
+}
+
 void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool isolated)
 {
     Millrace__TaskRecord *rec = mr_core_new_record(core, &millrace__task_record__descriptor);
@@ -192,6 +216,8 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *w
     rec->recovery = ++it->rec->recoveries;
     rec->isolated = isolated;
     it->unwritten = true;
+    task = derived_task(core, it, worker);
+    rec->behind = task != NULL && task->rec != NULL ? task->rec->behind : 0;
     task = add_task(core, it, worker, rec);
     if (task != NULL) {
         mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, isolated ? " for suspects" : "");
@@ -221,13 +247,22 @@ uint32_t mr_task_attempt(const struct mr_task *task)
 void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
+    bool recovers = mr_task_is_recovery(task);
+    struct mr_task *derived = recovers ? derived_task(core, it, task->worker) : task;
+    const struct mr_task *producing = mr_task_producing(core, task);
 
-    if (mr_task_is_recovery(task)) {
-        mr_task_move(core, task, MR_TASK_LOST); /* its record goes with the count */
-    } else if (give_record(core, task)) {
+    if (!recovers && !give_record(core, task)) {
+        return;
+    }
+    if (!recovers) {
         task->rec->lost = true;
-        mr_task_move(core, task, MR_TASK_LOST);
-        put_task(core, task);
+    }
+    mr_task_move(core, task, MR_TASK_LOST); /* the record of a recovery task goes with the count */
+    if (producing != NULL && derived != NULL && derived->rec != NULL) {
+        derived->rec->behind = mr_task_granted(producing);
+    }
+    if (!recovers || (producing != NULL && derived != NULL && derived->rec != NULL)) {
+        put_task(core, derived);
     }
     mr_iteration_settle(core, it);
 }
@@ -287,6 +322,9 @@ void mr_task_retire(mr_core *core, struct mr_task *task)
 
     MR_ASSERT(mr_task_is_recovery(task));
     MR_ASSERT(task->state != MR_TASK_OPEN);
+    task->iteration->rec->abandoned = mr_count_add(task->iteration->rec->abandoned, mr_task_abandoned(task));
+    task->iteration->rec->skipped = mr_count_add(task->iteration->rec->skipped, mr_task_skipped(task));
+    task->iteration->unwritten = true;
     task_key(task, key, sizeof key);
     mr_core_delete(core, key);
     mr_record_free(task->rec);
@@ -323,7 +361,11 @@ static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace_
 static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
+    struct mr_task *producing = mr_task_producing(core, task);
 
+    if (task->drained && producing != NULL) {
+        producing->barren = true; /* that its worker drains may be heard of later */
+    }
     if (!task->drained) {
         it->unwritten = it->unwritten || !it->rec->pipeline_ended;
         it->rec->pipeline_ended = true;
@@ -332,8 +374,9 @@ static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__Ta
     if (!task->drained) {
         mr_given_back_drop_unwanted(core, it, task);
     }
+    task->rec->abandoned = mr_count_add(in->abandoned, 0);
+    task->rec->skipped = it->uses != NULL ? mr_count_add(in->skipped, 0) : 0;
     mr_task_retire(core, task);
-    mr_iteration_note_abandoned(core, it, in->abandoned, 0);
     note_holders(core, it, in);
 }
 
