@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ import warnings
 import pytest
 
 import millrace as mr
-from conftest import run_state, wait_until
+from conftest import free_port, lives_lost, run_state, wait_until
 from millrace import _ffi
 
 Dataset = mr.Dataset
@@ -446,6 +447,95 @@ def test_a_lost_worker_is_a_loss_for_each_job(make_cluster):
         with pytest.warns(mr.DataLossWarning, match="workers? lost"):
             got[job] += wide_values(it)
         assert len(got[job]) == len(set(got[job])) and n - len(got[job]) <= it.losses.lost_splits
+
+
+class Gate:
+    """A way to a server that can be shut: then nobody gets through, and whoever was there is thrown out."""
+
+    def __init__(self, port):
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._to = port
+        self._lock = threading.Lock()
+        self._inside = set()  # sockets, of both sides
+        self._listener = None
+        self.open()
+
+    def open(self):
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._let_in, args=(self._listener,), daemon=True).start()
+
+    def shut(self):
+        with self._lock:
+            listener, self._listener = self._listener, None
+            inside, self._inside = self._inside, set()
+        listener.shutdown(socket.SHUT_RDWR)  # wakes who waits for somebody to come
+        listener.close()
+        for s in inside:
+            self._end(s)
+
+    @staticmethod
+    def _end(s):
+        try:
+            s.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the other side was faster
+            pass
+
+    def _let_in(self, listener):
+        while True:
+            try:
+                outer, _ = listener.accept()
+                inner = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                return
+            with self._lock:
+                if self._listener is not listener:  # shut meanwhile
+                    outer.close()
+                    inner.close()
+                    return
+                self._inside |= {outer, inner}
+            for a, b in ((outer, inner), (inner, outer)):
+                threading.Thread(target=self._pass_on, args=(a, b), daemon=True).start()
+
+    def _pass_on(self, a, b):
+        try:
+            while data := a.recv(1 << 16):
+                b.sendall(data)
+        except OSError:
+            pass
+        self._end(a)
+        self._end(b)
+
+
+def test_a_worker_that_was_out_of_reach_goes_on_when_all_others_are_gone(make_cluster):
+    """Its task is closed, the other worker dies for good: it goes on in its window, and nothing comes twice."""
+    cluster = make_cluster(workers=0, worker_timeout_ms=3000)
+    port = free_port()
+    gate = Gate(port)
+    cluster.start_worker(port=port, worker_address=gate.address)
+    cluster.start_worker()
+    it = read(cluster, wide(MANY), "distributed_epoch", job_name="j", sharing="auto", lag="wait")
+
+    def reading(address):
+        return [t for t in cluster.tasks() if t["workerAddress"] == address and t["state"] == "open"]
+
+    def delivered(address):
+        return sum(int(t.get("delivered", 0)) for t in reading(address))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        got = wide_values(itertools.islice(it, 1))
+        wait_until(lambda: delivered(gate.address) and delivered(cluster.workers[1].address), "some of both have come")
+        gate.shut()
+        wait_until(lambda: not reading(gate.address), "the task that nobody reaches is closed")
+        cluster.workers[1].kill()
+        wait_until(lambda: not reading(cluster.workers[1].address), "the other worker is given up")
+        gate.open()
+        got += wide_values(it)
+    assert len(got) == len(set(got))
+    assert MANY - len(got) <= it.losses.lost_splits
+    assert it.losses.lost_workers == 2 or lives_lost(cluster) > 1
+    assert it.losses.skipped_elements == 0  # nobody else read there meanwhile
 
 
 @pytest.mark.parametrize("on_loss", ["warn", "error"])
