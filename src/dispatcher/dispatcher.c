@@ -119,17 +119,17 @@ static int64_t or_default(int64_t value, int64_t otherwise)
 /* Each leader starts silence anew, so with more than that nobody would be given up between two failovers. */
 #define SILENCE_MS_MAX (3600 * 1000)
 
-static int check_timeout(const char *name, int64_t ms, int64_t heartbeat_ms, mr_error *err)
+static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_error *err)
 {
     long long least_ms = 3 * heartbeat_ms;
 
     if (ms < least_ms) {
-        return mr_error_set(err, MR_EINVAL, "%s is %lld: at least three heartbeats (%lld) are needed", name,
-                            (long long)ms, least_ms);
+        return mr_error_set(err, MR_EINVAL, "the %s timeout is %lld ms: at least three heartbeats (%lld ms) are needed",
+                            who, (long long)ms, least_ms);
     }
     if (ms > SILENCE_MS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%s is %lld: at most an hour (%d) is allowed", name, (long long)ms,
-                            SILENCE_MS_MAX);
+        return mr_error_set(err, MR_EINVAL, "the %s timeout is %lld ms: at most an hour (%d ms) is allowed", who,
+                            (long long)ms, SILENCE_MS_MAX);
     }
     return MR_OK;
 }
@@ -189,10 +189,10 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
         return mr_error_set(err, MR_EINVAL, "heartbeat_ms is %lld: 10 to 60000 are allowed",
                             (long long)out->heartbeat_ms);
     }
-    int rc = check_timeout("worker_timeout_ms", out->worker_timeout_ms, out->heartbeat_ms, err);
+    int rc = check_timeout("worker", out->worker_timeout_ms, out->heartbeat_ms, err);
 
     if (rc >= 0) {
-        rc = check_timeout("client_timeout_ms", out->client_timeout_ms, out->heartbeat_ms, err);
+        rc = check_timeout("client", out->client_timeout_ms, out->heartbeat_ms, err);
     }
     if (rc >= 0) {
         rc = check_retentions(out, err);

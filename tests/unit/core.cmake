@@ -22,6 +22,7 @@ foreach(name joining sharing)
 endforeach()
 mr_test(core_rounds_test LABEL unit SOURCES ${MR_TEST_DIR}/core_rounds_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
+mr_test(core_text_test LABEL unit SOURCES ${MR_TEST_DIR}/core_text_test.c LIBRARIES mr_dispatcher_core)
 mr_test(core_counts_test LABEL unit SOURCES ${MR_TEST_DIR}/core_counts_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(core_flaws_test LABEL unit SOURCES ${MR_TEST_DIR}/core_flaws_test.c ${MR_TEST_DIR}/core_support.c

@@ -331,7 +331,7 @@ static void a_failed_task_ends_the_iteration_with_its_error(void **state)
 
     assert_true(update->finished);
     assert_int_equal(update->end->error_code, MR_EDATALOSS);
-    assert_string_equal(update->end->error, "worker a:1: x.tfrecord at 17: corrupt ");
+    assert_string_equal(update->end->error, "worker a:1: x.tfrecord at 17: corrupt ?");
 }
 
 static void a_new_process_supersedes_the_old_one_at_its_address(void **state)

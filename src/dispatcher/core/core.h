@@ -363,6 +363,12 @@ struct mr_core_visitor {
 /* All jobs, active ones first. */
 void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visitor);
 
+/*
+ * What others say, to be stored, shown or sent: as much of it as fits, as UTF-8 text of one line. A byte that is none
+ * is a '?'.
+ */
+void mr_line_copy(const char *text, char *out, size_t size);
+
 /* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For tests and slow
  * assertions. */
 int mr_core_check(const mr_core *core, mr_error *err);

@@ -137,15 +137,18 @@ static bool utf8_is_valid(const char *s)
 
 void mr_line_copy(const char *text, char *out, size_t size)
 {
-    size_t n = strnlen(text, size - 1);
+    size_t cut = strnlen(text, size - 1);
+    size_t n;
 
-    memcpy(out, text, n);
-    out[n] = '\0';
-    for (size_t i = 0; i < n; i++) {
-        out[i] = (unsigned char)out[i] < 0x20 || out[i] == 0x7f ? ' ' : out[i];
-    }
-    while (!utf8_is_valid(out)) { /* at worst what was cut in the middle goes */
-        out[--n] = '\0';
+    memcpy(out, text, cut);
+    out[cut] = '\0';
+    for (unsigned char *p = (unsigned char *)out; *p != '\0'; p += n > 0 ? n : 1) {
+        n = utf8_sequence(p);
+        if (n == 0) {
+            *p = '?'; /* also what was cut in the middle */
+        } else if (*p < 0x20 || *p == 0x7f) {
+            *p = ' ';
+        }
     }
 }
 

@@ -350,8 +350,6 @@ static inline bool mr_stamp_is_set(struct mr_stamp s)
 }
 /* Exactly MR_ID_HEX lower-case hex digits. */
 bool mr_id_is_valid(const char *s);
-/* What others say, to be stored and shown: as much of it as fits, as text of one line. */
-void mr_line_copy(const char *text, char *out, size_t size);
 /* "collected at 2026-11-21T10:00:00Z: ..." for those who ask for an iteration that was. */
 #define MR_COLLECTED_SIZE 96
 void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE]);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/identity.h"
 #include "base/limits.h"
+#include "dispatcher/core/core.h"
 #include "element/unpack.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -202,6 +203,7 @@ struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMes
     struct mr_buf b = MR_BUF_INIT;
     Millrace__ReplyHeader header;
     ProtobufCMessage *empty = NULL;
+    mr_error said; /* it may quote any bytes */
 
     if (message == NULL) {
         empty = mr_calloc(1, desc->sizeof_message);
@@ -213,7 +215,11 @@ struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMes
         message = empty;
     }
     MR_ASSERT(*header_slot(message) == NULL);
-    fill_header(&header, info, contact, error);
+    if (error != NULL) {
+        said = *error;
+        mr_line_copy(error->message, said.message, sizeof said.message);
+    }
+    fill_header(&header, info, contact, error != NULL ? &said : NULL);
     *header_slot(message) = &header;
     void *p = mr_buf_reserve(&b, protobuf_c_message_get_packed_size(message) + 1);
 
