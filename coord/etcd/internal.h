@@ -59,6 +59,7 @@ struct mr_etcd {
     uint64_t logins;         /* number of the token */
     int64_t login_again_ms;  /* etcd refused: not before */
     mr_error login_error;
+    unsigned logins_failed; /* one after another */
 };
 
 /* conn.c */

@@ -17,7 +17,9 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
+/* Doubled with each failure: etcd spends CPU on a password, and may be as busy as it was at the last try. */
 #define LOGIN_TIMEOUT_MS 2000
+#define LOGIN_DOUBLED_MAX 3u
 #define LOGIN_AGAIN_MS 1000
 
 struct login {
@@ -96,8 +98,10 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
     e->login = MR_ETCD_LOGIN_WANTED;
     if (rc < 0) {
         err = *why;
+        e->logins_failed++;
         judge_locked(e, login->conn, &err);
     } else {
+        e->logins_failed = 0;
         take_token_locked(e, reply, size, &err);
     }
     mr_etcd_conn_put_locked(e, login->conn);
@@ -114,6 +118,11 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
 }
 
 /* ---- the question ---- */
+
+static int timeout_ms(const struct mr_etcd *e)
+{
+    return LOGIN_TIMEOUT_MS << (e->logins_failed < LOGIN_DOUBLED_MAX ? e->logins_failed : LOGIN_DOUBLED_MAX);
+}
 
 static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
 {
@@ -134,7 +143,7 @@ static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
     rc = login->conn == NULL
              ? (request.failed ? mr_error_nomem(err) : err->code)
              : mr_rpc_unary(login->conn->live, "/etcdserverpb.Auth/Authenticate", request.data, request.len, metadata,
-                            LOGIN_TIMEOUT_MS, false, login_over, login, &e->login_call, err);
+                            timeout_ms(e), false, login_over, login, &e->login_call, err);
     if (rc < 0) {
         mr_etcd_conn_put_locked(e, login->conn);
         err->traits |= MR_RETRYABLE;
