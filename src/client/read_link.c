@@ -19,7 +19,6 @@
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
-#define LEAVE_MS 2000
 #define ROUNDED_MS 2 /* two times that are compared, each the difference of two that were cut to milliseconds */
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
@@ -377,22 +376,38 @@ static int follow(mr_reader *r, mr_error *err)
     return rc;
 }
 
+/*
+ * Its iteration is over, and it has used all that it got. Where silence counts as a loss the dispatcher is to hear
+ * that, also if we never held anything beyond the end of a task: its worker may have heard too late of what we had
+ * used, and have named us as a holder. Who was given up is not heard of meanwhile, and says it late.
+ */
 static bool has_used_up(mr_reader *r)
 {
+    bool counts = r->opts.job_name[0] != '\0' && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
+
     MR_LOCK(&r->lock);
-    return r->lingers && is_through_locked(r) && !r->stopping && !r->failed;
+    while (r->finished && mr_reader_holds_locked(r) > 0 && !r->stopping) {
+        mr_cond_wait(&r->due, &r->lock);
+    }
+    return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping && !r->failed;
 }
 
-/* There is nothing more to say at its end: that it goes silent now would count as a loss. */
+/* There is nothing more to say at its end. Else that is said again. */
 static void leave(mr_reader *r)
 {
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    Millrace__ReleaseClientReply *reply = NULL;
+    mr_error err;
 
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    mr_control_tell(r->control, "ReleaseClient", &req.base, LEAVE_MS);
-    MR_LOCK(&r->lock);
-    r->attached = false;
+    int rc = call(r, "ReleaseClient", &req.base, &millrace__release_client_reply__descriptor,
+                  (ProtobufCMessage **)&reply, &err);
+    if (rc == MR_OK) {
+        millrace__release_client_reply__free_unpacked(reply, NULL);
+        MR_LOCK(&r->lock);
+        r->attached = false;
+    }
 }
 
 void *mr_read_link_run(void *arg)

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/sync.h"
 
@@ -478,6 +479,41 @@ static void count_abandoned_locked(mr_reader *r)
     }
 }
 
+/* What was not used of tasks whose worker did not hear our goodbye, as the dispatcher is told of it. */
+struct unheard {
+    Millrace__Unheard all[MR_HOLDERS_MAX];
+    Millrace__Unheard *list[MR_HOLDERS_MAX];
+};
+
+/* And what we take along for sure. More than fits counts so: perhaps the worker counts it, too. */
+static void fill_release_locked(mr_reader *r, struct unheard *u, Millrace__ReleaseClientRequest *req)
+{
+    struct mr_read_task *t;
+
+    req->client = r->client;
+    req->iteration_id = r->iteration_id;
+    req->abandoned = mr_reader_holds_locked(r);
+    req->unheard = u->list;
+    TAILQ_FOREACH(t, &r->tasks, link)
+    {
+        uint64_t n = counts_locked(r) && !is_over_locked(t) ? unused_locked(t) : 0;
+
+        if (n == 0) {
+            continue;
+        }
+        if (req->n_unheard == MR_HOLDERS_MAX) {
+            req->abandoned += n;
+            continue;
+        }
+        Millrace__Unheard *one = &u->all[req->n_unheard];
+
+        millrace__unheard__init(one);
+        one->task_id = t->id;
+        one->elements = n;
+        u->list[req->n_unheard++] = one;
+    }
+}
+
 /*
  * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told when they know, since
  * its word alone ("this client is gone") does not say what of the elements on their way was used.
@@ -485,6 +521,7 @@ static void count_abandoned_locked(mr_reader *r)
 static void say_goodbye(mr_reader *r)
 {
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct unheard unheard;
     int64_t until = mr_now_ms() + GOODBYE_MS;
     struct mr_read_task *t;
 
@@ -509,11 +546,9 @@ static void say_goodbye(mr_reader *r)
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     count_abandoned_locked(r);
-    req.abandoned = mr_reader_holds_locked(r);
+    fill_release_locked(r, &unheard, &req);
     mr_mutex_unlock(&r->lock);
     if (r->attached) {
-        req.client = r->client;
-        req.iteration_id = r->iteration_id;
         mr_control_tell(r->control, "ReleaseClient", &req.base, GOODBYE_MS);
     }
 }

@@ -193,15 +193,27 @@ static void what_went_with_clients_is_in_the_end(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"42\""));
 }
 
-static void leave_with(struct fixture *f, const char *client, uint64_t elements)
+/* @unheard, if any, of @of, whose worker did not hear it. */
+static void say_goodbye(struct fixture *f, const char *client, uint64_t elements, const char *of, uint64_t unheard)
 {
     Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &request};
+    Millrace__Unheard one = MILLRACE__UNHEARD__INIT;
+    Millrace__Unheard *list[] = {&one};
 
     request.client = (char *)(uintptr_t)id_of(client);
     request.iteration_id = f->it;
     request.abandoned = elements;
+    request.unheard = list;
+    request.n_unheard = unheard > 0 ? 1 : 0;
+    one.task_id = (char *)(uintptr_t)of;
+    one.elements = unheard;
     table_step(&f->t, &command);
+}
+
+static void leave_with(struct fixture *f, const char *client, uint64_t elements)
+{
+    say_goodbye(f, client, elements, NULL, 0);
 }
 
 /* Before the end, and after it; said twice it counts once, and who was given up may say it late. */
@@ -333,7 +345,7 @@ static void an_end_that_is_said_again_by_a_life_that_was_revived_counts_once(voi
     }
 }
 
-/* In an iteration that goes on: given up and back, it may use them after all; one that is gone cannot. */
+/* In an iteration that goes on: given up and back, it may use them after all. */
 static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
 {
     struct fixture *f = *state;
@@ -353,9 +365,44 @@ static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
     assert_null(strstr(table_get(&f->t, key), "abandoned"));
     leave_with(f, "c1", 3);
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\""));
-    end_with_holder(f, "w2", "c1", 5);
+}
+
+/* The end of its task was on its way, from before that: what it has said of it is not counted again. */
+static void who_said_goodbye_before_the_end_came_is_not_counted_twice(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    leave_with(f, "c1", 3);
+    table_take_over(&f->t);
+    end_with_holder(f, "w1", "c1", 40);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\""));
+    end_with_holder(f, "w2", "c3", 5); /* whom nobody knows (any more) */
     table_wait(&f->t, 0);
     assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"8\""));
+}
+
+/* Of a worker that did not hear the goodbye what was not used is counted, and no more: whichever comes first. */
+static void what_a_worker_did_not_hear_of_is_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    char key[128];
+
+    open_it(f, "c1", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    say_goodbye(f, "c1", 3, task_of(f->it, "w1", 1), 7);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\"")); /* the worker may count it itself */
+    table_take_over(&f->t);
+    end_with_holder(f, "w1", "c1", 40);
+    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"10\""));
+    end_with_holder(f, "w2", "c2", 30);
+    table_wait(&f->t, 0);
+    say_goodbye(f, "c2", 0, task_of(f->it, "w2", 1), 5); /* it has not heard of the end */
+    assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"15\""));
 }
 
 int main(void)
@@ -370,6 +417,8 @@ int main(void)
         CASE(what_a_client_that_was_given_up_held_is_counted_once),
         CASE(what_a_client_held_is_its_own_again_when_it_comes_back),
         CASE(an_end_that_is_said_again_by_a_life_that_was_revived_counts_once),
+        CASE(who_said_goodbye_before_the_end_came_is_not_counted_twice),
+        CASE(what_a_worker_did_not_hear_of_is_counted_once),
         CASE(active_jobs_come_first_and_those_without_a_name_share_one),
     };
 

@@ -177,6 +177,11 @@ static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t
     bool held = begin(d, req, r->header);
     d->releases++;
     d->abandoned = r->abandoned;
+    d->unheard = 0;
+    for (size_t i = 0; i < r->n_unheard; i++) {
+        d->unheard += r->unheard[i]->elements;
+    }
+    (void)snprintf(d->unheard_of, sizeof d->unheard_of, "%s", r->n_unheard > 0 ? r->unheard[0]->task_id : "");
     fill_header(d, &header);
     mr_mutex_unlock(&d->lock);
     reply.header = &header;

@@ -89,7 +89,9 @@ struct fake_dispatcher {
     char closing[64]; /* the first promise of the last report; "": none */
     uint64_t held_below;
     unsigned releases;
-    uint64_t abandoned; /* of the last one */
+    uint64_t abandoned;  /* of the last one */
+    uint64_t unheard;    /* ... of all tasks */
+    char unheard_of[64]; /* the first of them */
     unsigned watches;
     uint64_t last_epoch; /* of a request's header */
     char last_cluster[64];

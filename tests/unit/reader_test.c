@@ -1219,6 +1219,21 @@ static void end_the_iteration(struct fixture *f)
     wait_until_nothing_is_connected(f);
 }
 
+/* It does so before it is closed, and has nothing to add then; what it has heard no answer to it says again. */
+static void expect_leave(struct fixture *f)
+{
+    mr_mutex_lock(&f->d.lock);
+    while (f->d.releases == 0) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    assert_int_equal(f->d.abandoned, 0);
+    mr_mutex_unlock(&f->d.lock);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_in_range(f->d.releases, 1, 2);
+    assert_int_equal(f->d.abandoned, 0);
+}
+
 /* The read is over for everybody else: what it closes with is nobody's, which it and the job's record say. */
 static void what_is_closed_with_after_the_end_is_counted(void **state)
 {
@@ -1254,18 +1269,22 @@ static void who_holds_elements_after_the_end_is_heard_of_until_they_are_used(voi
     mr_mutex_unlock(&f->d.lock);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
-    mr_mutex_lock(&f->d.lock);
-    while (f->d.releases == 0) {
-        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
-    }
-    assert_int_equal(f->d.abandoned, 0);
-    mr_mutex_unlock(&f->d.lock);
-    mr_reader_close(f->r);
-    f->r = NULL;
-    assert_int_equal(f->d.releases, 1);
+    expect_leave(f);
 }
 
-/* It was given up while it was away, and had its end: that it is not known any more changes nothing. */
+/* Its worker may have heard too late, and have named it as one that holds elements. */
+static void who_used_all_before_the_end_leaves_as_well(void **state)
+{
+    struct fixture *f = *state;
+
+    open_with_one_in_the_queue(f);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, 0, NULL), MR_TIMEOUT); /* it has used that */
+    end_the_iteration(f);
+    expect_leave(f);
+}
+
+/* It was given up while it was away, and had its end: what it was given up with it says late that it has used. */
 static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
 {
     struct fixture *f = *state;
@@ -1280,15 +1299,12 @@ static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
     }
     mr_mutex_unlock(&f->d.lock);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
-    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
     assert_int_equal(f->d.releases, 0);
-    mr_reader_close(f->r);
-    f->r = NULL;
-    assert_int_equal(f->d.releases, 1);
-    assert_int_equal(f->d.abandoned, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    expect_leave(f);
 }
 
-/* The worker hears from the dispatcher that this client is gone, and counts it itself. */
+/* The worker hears from the dispatcher that this client is gone, and counts it itself, or named it with the end. */
 static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1303,6 +1319,8 @@ static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
     assert_int_equal(losses.incomplete_reads, 1);
     assert_int_equal(f->d.releases, 1);
     assert_int_equal(f->d.abandoned, 0);
+    assert_int_equal(f->d.unheard, 1);
+    assert_string_equal(f->d.unheard_of, f->d.tasks[0].id);
 }
 
 /* Others get it, and in a job without a name there are none. */
@@ -1317,7 +1335,7 @@ static void what_others_get_is_no_loss(void **state)
     assert_true(f->w[0].done && f->w[0].gave_back);
     mr_loss_tally_get(&f->losses, &losses);
     assert_int_equal(losses.abandoned_elements, 0);
-    assert_int_equal(f->d.abandoned, 0);
+    assert_int_equal(f->d.abandoned + f->d.unheard, 0);
 }
 
 static void heartbeats_come_as_often_as_the_dispatcher_needs(void **state)
@@ -1550,6 +1568,7 @@ int main(int argc, char **argv)
         TEST(a_goodbye_says_what_was_given_back_last),
         TEST(what_is_closed_with_after_the_end_is_counted),
         TEST(who_holds_elements_after_the_end_is_heard_of_until_they_are_used),
+        TEST(who_used_all_before_the_end_leaves_as_well),
         TEST(who_was_given_up_after_the_end_reads_what_it_holds),
         TEST(what_an_unreachable_worker_is_not_told_is_counted),
         TEST(what_others_get_is_no_loss),

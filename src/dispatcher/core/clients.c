@@ -116,9 +116,20 @@ static void seen(mr_core *core, struct mr_client *client)
     }
 }
 
+static void forget_unheard(Millrace__ClientRecord *rec)
+{
+    for (size_t i = 0; i < rec->n_unheard; i++) {
+        mr_record_free(rec->unheard[i]);
+    }
+    mr_free(rec->unheard);
+    rec->unheard = NULL;
+    rec->n_unheard = 0;
+}
+
 /* It is there again, and may still use what it was given up with. */
 static void take_back_held(mr_core *core, struct mr_client *client, const struct mr_iteration *it)
 {
+    forget_unheard(client->rec);
     if (client->iteration != it) {
         client->rec->held = 0; /* of another one, which counts it */
     } else if (client->rec->silent) {
@@ -256,17 +267,36 @@ void mr_client_forget(mr_core *core, struct mr_client *client)
     mr_client_free(client);
 }
 
-void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *id, uint64_t elements)
+/* What @client said at its goodbye that it had not used of a task whose worker did not hear that. */
+static uint64_t unheard_of(const struct mr_client *client, const char *task)
 {
-    struct mr_client *client = mr_map_get(&core->clients, id);
-    bool is_known = client != NULL && client->iteration == it && (is_live(client) || client->rec->silent);
+    const Millrace__ClientRecord *rec = client->rec;
 
-    if (is_known) {
-        client->rec->held = mr_count_add(client->rec->held, elements);
+    for (size_t i = 0; i < rec->n_unheard; i++) {
+        if (strcmp(rec->unheard[i]->task_id, task) == 0) {
+            return rec->unheard[i]->elements;
+        }
+    }
+    return 0;
+}
+
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task, const Millrace__Holder *holder)
+{
+    struct mr_client *client = mr_map_get(&core->clients, holder->client);
+    bool is_known = client != NULL && client->iteration == it;
+    uint64_t lost = holder->elements;
+
+    if (is_known && client->rec->released && !client->rec->silent) {
+        /* The worker had not heard its goodbye, which says better what it did not use. */
+        uint64_t unused = unheard_of(client, task);
+
+        lost = lost < unused ? lost : unused;
+    } else if (is_known) {
+        client->rec->held = mr_count_add(client->rec->held, lost);
         put_client(core, client);
     }
-    if (!is_known || client->rec->silent) { /* One that was given up may say better, late. */
-        mr_iteration_note_abandoned(core, it, elements, 0);
+    if (!is_known || client->rec->released) { /* One that was given up may say better, late. */
+        mr_iteration_note_abandoned(core, it, lost, 0);
     }
 }
 
@@ -372,6 +402,39 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
     }
 }
 
+/* Of an open task: until that ends, and may name @client. */
+static void keep_unheard(mr_core *core, struct mr_client *client, const struct mr_task *task, uint64_t elements)
+{
+    Millrace__Unheard *one = mr_core_new_record(core, &millrace__unheard__descriptor);
+    Millrace__ClientRecord *rec = client->rec;
+
+    if (mr_core_append(core, &rec->unheard, rec->n_unheard, one)) {
+        rec->n_unheard++;
+        mr_core_set(core, &one->task_id, task->id);
+        one->elements = mr_count_add(elements, 0);
+    }
+}
+
+/*
+ * What @client took along of tasks that have ended, in place of what it was said to hold. It may not know that one has,
+ * if its worker is out of reach. A lost one has no elements: its splits are counted.
+ */
+static uint64_t taken_along(mr_core *core, struct mr_client *client, const Millrace__ReleaseClientRequest *in)
+{
+    uint64_t ended = 0;
+
+    for (size_t i = 0; i < in->n_unheard && i < MR_HOLDERS_MAX; i++) {
+        const struct mr_task *task = mr_task_find(core, in->unheard[i]->task_id);
+
+        if (task == NULL || task->state == MR_TASK_ENDED) {
+            ended = mr_count_add(ended, in->unheard[i]->elements);
+        } else if (task->state == MR_TASK_OPEN && task->iteration == client->iteration) {
+            keep_unheard(core, client, task, in->unheard[i]->elements);
+        }
+    }
+    return mr_count_add(in->abandoned, ended < client->rec->held ? ended : client->rec->held);
+}
+
 void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in)
 {
     struct mr_client *client = mr_map_get(&core->clients, in->client);
@@ -380,7 +443,9 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
      */
     if (client != NULL && client->iteration != NULL && (is_live(client) || client->rec->silent) &&
         strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
-        mr_iteration_note_abandoned(core, client->iteration, in->abandoned, is_live(client) ? 0 : client->rec->held);
+        uint64_t taken = taken_along(core, client, in);
+
+        mr_iteration_note_abandoned(core, client->iteration, taken, is_live(client) ? 0 : client->rec->held);
         client->rec->held = 0;
         if (is_live(client)) {
             mr_client_release(core, client, true /* by_itself */);

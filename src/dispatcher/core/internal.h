@@ -726,8 +726,8 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
 /* At most three changes: the session, the iteration (open and unread, or it counts what went along), and the job if it
  * is idle or goes. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
-/* A task of @it has ended while @id rests with elements of it. At most two changes: the session, and the iteration. */
-void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *id, uint64_t elements);
+/* @task of @it has ended while @holder had elements of it. At most two changes: the session, and the iteration. */
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task, const Millrace__Holder *holder);
 /* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
 void mr_client_evict(mr_core *core, struct mr_client *client);
 /* Its iteration is gone, and with it, soon, its record. */

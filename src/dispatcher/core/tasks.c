@@ -349,7 +349,7 @@ static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace_
         const Millrace__Holder *holder = in->holders[i];
 
         if (i < MR_HOLDERS_MAX && mr_core_has_room(core, 2 + mr_iteration_settle_changes(it))) {
-            mr_client_hold(core, it, holder->client, holder->elements);
+            mr_client_hold(core, it, in->task_id, holder);
         } else {
             mr_iteration_note_abandoned(core, it, holder->elements, 0);
         }
