@@ -54,7 +54,7 @@ class IteratorOptions(Structure):
 
 class Losses(Structure):
     """struct mr_losses"""
-    _fields_ = [("struct_size", c_size_t), ("lost_splits", c_uint64), ("quarantined_splits", c_uint64),
+    _fields_ = [("struct_size", c_size_t), ("lost_splits", c_uint64), ("lost_elements", c_uint64), ("quarantined_splits", c_uint64),
                 ("repeated_splits", c_uint64), ("lost_workers", c_uint64), ("incomplete_reads", c_uint64),
                 ("skipped_elements", c_uint64), ("abandoned_elements", c_uint64)]
 

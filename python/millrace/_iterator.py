@@ -62,6 +62,7 @@ class Losses:
     """
 
     lost_splits: int = 0  # DYNAMIC
+    lost_elements: int = 0  # of lost_splits, at most; 0 with lost_splits: not known (a split is a file, or makes many elements)
     lost_workers: int = 0  # that had a task of these reads
     repeated_splits: int = 0  # at_least_once: handed out again
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
@@ -70,7 +71,8 @@ class Losses:
     abandoned_elements: int = 0  # at_most_once: that went with readers of the job, perhaps unused
 
     def __str__(self):
-        parts = [(self.lost_splits, "split lost", "splits lost"),
+        known = f" (at most {self.lost_elements} element{'s' * (self.lost_elements != 1)})" if self.lost_elements else ""
+        parts = [(self.lost_splits, f"split lost{known}", f"splits lost{known}"),
                  (self.quarantined_splits, "of them quarantined", "of them quarantined"),
                  (self.lost_workers, "worker lost", "workers lost"),
                  (self.repeated_splits, "split handed out again", "splits handed out again"),
@@ -79,7 +81,8 @@ class Losses:
         return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n) or "nothing lost"
 
     def __sub__(self, other):
-        return Losses(*(a - b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
+        new = Losses(*(a - b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other))))
+        return dataclasses.replace(new, lost_elements=max(new.lost_elements, 0))  # known so far, and no longer
 
 
 _NO_LOSSES = Losses()
@@ -221,7 +224,7 @@ class NumpyIterator:
         if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
                 or c.abandoned_elements):  # the common path
             return _NO_LOSSES
-        now = Losses(c.lost_splits, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
+        now = Losses(c.lost_splits, c.lost_elements, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
                      c.skipped_elements, c.abandoned_elements)
         new, self._losses = now - self._losses, now
         return new

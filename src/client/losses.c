@@ -21,7 +21,12 @@ void mr_loss_tally_destroy(struct mr_loss_tally *t)
 void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete)
 {
     MR_LOCK(&t->lock);
-    t->sum.lost_splits += end->lost_splits;
+    bool known = (t->sum.lost_splits == 0 || t->sum.lost_elements > 0) && end->lost_elements > 0;
+
+    if (end->lost_splits > 0) {
+        t->sum.lost_splits += end->lost_splits;
+        t->sum.lost_elements = known ? t->sum.lost_elements + end->lost_elements : 0;
+    }
     t->sum.quarantined_splits += end->quarantined_splits;
     t->sum.repeated_splits += end->repeated_splits;
     t->sum.lost_workers += end->lost_workers;
@@ -51,6 +56,7 @@ uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t)
 void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg)
 {
     end->lost_splits = msg->lost_splits;
+    end->lost_elements = msg->lost_elements;
     end->quarantined_splits = msg->quarantined_splits;
     end->repeated_splits = msg->repeated_splits;
     end->lost_workers = msg->lost_workers;
@@ -84,6 +90,12 @@ void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size
 
     if (used == 0) {
         text[0] = '\0';
+    }
+    if (end->lost_elements > 0 && used < size) {
+        int more = snprintf(text + used, size - used, " (at most %" PRIu64 " element%s)", end->lost_elements,
+                            end->lost_elements == 1 ? "" : "s");
+
+        used += more > 0 ? (size_t)more : 0;
     }
     used = append(text, size, used, end->quarantined_splits, "of them quarantined", "of them quarantined");
     used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");

@@ -21,6 +21,7 @@ struct mr_loss_tally {
 /* How one read ended; all zero is an end with nothing missing. */
 struct mr_read_end {
     uint64_t lost_splits;
+    uint64_t lost_elements; /* of them; 0: nobody knows */
     uint64_t quarantined_splits;
     uint64_t repeated_splits;
     uint64_t lost_workers;
@@ -44,7 +45,8 @@ void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg
  * a reader, is missing either way.
  */
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode);
-/* "3 splits lost, 1 of them quarantined, 2 workers lost, 5 splits handed out again, ...", into @text. */
+/* "3 splits lost (at most 3000 elements), 1 of them quarantined, 2 workers lost, 5 splits handed out again, ...", into
+ * @text. */
 void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size);
 
 #endif

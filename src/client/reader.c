@@ -168,7 +168,7 @@ static void tally_end_locked(mr_reader *r, bool incomplete)
 /* Everything was taken. That something is missing is told once; as an error, if that was asked for, each time. */
 static int end_locked(mr_reader *r, mr_error *err)
 {
-    char what[200];
+    char what[240];
 
     r->end.skipped_elements = r->skipped;
     bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);

@@ -92,6 +92,8 @@ void mr_engine_close(mr_engine_iter *it); /* waits for its threads; NULL is fine
  * numbers. zip and concatenate of sources are one provider. MR_EUNIMPL names a source or operator that cannot be split.
  */
 int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n, mr_error *err);
+/* How many elements @ds makes of a split of provider @index, at most; 0: that is not known. */
+int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *ret, mr_error *err);
 /* What people know provider @index as: "range (step 0)". */
 int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err);
 

@@ -28,6 +28,7 @@ struct mr_provider {
     const mr_dataset *at; /* lent by the graph: the node where it is cut */
     int64_t splits;       /* MR_CARDINALITY_INFINITE: endless */
     uint64_t rows;        /* elements in a split; in the last one there may be fewer */
+    uint64_t elements;    /* that the whole graph makes of a split, at most; 0: not known */
     uint64_t opened;      /* passes so far; guarded by env->lock */
 };
 

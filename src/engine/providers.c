@@ -45,10 +45,34 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
 }
 
 /*
+ * So many elements of an input go into each that @ds makes; 0: it may make more than it takes, or nobody can tell. What
+ * a cache has of a split it gives again in each repetition.
+ */
+static uint64_t takes(const mr_dataset *ds)
+{
+    static const char *const no_more[] = {
+        "cardinality", "choose", "concatenate", "filter", "ignore_errors", "map",        "prefetch", "repeat", "sample",
+        "scan",        "shard",  "shuffle",     "skip",   "take",          "take_while", "unique",   "zip"};
+
+    if (is(ds, "batch") || is(ds, "padded_batch")) {
+        const struct mr_attr *size = mr_attr_find(ds->attrs, ds->nattrs, "batch_size");
+
+        return size != NULL && size->kind == MR_ATTR_INT && size->i > 0 ? (uint64_t)size->i : 0;
+    }
+    for (size_t i = 0; i < sizeof no_more / sizeof no_more[0]; i++) {
+        if (is(ds, no_more[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/*
  * A source of @elements. A split is one element while there are few; of more, a split is a run of them: handing out has
  * a price for each few thousand splits (a write to the store), and must not set the pace of a source of cheap elements.
+ * @per of them go into an element of the whole graph; 0: not known.
  */
-static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, mr_error *err)
+static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, uint64_t per, mr_error *err)
 {
     uint64_t n = elements > 0 ? (uint64_t)elements : 0;
     uint64_t rows = n / MR_SPLITS_WHOLE_MAX + (n % MR_SPLITS_WHOLE_MAX != 0 ? 1 : 0);
@@ -69,11 +93,12 @@ static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elem
         w->providers = bigger;
         w->cap = w->cap * 2 + 4;
     }
-    w->providers[w->n++] = (struct mr_provider){.path = path, .at = ds, .splits = splits, .rows = rows};
+    w->providers[w->n++] = (struct mr_provider){
+        .path = path, .at = ds, .splits = splits, .rows = rows, .elements = per > 0 ? (rows - 1) / per + 1 : 0};
     return MR_OK;
 }
 
-static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *err)
+static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t per, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -82,10 +107,10 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
         return MR_OK; /* numbers what a worker gets: each has all of it */
     }
     if (can_seek(ds, false, &w->visits)) {
-        return add(w, ds, path, ds->cardinality, err);
+        return add(w, ds, path, ds->cardinality, per, err);
     }
     if (ds->op->run->whole_split) {
-        return add(w, ds, path, 1, err);
+        return add(w, ds, path, 1, 0 /* nobody knows how many it has */, err);
     }
     if (w->visits > VISITS_MAX) {
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
@@ -96,8 +121,11 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
                             "range, tensors or file names, or read with sharding OFF",
                             ds->op->name, ds->step);
     }
+    if (__builtin_mul_overflow(per, takes(ds), &per)) {
+        per = 0;
+    }
     for (uint32_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
-        rc = visit(w, ds->inputs[i], mr_op_child_path(path, i), err);
+        rc = visit(w, ds->inputs[i], mr_op_child_path(path, i), per, err);
     }
     return rc;
 }
@@ -105,7 +133,7 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, mr_error *
 int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *n, mr_error *err)
 {
     struct walk w = {0};
-    int rc = visit(&w, root, MR_ROOT_PATH, err);
+    int rc = visit(&w, root, MR_ROOT_PATH, 1, err);
 
     if (rc != MR_OK) {
         mr_free(w.providers);
@@ -135,7 +163,8 @@ int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size
     return rc;
 }
 
-int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err)
+/* A copy of provider @index. */
+static int provider_at(const mr_dataset *ds, size_t index, struct mr_provider *ret, mr_error *err)
 {
     struct mr_provider *providers = NULL;
     size_t count = 0;
@@ -145,8 +174,30 @@ int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size
         rc = mr_error_set(err, MR_EINVAL, "provider %zu of %zu", index, count);
     }
     if (rc == MR_OK) {
-        (void)snprintf(out, size, "%s (step %u)", providers[index].at->op->name, providers[index].at->step);
+        *ret = providers[index];
     }
     mr_free(providers);
+    return rc;
+}
+
+int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *ret, mr_error *err)
+{
+    struct mr_provider provider;
+    int rc = provider_at(ds, index, &provider, err);
+
+    if (rc == MR_OK) {
+        *ret = provider.elements;
+    }
+    return rc;
+}
+
+int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err)
+{
+    struct mr_provider provider;
+    int rc = provider_at(ds, index, &provider, err);
+
+    if (rc == MR_OK) {
+        (void)snprintf(out, size, "%s (step %u)", provider.at->op->name, provider.at->step);
+    }
     return rc;
 }

@@ -159,6 +159,9 @@ static void say_iteration(const struct state_key *key, const void *record, struc
         mr_buf_puts(out, ", lost ");
         put_count(out, r->lost_workers, "worker", "workers");
         mr_buf_printf(out, " and at most %" PRIu64 " splits", r->lost_splits);
+        if (r->lost_elements != 0) {
+            mr_buf_printf(out, " (%" PRIu64 " elements)", r->lost_elements);
+        }
     }
     if (r->quarantined_splits != 0) {
         mr_buf_printf(out, ", %" PRIu64 " quarantined", r->quarantined_splits);

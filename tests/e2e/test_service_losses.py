@@ -96,6 +96,8 @@ def test_at_most_once_leaves_out_what_a_lost_worker_had(make_cluster):
     assert len(said) == 1 and said[0].filename == __file__
     assert len(got) == len(set(got)) and set(got) < set(range(3000))
     assert 3000 - len(got) <= it.losses.lost_splits < 3000
+    assert it.losses.lost_elements == it.losses.lost_splits
+    assert f"lost (at most {it.losses.lost_elements} element" in str(it.losses) and str(it.losses) in str(said[0].message)
     assert 1 <= it.losses.lost_workers <= lives_lost(cluster)
     assert (it.losses.incomplete_reads, it.losses.repeated_splits) == (1, 0)
 
@@ -239,6 +241,7 @@ def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, igno
                 got.result(60)
     if ignores:
         assert (it.losses.quarantined_splits, it.losses.lost_splits, it.losses.incomplete_reads) == (1, 1, 1)
+        assert it.losses.lost_elements == 0  # who knows what the file has
 
 
 # ---- workers out of reach ----

@@ -8,7 +8,7 @@
  * it out was told that it is finished; an iteration that ends without error has returned every element, but for those
  * it says it gave up; no element comes more often than its split was handed out, but for what lost readers had; a split
  * that kills whoever reads it kills four at most both            the end tells of every split that nobody was given,
- * and of every one that was given again
+ * and of every one that was given again, and of as many lost elements as the lost splits have
  *
  * Of a job that reads a production: each element is returned once (more often only if a reader was lost), not before it
  * is settled which production that is; an end without error has returned all but what was counted as skipped and what
@@ -571,6 +571,11 @@ void sim_view_told(struct sim *sim, const char *iteration, const Millrace__Itera
     if (unhanded > end->lost_splits && !view->failed) {
         sim_violation(sim, "iteration %s ended with %" PRIu64 " splits that nobody was given and %" PRIu64 " lost",
                       iteration, unhanded, end->lost_splits);
+    }
+    if (end->lost_elements < SIM_SPLIT_ELEMENTS * end->lost_splits ||
+        (view->dataset->nproviders == 1 && end->lost_elements > SIM_SPLIT_ELEMENTS * end->lost_splits)) {
+        sim_violation(sim, "iteration %s ended with %" PRIu64 " splits lost, and %" PRIu64 " elements of them",
+                      iteration, end->lost_splits, end->lost_elements);
     }
     if (again > end->repeated_splits) {
         sim_violation(sim, "iteration %s ended with %" PRIu64 " splits given again, and tells of %" PRIu64, iteration,

@@ -189,6 +189,7 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
 static void register_dataset(struct sim *sim, struct sim_replica *replica, const struct sim_message *request,
                              const Millrace__RegisterDatasetRequest *in)
 {
+    static const uint64_t split_elements[SIM_PROVIDERS_MAX] = {SIM_SPLIT_ELEMENTS, SIM_SPLIT_ELEMENTS};
     const struct sim_dataset *dataset = NULL;
     char blob[33];
 
@@ -207,6 +208,7 @@ static void register_dataset(struct sim *sim, struct sim_replica *replica, const
         .spec_size = 1,
         .providers = dataset->splits,
         .nproviders = dataset->nproviders,
+        .split_elements = split_elements,
         .summary = dataset->id,
         .ignores_errors = dataset->ignores_errors,
         .blob = "",

@@ -22,6 +22,7 @@
 #define SIM_CLIENTS_MAX 8
 #define SIM_TASKS_MAX 256
 #define SIM_PROVIDERS_MAX 2
+#define SIM_SPLIT_ELEMENTS 10 /* as dispatchers are told */
 #define SIM_DATASETS 6
 #define SIM_LEASE_MS 2000
 #define SIM_RPC_TIMEOUT_MS 400

@@ -345,6 +345,51 @@ static void an_end_that_is_said_again_by_a_life_that_was_revived_counts_once(voi
     }
 }
 
+/* Two splits. */
+static void lose(struct fixture *f, const char *worker, uint32_t provider)
+{
+    Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
+
+    request.incarnation = (char *)(uintptr_t)id_of(worker);
+    request.task_id = (char *)(uintptr_t)task_of(f->it, worker, 1);
+    request.iteration_id = f->it;
+    request.provider = provider;
+    request.seq = 1;
+    request.want = 2;
+    table_step(&f->t, &command);
+    assert_int_equal(splits(&f->t)->ranges[0]->count, 2);
+    assert_int_equal(leave(&f->t, worker), MR_OK);
+    table_wait(&f->t, 0);
+}
+
+/* A split of the second source may be any number of elements: as soon as one of those is lost nobody knows how many. */
+static void lost_elements_are_known_as_long_as_those_of_each_split_are(void **state)
+{
+    static const int64_t two[] = {10, 10};
+    struct fixture *f = *state;
+    const Millrace__IterationEnd *end;
+    char key[128];
+
+    assert_int_equal(put_dataset(&f->t, "pairs", "00000000000000000000000000000002", two, 2), MR_OK);
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = "c1", .dataset = "pairs", .name = "pairs", .dynamic = true}),
+        MR_OK);
+    snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
+    add_worker(&f->t, "w3", "c:1");
+    lose(f, "w1", 0);
+    table_take_over(&f->t);
+    (void)snprintf(key, sizeof key, "iterations/%s", f->it);
+    assert_non_null(strstr(table_get(&f->t, key), "\"lostSplits\":\"2\""));
+    assert_non_null(strstr(table_get(&f->t, key), "\"lostElements\":\"2000\""));
+    lose(f, "w2", 1);
+    assert_int_equal(end_task(&f->t, "w3", task_of(f->it, "w3", 1), MR_OK, ""), MR_OK);
+    table_wait(&f->t, 0);
+    end = watch_client(&f->t, "c1", f->it)->end;
+    assert_int_equal(end->lost_splits, 4);
+    assert_int_equal(end->lost_elements, 0);
+}
+
 /* In an iteration that goes on: given up and back, it may use them after all. */
 static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
 {
@@ -411,6 +456,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         CASE(everything_is_counted_by_state),
         CASE(a_step_says_which_splits_it_moved),
+        CASE(lost_elements_are_known_as_long_as_those_of_each_split_are),
         CASE(what_went_with_clients_is_in_the_end),
         CASE(what_a_client_closes_with_is_in_the_record),
         CASE(what_a_client_held_at_the_end_is_lost_when_it_is_given_up),

@@ -466,6 +466,7 @@ static void a_split_that_kills_its_readers_fails_the_iteration(void **state)
                         "read it, the last of them with nothing else of this iteration");
     assert_int_equal(end->quarantined_splits, 1);
     assert_int_equal(end->lost_splits, 1);
+    assert_int_equal(end->lost_elements, 1000);
 }
 
 static void with_ignore_errors_it_is_counted_and_left_out(void **state)

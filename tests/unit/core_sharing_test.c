@@ -165,6 +165,7 @@ static void each_user_hears_what_it_cannot_have(void **state)
     assert_int_equal(update->end->lost_workers, 0);
     update = watch_client(&f->t, "b", f->b);
     assert_int_equal(update->end->lost_splits, lost);
+    assert_int_equal(update->end->lost_elements, 1000 * lost);
     assert_int_equal(update->end->lost_workers, 1);
 }
 

@@ -322,6 +322,7 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
                int64_t cardinality)
 {
     static const char *const sources[] = {"range (step 0)", "tfrecord (step 3)"};
+    static const uint64_t split_elements[MR_CORE_PROVIDERS_MAX] = {1000};
     struct mr_part_store part = {.blob = id_of(fingerprint), .data = "definition", .size = 10};
     struct mr_dataset_register in = {
         .dataset_id = id,
@@ -331,6 +332,7 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
         .spec_size = 4,
         .cardinality = cardinality,
         .providers = list,
+        .split_elements = split_elements,
         .nproviders = n,
         .sources = sources,
         .ignores_errors = tolerant,

@@ -55,7 +55,7 @@ static void a_dataset_is_registered_once(void **state)
         table_get(t, "datasets/numbers"),
         "{\"id\":\"numbers\",\"fingerprint\":\"00000000000000000000000000000001\",\"compression\":\"AUTO\","
         "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\",\"source\":\"range (step "
-        "0)\"}],\"summary\":\"range > batch\","
+        "0)\",\"splitElements\":\"1000\"}],\"summary\":\"range > batch\","
         "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":\"92ac8641a192b9f3b912a2a7b516ac83\","
         "\"parts\":1,\"usedMs\":\"1700000000000\"}");
 }
@@ -540,6 +540,7 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
 
     assert_true(update->finished);
     assert_int_equal(update->end->lost_splits, 25);
+    assert_int_equal(update->end->lost_elements, 25000);
     assert_int_equal(update->end->lost_workers, 1);
 }
 

@@ -314,6 +314,40 @@ static void sources_inside_functions_are_whole(void **state)
     mr_dataset_unref(ds);
 }
 
+/* Of @ds, which goes. */
+static uint64_t elements_of_a_split(mr_dataset *ds)
+{
+    uint64_t n = 77;
+
+    CHECK_OK(mr_dataset_provider_elements(ds, 0, &n, e));
+    mr_dataset_unref(ds);
+    return n;
+}
+
+/* Runs of 7 numbers are splits of the range. */
+static mr_dataset *runs(void)
+{
+    return make_range(0, 100000, 1);
+}
+
+static void it_is_known_how_many_elements_a_split_is(void **state)
+{
+    mr_dataset *source = runs();
+
+    (void)state;
+    assert_int_equal(elements_of_a_split(runs()), 7);
+    assert_int_equal(elements_of_a_split(make_range(0, 100, 1)), 1);
+    assert_int_equal(elements_of_a_split(make_one("shuffle", runs(), "buffer_size", 3)), 7);
+    assert_int_equal(elements_of_a_split(make_one("take", make_zip(runs(), runs()), "count", 5)), 7);
+    assert_int_equal(elements_of_a_split(make_one("repeat", runs(), "count", 3)), 7); /* it is handed out for each */
+    assert_int_equal(elements_of_a_split(make_one("batch", runs(), "batch_size", 4)), 2);
+    assert_int_equal(
+        elements_of_a_split(make_one("batch", make_one("batch", runs(), "batch_size", 2), "batch_size", 2)), 2);
+    assert_int_equal(
+        elements_of_a_split(make("unbatch", make_one("batch", runs(), "batch_size", 4), NULL, NULL, 0, NULL)), 0);
+    assert_int_equal(elements_of_a_split(make_with_function("flat_map", source, fn_count_to(source), NULL, 0)), 0);
+}
+
 static void providers_have_numbers(void **state)
 {
     mr_dataset *shuffled = make_one("shuffle", make_range(0, 7, 1), "buffer_size", 3);
@@ -532,6 +566,7 @@ int main(void)
         cmocka_unit_test(splits_count_what_fails),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(sources_inside_functions_are_whole),
+        cmocka_unit_test(it_is_known_how_many_elements_a_split_is),
         cmocka_unit_test(providers_have_numbers),
         cmocka_unit_test(a_grant_is_open_until_it_was_read_to_its_end),
         cmocka_unit_test(a_grant_is_open_until_what_it_became_was_read),

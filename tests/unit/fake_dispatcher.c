@@ -82,6 +82,7 @@ static void fill_end(const struct fake_dispatcher *d, Millrace__IterationEnd *en
     end->error_code = d->error_code;
     end->error = (char *)(uintptr_t)(d->error_code < 0 ? "the iteration failed" : "");
     end->lost_splits = d->lost_splits;
+    end->lost_elements = d->lost_elements;
     end->lost_workers = d->lost_workers;
     end->repeated_splits = d->repeated_splits;
 }

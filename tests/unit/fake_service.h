@@ -52,6 +52,7 @@ struct fake_dispatcher {
     bool finished;
     int error_code;
     uint64_t lost_splits; /* at the end */
+    uint64_t lost_elements;
     uint32_t lost_workers;
     uint64_t repeated_splits;
     uint32_t client_timeout_ms; /* what Open says */

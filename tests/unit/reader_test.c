@@ -794,6 +794,7 @@ static void end_with_losses(struct fixture *f)
     f->d.tasks[0].ended = true;
     f->d.tasks[1].lost = true;
     f->d.lost_splits = 3;
+    f->d.lost_elements = 3000;
     f->d.lost_workers = 1;
     f->d.repeated_splits = 2;
     f->d.finished = true;
@@ -819,9 +820,31 @@ static void losses_are_counted_once(void **state)
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
     mr_loss_tally_get(&f->losses, &sum);
     assert_int_equal(sum.lost_splits, 3);
+    assert_int_equal(sum.lost_elements, 3000);
     assert_int_equal(sum.lost_workers, 1);
     assert_int_equal(sum.repeated_splits, 2);
     assert_int_equal(sum.incomplete_reads, 1);
+}
+
+/* Of several reads, too: nothing is said of a sum of which a part is not known. */
+static void lost_elements_are_known_of_all_reads_or_of_none(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_read_end known = {.lost_splits = 2, .lost_elements = 2000};
+    struct mr_read_end unknown = {.lost_splits = 1};
+    struct mr_read_end none = {.lost_workers = 1};
+    struct mr_losses sum;
+
+    mr_loss_tally_add(&f->losses, &none, false);
+    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.lost_elements, 4000);
+    mr_loss_tally_add(&f->losses, &unknown, true);
+    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_get(&f->losses, &sum);
+    assert_int_equal(sum.lost_splits, 7);
+    assert_int_equal(sum.lost_elements, 0);
 }
 
 static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
@@ -837,7 +860,8 @@ static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
     pull_n(f, 10);
     end_with_losses(f);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
-    assert_non_null(strstr(err.message, "3 splits lost, 1 worker lost, 2 splits handed out again"));
+    assert_non_null(
+        strstr(err.message, "3 splits lost (at most 3000 elements), 1 worker lost, 2 splits handed out again"));
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
 }
 
@@ -1549,6 +1573,7 @@ int main(int argc, char **argv)
         TEST(workers_that_cannot_be_reached_are_told_of_in_one_line),
         TEST(a_forgotten_client_attaches_again),
         TEST(losses_are_counted_once),
+        TEST(lost_elements_are_known_of_all_reads_or_of_none),
         TEST(a_loss_may_be_an_error_in_place_of_the_end),
         TEST(repeats_alone_are_no_error),
         TEST(sharing_is_asked_for),

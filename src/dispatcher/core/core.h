@@ -180,7 +180,9 @@ struct mr_dataset_register {
     const void *spec;        /* ElementSpec */
     size_t spec_size;
     int64_t cardinality;
-    const int64_t *providers;   /* splits of each; -1: endless */
+    const int64_t *providers; /* splits of each; -1: endless */
+    const uint64_t
+        *split_elements;        /* of each: what its pipeline makes of a split, at most; 0: not known. NULL: of none */
     const char *const *sources; /* name of each, for people: "range (step 0)"; NULL: not known */
     size_t nproviders;
     bool ignores_errors;      /* a split that nobody can read may be left out */

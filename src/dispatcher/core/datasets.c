@@ -283,6 +283,7 @@ static Millrace__ProviderInfo **copy_providers(mr_core *core, const struct mr_da
             return NULL;
         }
         providers[i]->splits = in->providers[i];
+        providers[i]->split_elements = in->split_elements != NULL ? mr_count_add(in->split_elements[i], 0) : 0;
         set_plain(core, &providers[i]->source, in->sources != NULL ? in->sources[i] : "");
     }
     return providers;

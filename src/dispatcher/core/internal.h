@@ -538,6 +538,8 @@ void mr_iteration_free(struct mr_iteration *it);
 
 /* Splits that were lost so far, those of losses that are not counted yet too. */
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it);
+/* @splits are lost, of which pipelines make at most @elements; 0: nobody knows, and so nobody does of the sum. */
+void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements);
 /* Splits that were handed out again so far. */
 uint64_t mr_iteration_repeated(const struct mr_iteration *it);
 /* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
@@ -606,6 +608,8 @@ void mr_task_leave_grants(mr_core *core, struct mr_task *task);
 void mr_task_free(struct mr_task *task);
 const char *mr_task_state_name(enum mr_task_state state);
 uint64_t mr_task_granted(const struct mr_task *task);
+/* What its pipeline makes of @most of them, whichever they are, at most; 0: not known. */
+uint64_t mr_task_granted_elements(const struct mr_task *task, uint64_t most);
 void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
 
 /* ---------------------------------------------------------------- splits.c */

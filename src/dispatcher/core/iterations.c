@@ -146,6 +146,7 @@ static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const 
             return;
         }
         info->splits = dataset->providers[i]->splits;
+        info->split_elements = dataset->providers[i]->split_elements;
         mr_core_set(core, &info->source, dataset->providers[i]->source);
         rec->providers[rec->n_providers++] = info;
     }

@@ -120,7 +120,7 @@ static void quarantine(struct returning *r, uint64_t position)
     uint64_t index = info->splits > 0 ? position % (uint64_t)info->splits : position;
 
     it->rec->quarantined_splits++;
-    it->rec->lost_splits++;
+    mr_iteration_note_lost(it, 1, info->split_elements);
     r->core->out->tally.lost++;
     mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
                  r->provider);

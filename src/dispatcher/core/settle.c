@@ -47,14 +47,26 @@ static bool is_first_loss(const struct mr_task *task)
 }
 
 /* At most once: what was given to the pipeline that the task's elements come from, and was not counted when the task
- * before it at the same production was lost. */
-static uint64_t splits_behind(const mr_core *core, const struct mr_task *task)
+ * before it at the same production was lost. *@elements: what comes of it at most; 0: not known. */
+static uint64_t splits_behind(const mr_core *core, const struct mr_task *task, uint64_t *elements)
 {
     const struct mr_task *source = task->iteration->uses != NULL ? mr_task_producing(core, task) : task;
     uint64_t granted = source != NULL ? mr_task_granted(source) : 0;
     uint64_t before = mr_task_is_recovery(task) ? task->rec->behind : 0;
+    uint64_t splits = granted > before ? granted - before : 0;
 
-    return granted > before ? granted - before : 0;
+    *elements = splits > 0 ? mr_task_granted_elements(source, splits) : 0;
+    return splits;
+}
+
+void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements)
+{
+    bool known = (it->rec->lost_splits == 0 || it->rec->lost_elements > 0) && elements > 0;
+
+    if (splits > 0) {
+        it->rec->lost_splits += splits;
+        it->rec->lost_elements = known ? mr_count_add(it->rec->lost_elements, elements) : 0;
+    }
 }
 
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)
@@ -110,9 +122,10 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
     if (mr_iteration_repeats(it)) {
         mr_recovery_return(core, task, why, size);
     } else {
-        uint64_t lost = splits_behind(core, task);
+        uint64_t elements;
+        uint64_t lost = splits_behind(core, task, &elements);
 
-        it->rec->lost_splits += lost;
+        mr_iteration_note_lost(it, lost, elements);
         core->out->tally.lost += it->uses == NULL ? lost : 0; /* once: the production's own iteration counts them */
     }
     note_counted(task);
@@ -182,6 +195,7 @@ void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrac
     const Millrace__IterationEnd *known = it->rec->end;
 
     end->lost_splits = it->rec->lost_splits;
+    end->lost_elements = it->rec->lost_elements;
     end->lost_workers = it->rec->lost_workers;
     end->quarantined_splits = it->rec->quarantined_splits;
     end->repeated_splits = mr_iteration_repeated(it);

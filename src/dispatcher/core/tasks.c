@@ -158,6 +158,27 @@ uint64_t mr_task_granted(const struct mr_task *task)
     return sum;
 }
 
+uint64_t mr_task_granted_elements(const struct mr_task *task, uint64_t most)
+{
+    const struct mr_iteration *it = task->iteration;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        uint64_t splits = task->grants[i].rec != NULL ? task->grants[i].rec->granted : 0;
+        uint64_t elements;
+
+        splits = splits < most ? splits : most;
+        if (splits > 0 && it->rec->providers[i]->split_elements == 0) {
+            return 0;
+        }
+        if (__builtin_mul_overflow(splits, it->rec->providers[i]->split_elements, &elements)) {
+            elements = MR_COUNT_MAX;
+        }
+        sum = mr_count_add(sum, elements);
+    }
+    return sum;
+}
+
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
 {
     struct mr_iteration *it = task->iteration;

@@ -77,6 +77,7 @@ Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd 
 
     if (copy != NULL) {
         copy->lost_splits = end->lost_splits;
+        copy->lost_elements = end->lost_elements;
         copy->lost_workers = end->lost_workers;
         copy->repeated_splits = end->repeated_splits;
         copy->quarantined_splits = end->quarantined_splits;

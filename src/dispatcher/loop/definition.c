@@ -82,7 +82,10 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
         }
     }
     for (size_t i = 0; i < d->nproviders; i++) {
-        rc = mr_dataset_provider_name(ds, i, d->names[i], sizeof d->names[i], err);
+        rc = mr_dataset_provider_elements(ds, i, &d->split_elements[i], err);
+        if (rc == MR_OK) {
+            rc = mr_dataset_provider_name(ds, i, d->names[i], sizeof d->names[i], err);
+        }
         if (rc < 0) {
             return rc;
         }

@@ -18,6 +18,7 @@ struct mr_definition {
     size_t spec_size;
     int64_t cardinality;
     int64_t providers[MR_CORE_PROVIDERS_MAX];
+    uint64_t split_elements[MR_CORE_PROVIDERS_MAX];
     char names[MR_CORE_PROVIDERS_MAX][64];      /* of the providers */
     const char *sources[MR_CORE_PROVIDERS_MAX]; /* the same */
     size_t nproviders;

@@ -54,6 +54,7 @@ static void register_dataset(struct mr_loop *l, struct mr_upload *u)
                                       .spec_size = d->spec_size,
                                       .cardinality = d->cardinality,
                                       .providers = d->providers,
+                                      .split_elements = d->split_elements,
                                       .sources = d->sources,
                                       .nproviders = d->nproviders,
                                       .ignores_errors = d->ignores_errors,

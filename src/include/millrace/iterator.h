@@ -63,6 +63,7 @@ MR_API int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *e
 struct mr_losses {
     size_t struct_size;          /* sizeof, set by the caller: lets an old caller meet a new library */
     uint64_t lost_splits;        /* DYNAMIC: an upper bound of the splits whose elements are missing */
+    uint64_t lost_elements;      /* of lost_splits: at most so many; 0 with lost_splits: not known (files, flat_map) */
     uint64_t quarantined_splits; /* of lost_splits: given up, since the workers that had one of them died */
     uint64_t repeated_splits;    /* at_least_once: handed out again after a loss; an upper bound of what came twice */
     uint64_t lost_workers;       /* lost while they had a task of these reads */
