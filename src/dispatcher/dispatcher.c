@@ -54,7 +54,7 @@ static void post(const struct mr_stream_service *service, mr_rpc_request *req, s
     call->rpc = req;
     call->arrived_ns = mr_now_ns();
     call->numbers = service->numbers;
-    if (mr_mailbox_put_call(service->mailbox, call, err) < 0) {
+    if (mr_mailbox_put_call(service->mailbox, call, mr_rpc_request_host(req), err) < 0) {
         struct mr_header_info info = {.cluster = NULL};
 
         mr_call_answer(call, NULL, &info, err);

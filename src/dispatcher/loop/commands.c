@@ -318,10 +318,6 @@ static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
 
 static void wait_for_leader(struct mr_loop *l, struct mr_call *call)
 {
-    if (l->nwaiting == MR_WAITING_MAX) {
-        mr_loop_refuse(l, call);
-        return;
-    }
     call->next = NULL;
     *l->waiting_tail = call;
     l->waiting_tail = &call->next;

@@ -10,7 +10,6 @@
 #include "dispatcher/loop/peer.h"
 #include "dispatcher/loop/streams.h"
 
-#define MR_WAITING_MAX 4096
 #define MR_WAITING_MS 1000 /* how long a call waits for a leader to appear */
 #define MR_STALLED_MS 2000 /* etcd silent this long: nothing new is decided */
 #define MR_BEAT_MS 500     /* a leader's sign of life to those that follow it, from the loop that commits */

@@ -11,7 +11,8 @@ void mr_mailbox_init(struct mr_mailbox *m)
 {
     m->head = NULL;
     m->calls = 0;
-    atomic_init(&m->call_bytes, 0);
+    mr_shares_init(&m->live, "unanswered calls", MR_CALLS_MAX);
+    mr_shares_init(&m->live_bytes, "bytes of unanswered calls", MR_CALL_BYTES_MAX);
     m->tail = &m->head;
     mr_mutex_init(&m->lock);
     mr_cond_init(&m->wake);
@@ -20,7 +21,8 @@ void mr_mailbox_init(struct mr_mailbox *m)
 void mr_mailbox_destroy(struct mr_mailbox *m)
 {
     MR_ASSERT(m->head == NULL);
-    MR_ASSERT(atomic_load(&m->call_bytes) == 0); /* Every call was answered and freed. */
+    mr_shares_free(&m->live_bytes); /* Every call was answered and freed. */
+    mr_shares_free(&m->live);
     (void)pthread_cond_destroy(&m->wake);
     (void)pthread_mutex_destroy(&m->lock);
 }
@@ -42,42 +44,61 @@ void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item)
     append_locked(m, copy);
 }
 
-int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, mr_error *err)
+static int take_shares_locked(struct mr_mailbox *m, struct mr_call *call, const char *host, mr_error *err)
 {
-    struct mr_item *item;
+    int rc = mr_shares_take(&m->live, host, 1, &call->share, err);
 
-    if (atomic_fetch_add(&m->call_bytes, call->size) + call->size > MR_CALL_BYTES_MAX) {
-        (void)atomic_fetch_sub(&m->call_bytes, call->size);
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
-                                   "the dispatcher has %llu bytes of requests waiting", MR_CALL_BYTES_MAX);
+    if (rc == MR_OK) {
+        rc = mr_shares_take(&m->live_bytes, host, call->size, &call->share_bytes, err);
     }
-    call->account = &m->call_bytes;
-    item = mr_calloc(1, sizeof *item);
+    if (rc < 0) {
+        mr_share_give(call->share, 1);
+        call->share = NULL;
+    }
+    return rc;
+}
+
+int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *host, mr_error *err)
+{
+    struct mr_item *item = mr_calloc(1, sizeof *item);
+
     if (item == NULL) {
         return mr_error_nomem(err);
     }
     item->kind = MR_ITEM_CALL;
     item->call = call;
     mr_mutex_lock(&m->lock);
-    bool full = m->calls == MR_MAILBOX_CALLS_MAX;
+    int rc = take_shares_locked(m, call, host, err);
 
-    if (!full) {
+    if (rc == MR_OK) {
+        call->mailbox = m;
         m->calls++;
         append_locked(m, item);
     }
     mr_mutex_unlock(&m->lock);
-    if (full) {
+    if (rc < 0) {
         mr_free(item);
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "the dispatcher has %d calls waiting",
-                                   MR_MAILBOX_CALLS_MAX);
     }
-    return MR_OK;
+    return rc;
+}
+
+void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_call *call)
+{
+    MR_LOCK(&m->lock);
+    mr_share_give(call->share_bytes, call->size);
+    mr_share_give(call->share, 1);
 }
 
 size_t mr_mailbox_calls(struct mr_mailbox *m)
 {
     MR_LOCK(&m->lock);
     return m->calls;
+}
+
+uint64_t mr_mailbox_call_bytes(struct mr_mailbox *m)
+{
+    MR_LOCK(&m->lock);
+    return m->live_bytes.taken;
 }
 
 struct mr_item *mr_mailbox_take(struct mr_mailbox *m, int64_t timeout_ms)

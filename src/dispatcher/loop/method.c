@@ -6,6 +6,7 @@
 #include "base/identity.h"
 #include "base/limits.h"
 #include "dispatcher/core/core.h"
+#include "dispatcher/loop/mailbox.h"
 #include "element/unpack.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -157,8 +158,8 @@ void mr_call_free(struct mr_call *call)
     }
     MR_ASSERT(call->rpc == NULL);
     MR_ASSERT(call->definition == NULL);
-    if (call->account != NULL) {
-        (void)atomic_fetch_sub(call->account, call->size);
+    if (call->mailbox != NULL) {
+        mr_mailbox_call_over(call->mailbox, call);
     }
     mr_rpc_message_free(call->packed);
     if (call->request != NULL) {

@@ -18,6 +18,8 @@
 
 struct mr_dstream;
 struct mr_definition;
+struct mr_mailbox;
+struct mr_share;
 
 struct mr_method {
     const char *path;
@@ -52,7 +54,9 @@ struct mr_call {
     int64_t arrived_ns;
     struct mr_method_numbers *numbers; /* where the answer is noted; NULL: nowhere */
     size_t size;                       /* of the request, in memory */
-    atomic_size_t *account;            /* where `size` is counted while the call lives; NULL: nowhere yet */
+    struct mr_mailbox *mailbox;        /* where it is counted while it lives; NULL: nowhere yet */
+    struct mr_share *share;            /* with that: of its host's calls, */
+    struct mr_share *share_bytes;      /* and of their bytes: `size` */
     mr_error error;                    /* on its way to the side thread and back */
     ProtobufCMessage *reply;           /* GetDataset: waiting for its definition */
     char blob[80];

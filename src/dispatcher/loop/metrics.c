@@ -107,7 +107,7 @@ static void add_self(struct mr_loop *l, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_LEADER_CHANGES, (double)l->numbers.leader_changes);
     mr_metrics_add_histogram(m, MR_METRIC_TAKEOVER_SECONDS, NULL, &l->numbers.takeover);
     mr_metrics_add(m, MR_METRIC_QUEUED_CALLS, (double)(mr_mailbox_calls(&l->mailbox) + l->nwaiting));
-    mr_metrics_add(m, MR_METRIC_CALL_BYTES, (double)atomic_load(&l->mailbox.call_bytes));
+    mr_metrics_add(m, MR_METRIC_CALL_BYTES, (double)mr_mailbox_call_bytes(&l->mailbox));
     mr_metrics_add(m, MR_METRIC_HELD_ANSWERS, (double)held);
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/shares.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "json/pbjson.h"
@@ -22,6 +23,7 @@
 struct job {
     struct job *next;
     struct mr_call *call;
+    struct mr_share *share; /* while it waits */
     /* for the header of the answer: the loop's may have changed by then */
     uint64_t epoch;
     uint64_t signature;
@@ -52,8 +54,8 @@ struct mr_side {
     bool stopping;    /* lock */
     struct job *head; /* lock */
     struct job **tail;
-    size_t jobs;
-    bool read_done; /* lock; with what follows, of the one read that is out */
+    struct mr_shares jobs; /* lock: those that wait, by host */
+    bool read_done;        /* lock; with what follows, of the one read that is out */
     int read_rc;
     mr_error read_err;
     struct mr_buf read_parts[PAGE_PARTS];
@@ -415,7 +417,7 @@ static void *side_main(void *arg)
         if (s->head == NULL) {
             s->tail = &s->head;
         }
-        s->jobs--;
+        mr_share_give(job->share, 1);
         mr_mutex_unlock(&s->lock);
         run(s, job);
         mr_mutex_lock(&s->lock);
@@ -432,20 +434,19 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
         return mr_error_nomem(err);
     }
     mr_mutex_lock(&s->lock);
-    bool full = s->stopping || s->jobs == MR_SIDE_JOBS_MAX;
+    int rc = s->stopping ? mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping")
+                         : mr_shares_take(&s->jobs, call->share->host, 1, &job->share, err);
 
-    if (!full) {
-        s->jobs++;
+    if (rc == MR_OK) {
         *s->tail = job;
         s->tail = &job->next;
         (void)pthread_cond_broadcast(&s->wake);
     }
     mr_mutex_unlock(&s->lock);
-    if (full) {
+    if (rc < 0) {
         job_free(job);
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "%d definitions wait already", MR_SIDE_JOBS_MAX);
     }
-    return MR_OK;
+    return rc;
 }
 
 int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret, mr_error *err)
@@ -457,6 +458,7 @@ int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox,
         return mr_error_nomem(err);
     }
     s->tail = &s->head;
+    mr_shares_init(&s->jobs, "waiting definitions", MR_SIDE_JOBS_MAX);
     mr_mutex_init(&s->lock);
     mr_cond_init(&s->wake);
     s->store = store;
@@ -490,6 +492,7 @@ void mr_side_stop(mr_side *s)
         struct mr_header_info info = header_of(job);
 
         s->head = job->next;
+        mr_share_give(job->share, 1);
         mr_call_answer(job->call, NULL, &info, &err);
         mr_call_free(job->call);
         job_free(job);
@@ -502,6 +505,7 @@ void mr_side_free(mr_side *s)
         return;
     }
     MR_ASSERT(s->head == NULL);
+    mr_shares_free(&s->jobs);
     for (size_t i = 0; i < CACHE_ENTRIES; i++) {
         mr_free(s->cache[i].bytes);
     }

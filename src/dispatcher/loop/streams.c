@@ -62,7 +62,7 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     call->stream = d;
     call->arrived_ns = mr_now_ns();
     d->refs++; /* Before anybody else can see it. */
-    rc = mr_mailbox_put_call(d->mailbox, call, &err);
+    rc = mr_mailbox_put_call(d->mailbox, call, mr_rpc_stream_host(s), &err);
     if (rc < 0) {
         d->refs--;
         mr_call_free(call);
