@@ -59,11 +59,10 @@ static bool has_room(const struct mr_shares *all, uint64_t held, uint64_t n)
     return n <= free && (held == 0 || held + n <= free - n);
 }
 
-int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret, mr_error *err)
+int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, mr_error *err)
 {
     const struct mr_share *has = mr_map_get(&all->map, host);
     uint64_t held = has != NULL ? has->held : 0;
-    struct mr_share *share;
 
     if (!has_room(all, held, n)) {
         return mr_error_set_traits(
@@ -72,7 +71,17 @@ int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct m
             "of its, or ask again later",
             host, (unsigned long long)held, (unsigned long long)all->max, all->what, (unsigned long long)all->taken);
     }
-    share = mr_shares_add(all, host, n);
+    return MR_OK;
+}
+
+int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret, mr_error *err)
+{
+    int rc = mr_shares_check(all, host, n, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    struct mr_share *share = mr_shares_add(all, host, n);
     if (share == NULL) {
         return mr_error_nomem(err);
     }

@@ -41,7 +41,9 @@ void mr_shares_free(struct mr_shares *all); /* nothing may be held */
  * to do. *@ret is to be given back. What takes one thing larger than half of all gets it when it holds nothing.
  */
 int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret, mr_error *err);
-/* The same without looking at the limit. NULL: no memory. */
+/* May it? The same errors, and nothing is taken. */
+int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, mr_error *err);
+/* Take without looking at the limit. NULL: no memory. */
 struct mr_share *mr_shares_add(struct mr_shares *all, const char *host, uint64_t n);
 /* Give back what one call took. NULL is fine. */
 void mr_share_give(struct mr_share *share, uint64_t n);

@@ -235,6 +235,7 @@ void table_step(struct table *t, struct mr_command *command)
     command->now_ms = t->now;
     command->wall_ms = t->wall;
     command->token = 77;
+    command->host = t->host;
     command->seed = 4711;
     command->full = command->full || t->full;
     command->grant_ms = t->grant_ms;

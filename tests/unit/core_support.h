@@ -14,6 +14,7 @@ struct table {
     int64_t wall;
     bool full;        /* the store takes nothing but deletes */
     int64_t grant_ms; /* ... or must be spared; 0: not */
+    const char *host; /* whose commands come; NULL: nobody's */
     char *keys[KEYS_MAX];
     char *values[KEYS_MAX];
     size_t count;

@@ -23,6 +23,7 @@ static void put_client(mr_core *core, const struct mr_client *client)
 void mr_client_free(struct mr_client *client)
 {
     if (client != NULL) {
+        mr_share_give(client->share, 1);
         mr_record_free(client->rec);
         mr_free(client->unreachable);
         mr_free(client);
@@ -100,6 +101,7 @@ struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, stru
     client->deadline = MR_NEVER;
     TAILQ_INSERT_TAIL(&core->client_list, client, link);
     mr_core_index(core, &core->clients, rec->client, client);
+    client->share = mr_hosts_note(core, &core->hosts.clients);
     if (it != NULL) {
         join(client, it);
     }

@@ -46,6 +46,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
     default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
     default_to(&core->config.stall_timeout_ms, defaults.stall_timeout_ms);
+    mr_hosts_init(core);
     TAILQ_INIT(&core->production_list);
     TAILQ_INIT(&core->dataset_list);
     TAILQ_INIT(&core->job_list);
@@ -137,6 +138,7 @@ void mr_core_free(mr_core *core)
     mr_flaws_free(core);
     mr_map_free(&core->readers);
     mr_free(core->alarms);
+    mr_hosts_free(core);
     mr_free(core);
 }
 

@@ -42,7 +42,8 @@ typedef struct mr_core mr_core;
 /* Keys changed by one command; leaves room for the guard's own operations in a transaction of MR_TXN_OPS_MAX. */
 #define MR_CORE_CHANGES_MAX 90
 
-/* Bounds of the state: beyond them a command is answered RESOURCE_EXHAUSTED. */
+/* Bounds of the state: beyond them a command is answered RESOURCE_EXHAUSTED. One host has its share of them (hosts.c).
+ */
 #define MR_CORE_DATASETS_MAX 100000
 #define MR_CORE_JOBS_MAX 100000
 #define MR_CORE_ITERATIONS_MAX 200000
@@ -217,6 +218,7 @@ struct mr_command {
                             (mr_core_worker_at()) stands, or is awaited */
     uint64_t token;      /* comes back in the MR_EFFECT_REPLY */
     uint64_t seed;       /* OPEN: 64 random bits, used if an iteration is created */
+    const char *host;    /* whose it is: what it makes counts as that host's; NULL: nobody's. Lent for the step */
     union {              /* lent for the step */
         const struct mr_part_store *part;
         const struct mr_dataset_register *dataset;

@@ -68,6 +68,7 @@ void mr_blob_free(struct mr_blob *blob)
 void mr_dataset_free(struct mr_dataset_entry *dataset)
 {
     if (dataset != NULL) {
+        mr_share_give(dataset->share, 1);
         mr_record_free(dataset->rec);
         mr_free(dataset);
     }
@@ -124,6 +125,7 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
     dataset->blob->datasets++;
     TAILQ_INSERT_TAIL(&core->dataset_list, dataset, link);
     mr_core_index(core, &core->datasets, rec->id, dataset);
+    dataset->share = mr_hosts_note(core, &core->hosts.datasets);
     mr_alarm_by(core, &dataset->alarm, core->now);
     return dataset;
 }
@@ -232,7 +234,7 @@ static int check_registration(const mr_core *core, const struct mr_dataset_regis
     if (core->datasets.count >= MR_CORE_DATASETS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "there are %zu datasets already", core->datasets.count);
     }
-    return MR_OK;
+    return mr_hosts_check(core, &core->hosts.datasets, err);
 }
 
 /* The same id again: fine if it is the same dataset. */

@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/map.h"
+#include "base/shares.h"
 #include "dispatcher/core/owed.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -110,6 +111,7 @@ struct mr_dataset_entry {
     struct mr_blob *blob;
     struct mr_alarm alarm;
     int64_t since; /* last used; on the core's clock, from the takeover at the earliest */
+    struct mr_share *share;
     uint32_t jobs;
     uint32_t productions;
 };
@@ -155,6 +157,7 @@ struct mr_iteration {
     TAILQ_ENTRY(mr_iteration) touched;
     TAILQ_ENTRY(mr_iteration) unsettled; /* waiting for mr_iteration_settle() */
     Millrace__IterationRecord *rec;
+    struct mr_share *share;
     mr_iteration_id id;
     struct mr_stamp losses_counted_to;
     struct mr_job *job;               /* NULL: hidden, of a production */
@@ -208,6 +211,7 @@ struct mr_worker {
     TAILQ_ENTRY(mr_worker) link;
     TAILQ_ENTRY(mr_worker) touched;
     Millrace__WorkerRecord *rec;
+    struct mr_share *share;
     char ref[MR_WORKER_REF_SIZE]; /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
     struct mr_stamp registered;
     struct mr_stamp lost;     /* {0, 0}: alive */
@@ -236,6 +240,7 @@ struct mr_client {
     TAILQ_ENTRY(mr_client) link;
     TAILQ_ENTRY(mr_client) in_iteration;
     Millrace__ClientRecord *rec;
+    struct mr_share *share;
     struct mr_iteration *iteration;
     uint64_t repetition; /* of the iteration, which may be gone */
     int64_t deadline;    /* live: to be heard of */
@@ -324,6 +329,12 @@ struct mr_core {
     size_t open_iterations;
     size_t tasks;
     size_t parts; /* of all definitions */
+    struct {
+        struct mr_shares datasets;
+        struct mr_shares iterations;
+        struct mr_shares clients;
+        struct mr_shares workers;
+    } hosts; /* what each has made of them */
 
     Millrace__SchemaRecord *schema; /* as stored, or to be stored first */
     struct mr_staged *staged;       /* between mr_core_load() and mr_core_ready() */
@@ -336,6 +347,17 @@ struct mr_core {
     int failed;       /* < 0: why the core cannot go on */
     mr_error failure;
 };
+
+/* ---------------------------------------------------------------- hosts.c */
+
+void mr_hosts_init(mr_core *core);
+void mr_hosts_free(mr_core *core);
+/* One more of @all, of the host whose command runs; given back with what it stands for. */
+struct mr_share *mr_hosts_note(mr_core *core, struct mr_shares *all);
+/* May that host have one more of @all? MR_EEXHAUSTED. */
+int mr_hosts_check(const mr_core *core, const struct mr_shares *all, mr_error *err);
+/* The same of tasks, of which each of its iterations has one at each worker. */
+int mr_hosts_check_tasks(const mr_core *core, mr_error *err);
 
 /* ---------------------------------------------------------------- ids.c: pure text */
 

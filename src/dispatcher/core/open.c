@@ -350,7 +350,8 @@ static int check_room(const mr_core *core, const struct mr_job *job, mr_error *e
         return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads", mr_job_label(job),
                             job->niterations);
     }
-    return MR_OK;
+    int rc = mr_hosts_check(core, &core->hosts.iterations, err);
+    return rc == MR_OK ? mr_hosts_check_tasks(core, err) : rc;
 }
 
 /* Names that are used once, as in a sweep of parameters, would otherwise fill the table for all of the retention. */
@@ -457,7 +458,8 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
         /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
         return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);
     }
-    return *it == NULL ? check_room(core, *job, err) : MR_OK;
+    rc = client == NULL ? mr_hosts_check(core, &core->hosts.clients, err) : MR_OK;
+    return rc == MR_OK && *it == NULL ? check_room(core, *job, err) : rc;
 }
 
 /* How long ago @it ended, which is finished. Without its record: some time ago. */

@@ -84,7 +84,7 @@ static int check_new_life(const mr_core *core, const char *incarnation, const ch
         return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served", core->lives,
                             core->tasks);
     }
-    return MR_OK;
+    return mr_hosts_check(core, &core->hosts.workers, err);
 }
 
 /* ---------------------------------------------------------------- newcomers */

@@ -39,6 +39,7 @@ void mr_core_worker_free(struct mr_worker *worker)
         mr_record_free(worker->rec);
         mr_record_free(worker->delta);
         mr_record_free(worker->cache);
+        mr_share_give(worker->share, 1);
         mr_free(worker);
     }
 }
@@ -79,6 +80,7 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, cons
     TAILQ_INSERT_TAIL(&core->worker_list, worker, link);
     core->lives++;
     mr_core_index(core, &core->workers_by_ref, worker->ref, worker);
+    worker->share = mr_hosts_note(core, &core->hosts.workers);
 
     const struct mr_worker *newest = mr_map_get(&core->workers, rec->incarnation);
 

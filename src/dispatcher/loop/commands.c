@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/shares.h"
 #include "dispatcher/loop/internal.h"
 
 #include <string.h>
@@ -97,6 +98,7 @@ static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, 
     in->grant_ms = mr_budget_stretch_ms(&l->budget);
     l->late_ms = 0;
     in->token = ++l->tokens;
+    in->host = call != NULL && call->share != NULL ? call->share->host : NULL;
     rc = mr_core_step(l->core, in, &l->outcome, err);
     if (rc >= 0) {
         rc = add_changes(l, alone, &batch, err);
