@@ -108,6 +108,20 @@ static void what_is_gone_is_given_back(void **state)
     }
 }
 
+/* An epoch that is over is kept for a while, and has no tasks: who has read many short ones may go on. */
+static void what_has_ended_has_no_tasks(void **state)
+{
+    struct table *t = *state;
+    char iteration[64];
+
+    assert_int_equal(open_as(t, "10.0.0.1", 100, "shared"), MR_OK);
+    snprintf(iteration, sizeof iteration, "%s", opened(t)->iteration_id);
+    assert_int_equal(t->core->hosts.open_iterations.taken, 1);
+    end_task(t, "w1", task_of(iteration, "w1", 1), MR_EDATALOSS, "it fails for all");
+    assert_int_equal(t->core->hosts.iterations.taken, 1);
+    assert_int_equal(t->core->hosts.open_iterations.taken, 0);
+}
+
 static void datasets(void **state)
 {
     struct table *t = *state;
@@ -165,8 +179,13 @@ static void after_a_takeover_others_still_get_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(clients_of_one_job), TEST(anonymous_reads), TEST(what_is_gone_is_given_back),
-        TEST(datasets),           TEST(workers),         TEST(after_a_takeover_others_still_get_in),
+        TEST(clients_of_one_job),
+        TEST(anonymous_reads),
+        TEST(what_is_gone_is_given_back),
+        TEST(what_has_ended_has_no_tasks),
+        TEST(datasets),
+        TEST(workers),
+        TEST(after_a_takeover_others_still_get_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -313,6 +313,7 @@ int mr_core_check(const mr_core *core, mr_error *err)
     REQUIRE(tasks == core->tasks && tasks == core->tasks_by_id.count, "%zu tasks; %zu are counted, %zu indexed", tasks,
             core->tasks, core->tasks_by_id.count);
     REQUIRE(core->hosts.iterations.taken == core->iterations.count &&
+                core->hosts.open_iterations.taken == core->open_iterations &&
                 core->hosts.clients.taken == core->clients.count &&
                 core->hosts.datasets.taken == core->datasets.count && core->hosts.workers.taken == core->lives,
             "of %zu iterations, %zu clients, %zu datasets and %zu workers not all are some host's",

@@ -9,6 +9,7 @@ void mr_hosts_init(mr_core *core)
 {
     mr_shares_init(&core->hosts.datasets, "datasets", MR_CORE_DATASETS_MAX);
     mr_shares_init(&core->hosts.iterations, "iterations", MR_CORE_ITERATIONS_MAX);
+    mr_shares_init(&core->hosts.open_iterations, "open iterations", MR_CORE_ITERATIONS_MAX);
     mr_shares_init(&core->hosts.clients, "clients", MR_CORE_CLIENTS_MAX);
     mr_shares_init(&core->hosts.workers, "workers", MR_CORE_WORKERS_MAX);
 }
@@ -17,6 +18,7 @@ void mr_hosts_free(mr_core *core)
 {
     mr_shares_free(&core->hosts.datasets);
     mr_shares_free(&core->hosts.iterations);
+    mr_shares_free(&core->hosts.open_iterations);
     mr_shares_free(&core->hosts.clients);
     mr_shares_free(&core->hosts.workers);
 }
@@ -45,7 +47,7 @@ int mr_hosts_check(const mr_core *core, const struct mr_shares *all, mr_error *e
 int mr_hosts_check_tasks(const mr_core *core, mr_error *err)
 {
     const struct mr_share *share =
-        host_of(core) != NULL ? mr_map_get(&core->hosts.iterations.map, host_of(core)) : NULL;
+        host_of(core) != NULL ? mr_map_get(&core->hosts.open_iterations.map, host_of(core)) : NULL;
     size_t held = share != NULL ? share->held * core->live_workers : 0;
     size_t left = MR_CORE_TASKS_MAX - core->tasks;
 

@@ -158,6 +158,7 @@ struct mr_iteration {
     TAILQ_ENTRY(mr_iteration) unsettled; /* waiting for mr_iteration_settle() */
     Millrace__IterationRecord *rec;
     struct mr_share *share;
+    struct mr_share *open_share; /* while it is open: only those have tasks */
     mr_iteration_id id;
     struct mr_stamp losses_counted_to;
     struct mr_job *job;               /* NULL: hidden, of a production */
@@ -332,6 +333,7 @@ struct mr_core {
     struct {
         struct mr_shares datasets;
         struct mr_shares iterations;
+        struct mr_shares open_iterations;
         struct mr_shares clients;
         struct mr_shares workers;
     } hosts; /* what each has made of them */

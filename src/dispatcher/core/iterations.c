@@ -55,6 +55,7 @@ void mr_iteration_free(struct mr_iteration *it)
     mr_coordination_free(it->rounds);
     mr_record_free(it->delta);
     mr_record_free(it->rec);
+    mr_share_give(it->open_share, 1);
     mr_share_give(it->share, 1);
     mr_free(it);
 }
@@ -127,6 +128,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
     core->open_iterations += rec->finished ? 0 : 1;
     mr_core_index(core, &core->iterations, rec->id, it);
     it->share = mr_hosts_note(core, &core->hosts.iterations);
+    it->open_share = rec->finished ? NULL : mr_hosts_note(core, &core->hosts.open_iterations);
     return it;
 }
 

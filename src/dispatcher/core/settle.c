@@ -223,6 +223,8 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     it->rec->unread_ms = 0;
     it->since = core->now;
     core->open_iterations--;
+    mr_share_give(it->open_share, 1);
+    it->open_share = NULL;
     mr_iteration_leave_unsettled(core, it);
     it->unwritten = false;
     mr_iteration_put(core, it);
