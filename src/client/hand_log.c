@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* Of what stands behind a read. Nobody writes a longer one by hand. */
+#define STEPS_MAX 1024
+
 static bool is_named(const mr_dataset *ds, const char *name)
 {
     return strcmp(ds->op->name, name) == 0;
@@ -48,46 +51,60 @@ static bool has_job_name(const mr_dataset *read)
     return false;
 }
 
-/*
- * Is a read below @ds that others share, and nothing above it that holds elements back? Each step is one of opening the
- * iterator.
- */
-static bool takes_what_it_needs(const mr_dataset *ds, bool *has_read)
+struct behind {
+    size_t steps; /* so many are left: a graph whose nodes meet again has more paths than anybody can walk */
+    bool has_read;
+    bool splits_elements;
+};
+
+/* false: an operator above a read that others share holds elements back, or nobody knows. */
+static bool takes_what_it_needs(const mr_dataset *ds, struct behind *behind)
 {
+    if (behind->steps == 0) {
+        return false;
+    }
+    behind->steps--;
     if (is_read(ds)) {
-        *has_read = has_job_name(ds);
+        behind->has_read = behind->has_read || has_job_name(ds);
         return true;
     }
-    bool all = true;
+    bool had_read = behind->has_read;
 
-    for (size_t i = 0; i < ds->ninputs && all; i++) {
-        bool below = false;
-
-        all = takes_what_it_needs(ds->inputs[i], &below) && !(below && holds_back(ds));
-        *has_read = *has_read || below;
+    behind->has_read = false;
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        if (!takes_what_it_needs(ds->inputs[i], behind)) {
+            return false;
+        }
     }
-    return all;
+    if (behind->has_read && holds_back(ds)) {
+        return false;
+    }
+    behind->splits_elements |= behind->has_read && (is_named(ds, "flat_map") || is_named(ds, "unbatch"));
+    behind->has_read |= had_read;
+    return true;
 }
 
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
     const mr_dataset *below = ds;
-    bool has_read = false;
+    struct behind behind = {.steps = STEPS_MAX};
 
     atomic_init(&log->handed, 0);
     atomic_init(&log->unused, 0);
     atomic_init(&log->failed, false);
+    atomic_init(&log->under_way, false);
     while (is_named(below, "take") || (is_named(below, "map") && !runs_in_parallel(below))) {
         below = below->inputs[0];
     }
     log->follows = is_read(below);
-    log->one_by_one = !log->follows && takes_what_it_needs(ds, &has_read) && has_read;
+    log->one_by_one = !log->follows && takes_what_it_needs(ds, &behind) && behind.has_read;
+    log->splits_elements = behind.splits_elements;
 }
 
 bool mr_hand_log_knows(const struct mr_hand_log *log)
 {
     if (log->one_by_one) { /* Also an error in place of an element used what was taken for it. */
-        return atomic_load(&log->unused) == 0;
+        return !log->splits_elements && !atomic_load(&log->under_way) && atomic_load(&log->unused) == 0;
     }
     return log->follows && !atomic_load(&log->failed);
 }

@@ -17,7 +17,9 @@
 
 struct mr_hand_log {
     bool follows;            /* it is known; constant, as is the next one */
-    bool one_by_one;         /* it is where each pull is for one element */
+    bool one_by_one;         /* it is where each pull is for one element ... */
+    bool splits_elements;    /* ... and not where an element that was taken may have been handed out in part */
+    atomic_bool under_way;   /* the last pull ended without an element: operators may hold what it took */
     _Atomic uint64_t handed; /* elements */
     _Atomic uint64_t unused; /* of these: given back */
     atomic_bool failed;      /* instead of an element came an error: not known any more */

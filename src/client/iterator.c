@@ -220,6 +220,7 @@ static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **r
     struct mr_want want = {.rows_max = rows_max == 0 && one ? 1 : rows_max};
     int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
 
+    atomic_store(&it->reports.hand.under_way, rc != MR_OK && rc != MR_END);
     if (rc == MR_OK) {
         mr_round_log_hand_out(rounds, mr_block_rows(*ret));
         atomic_fetch_add(&it->reports.hand.handed, mr_block_rows(*ret));

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define RING_MIN 64u
+/* Of what stands behind a read: it is for an error's words alone. */
+#define STEPS_MAX 65536
 
 static const struct mr_attr *find_attr(const mr_dataset *ds, const char *name)
 {
@@ -41,14 +43,15 @@ static bool keeps_step(const mr_dataset *ds)
     return false;
 }
 
-/* As many steps as there are iterators to be opened; their depth is bounded by MR_GRAPH_HEIGHT_MAX. */
-static bool has_coordinated_read(const mr_dataset *ds)
+/* @steps are left: a graph whose nodes meet again has more paths than anybody can walk. */
+static bool has_coordinated_read(const mr_dataset *ds, size_t *steps)
 {
     if (is_coordinated_read(ds)) {
         return true;
     }
-    for (size_t i = 0; i < ds->ninputs; i++) {
-        if (has_coordinated_read(ds->inputs[i])) {
+    for (size_t i = 0; i<ds->ninputs && * steps> 0; i++) {
+        --*steps;
+        if (has_coordinated_read(ds->inputs[i], steps)) {
             return true;
         }
     }
@@ -57,13 +60,15 @@ static bool has_coordinated_read(const mr_dataset *ds)
 
 void mr_round_log_init(struct mr_round_log *log, const mr_dataset *ds)
 {
+    size_t steps = STEPS_MAX;
+
     memset(log, 0, sizeof *log);
     mr_mutex_init(&log->lock);
     while (!is_coordinated_read(ds) && keeps_step(ds)) {
         ds = ds->inputs[0];
     }
     log->follows = is_coordinated_read(ds);
-    log->obstacle = !log->follows && has_coordinated_read(ds) ? ds->op->name : NULL;
+    log->obstacle = !log->follows && has_coordinated_read(ds, &steps) ? ds->op->name : NULL;
 }
 
 void mr_round_log_destroy(struct mr_round_log *log)

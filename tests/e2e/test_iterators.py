@@ -86,6 +86,13 @@ def test_closing_an_iterator():
             refused()
 
 
+def test_a_graph_with_more_paths_than_anybody_can_walk_is_opened_as_far_as_it_is_read():
+    ds = Dataset.range(3)
+    for _ in range(40):
+        ds = ds.concatenate(ds)
+    assert next(iter(ds)) == 0
+
+
 def test_an_iterator_whose_error_was_caught_goes_at_once():
     """Its threads and connections do not wait for the garbage collector."""
     it = iter(Dataset.range(3).map(lambda x: 6 // x))

@@ -98,7 +98,8 @@ def test_operators_behind_the_read_that_hold_nothing_lose_nothing(cluster, guara
             got.extend(np.atleast_1d(next(it)).tolist())
         it.close()
         got.extend(values(Dataset.range(1000).apply(read)))
-        assert collections.Counter(got) == {i: 1 for i in range(1000)}, name
+        assert sorted(set(got)) == list(range(1000)), name
+        assert guarantee == "at_least_once" or len(got) == 1000, name
 
 
 def test_readers_come_and_go_and_lose_nothing(make_cluster):
