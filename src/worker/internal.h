@@ -244,7 +244,8 @@ int mr_reading_run(struct mr_task *t, mr_error *err);
 void mr_reading_note_returned_locked(struct mr_task *t);
 /* What of the window it missed, by now; clients are told. No lock is held. */
 void mr_reading_note_skipped(struct mr_task *t);
-/* It is dropped, and has sent its last: whoever goes on for its iteration begins behind that. t->lock is held. */
+/* It is dropped, or through, and has sent its last: whoever goes on for its iteration begins behind that. t->lock is
+ * held. */
 void mr_reading_put_down_locked(struct mr_task *t);
 void mr_reading_close(struct mr_task *t);
 

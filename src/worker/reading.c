@@ -349,6 +349,9 @@ void mr_reading_close(struct mr_task *t)
         mr_chain_stats(mr_chain_of(r), &stats);
         t->read = stats.end > t->first ? stats.end - t->first : 0;
     }
+    if (!t->cancelled) { /* Else it was done when that was said, and somebody else may go on there already. */
+        mr_reading_put_down_locked(t);
+    }
     t->reader = NULL;
     t->over = true;
     mr_mutex_unlock(&t->lock);

@@ -603,6 +603,35 @@ static void who_comes_back_goes_on_behind_what_was_sent(void **state)
     fake_client_free(c);
 }
 
+/* A task that was through before it was dropped has read it all: the one that follows has nothing to read. */
+static void who_comes_back_after_the_end_gets_nothing_twice(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    unsigned seen[N] = {0};
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "range", "p1", -1, 0);
+    fake_assign_reading(f->d, "r1", "p1", false, false);
+    fake_tell(f->d);
+    struct fake_client *a = open_client(f, "r1", "a", 2);
+    assert_int_equal(fake_client_drain(a, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "r1", NULL), MR_OK);
+    fake_wait_heartbeats(f->d, 2);
+    fake_unassign(f->d, "r1");
+    fake_assign_reading(f->d, "r1/1", "p1", false, false);
+    struct fake_client *b = open_client(f, "r1/1", "b", 2);
+    assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    assert_int_equal(fake_wait_ended(f->d, "r1/1", NULL), MR_OK);
+    assert_int_equal(fake_abandoned(f->d, "r1/1"), 0);
+    fake_progress(f->d, "r1/1", &p);
+    assert_int_equal(p.skipped, 0);
+    fake_client_free(a);
+    fake_client_free(b);
+}
+
 /* What it had not read when it was dropped has fallen out of the window since. */
 static void who_comes_back_late_is_told_what_it_missed(void **state)
 {
@@ -740,6 +769,7 @@ int main(void)
         TEST(a_dropped_production_lets_go_of_everything),
         TEST(clients_come_and_go),
         TEST(who_comes_back_goes_on_behind_what_was_sent),
+        TEST(who_comes_back_after_the_end_gets_nothing_twice),
         TEST(who_comes_back_late_is_told_what_it_missed),
         TEST(a_window_that_nobody_reads_makes_room),
         TEST(who_comes_back_to_no_window_ends),
