@@ -85,8 +85,11 @@ void mr_chain_start(mr_chain_reader *r, uint64_t *first);
 void mr_chain_put_down(mr_chain_reader *r, uint64_t at, uint64_t missing);
 /* What the one before this one said is missing. */
 uint64_t mr_chain_missing(mr_chain_reader *r);
-/* The window was given up, so that nobody joins: how much @who had not read of it. false: it had not begun. */
-bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements);
+/*
+ * The window was given up, so that nobody joins: how much @who had not read of it, and what its last reader said is
+ * missing. false: it had not begun.
+ */
+bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements, uint64_t *missing);
 void mr_chain_leave(mr_chain_reader *r); /* waits for `ready` to return; NULL is fine */
 
 /* Rows that come next, and the number of the first. */

@@ -140,7 +140,7 @@ uint64_t mr_chain_missing(mr_chain_reader *r)
     return r->place->missing;
 }
 
-bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements)
+bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements, uint64_t *missing)
 {
     struct mr_chain_stats stats;
     const struct mr_chain_place *place;
@@ -152,6 +152,7 @@ bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements)
         return false;
     }
     *elements = stats.end > place->at ? stats.end - place->at : 0;
+    *missing = place->missing;
     return true;
 }
 

@@ -79,7 +79,7 @@ static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
     if (rc == MR_OK && !t->joining) {
         start_locked(t);
     }
-    if (rc == MR_EPRECOND && !t->joining && mr_chain_missed(p, t->iteration, &t->skipped)) {
+    if (rc == MR_EPRECOND && !t->joining && mr_chain_missed(p, t->iteration, &t->skipped, &t->missing)) {
         t->window_gone = true;
         (void)pthread_cond_broadcast(&t->changed);
         rc = MR_OK;
