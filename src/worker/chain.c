@@ -543,6 +543,7 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret)
     if (p->closed) {
         ret->first = ret->end = p->closed_end;
     }
+    ret->places = p->nplaces;
     ret->complete = p->ended;
     memcpy(ret->degraded, p->degraded, sizeof ret->degraded);
 }

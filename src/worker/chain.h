@@ -52,6 +52,7 @@ struct mr_chain_stats {
     uint64_t bytes;      /* on disk and in memory */
     uint64_t disk_bytes;
     bool complete;
+    uint64_t places;                      /* of those who read here, or have read a part and may come back */
     bool held;                            /* production waits for a reader that does not skip */
     char degraded[MR_ERROR_MESSAGE_SIZE]; /* why it is in memory; "": it is not */
 };

@@ -23,10 +23,11 @@ struct mr_chain_segment {
     uint64_t base;    /* number of its first element */
 };
 
-/* Of those who have begun to read: it outlives their readers. */
+/* Of those who read, or have begun to: then it outlives their readers. */
 struct mr_chain_place {
     LIST_ENTRY(mr_chain_place) link;
     char *who;
+    uint32_t readers; /* that have it now */
     bool is_set;
     uint64_t at;
     uint64_t missing;
@@ -53,6 +54,7 @@ struct mr_chain {
     int64_t retry_ms; /* degraded: when to look for a disk again; 0: not */
     LIST_HEAD(, mr_chain_reader) readers;
     LIST_HEAD(, mr_chain_place) places;
+    uint64_t nplaces;
 };
 
 struct mr_chain_reader {

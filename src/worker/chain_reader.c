@@ -39,7 +39,20 @@ static struct mr_chain_place *get_place_locked(mr_chain *p, const char *who)
         return NULL;
     }
     LIST_INSERT_HEAD(&p->places, place, link);
+    p->nplaces++;
     return place;
+}
+
+/* Of somebody who has read nothing, and is gone, nothing needs to be known. */
+static void leave_place_locked(mr_chain *p, struct mr_chain_place *place)
+{
+    place->readers--;
+    if (place->readers == 0 && !place->is_set) {
+        LIST_REMOVE(place, link);
+        p->nplaces--;
+        mr_free(place->who);
+        mr_free(place);
+    }
 }
 
 static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_t *first, mr_error *err)
@@ -51,8 +64,13 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
     if (r->place == NULL) {
         return mr_error_nomem(err);
     }
+    r->place->readers++;
     r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
-    return mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    int rc = mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
+    if (rc < 0) {
+        leave_place_locked(p, r->place);
+    }
+    return rc;
 }
 
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
@@ -165,6 +183,7 @@ void mr_chain_leave(mr_chain_reader *r)
 
     mr_mutex_lock(&p->lock);
     LIST_REMOVE(r, link);
+    leave_place_locked(p, r->place);
     mr_mutex_unlock(&p->lock);
     for (uint32_t i = 0; i < MR_CHAIN_LOGS_MAX; i++) {
         mr_cache_reader_close(r->in[i]);

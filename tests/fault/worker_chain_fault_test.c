@@ -610,6 +610,32 @@ static void two_workers_have_one_each(void **state)
     mr_windows_free(b);
 }
 
+/* What a reader leaves behind is where it stood: nothing, if it never began. */
+static void places_are_kept_of_those_who_have_read(void **state)
+{
+    struct reader a, b;
+
+    mr_windows *w = open_windows(64 * MIB);
+    mr_chain *chain = open_chain(w, "p");
+    join(&a, chain, "a", MR_CACHE_LAG_SKIP);
+    join(&b, chain, "b", MR_CACHE_LAG_SKIP);
+    assert_int_equal(stats_of(chain).places, 2);
+    leave(&b);
+    assert_int_equal(stats_of(chain).places, 1);
+    start(&a);
+    mr_chain_put_down(a.reader, 0, 3);
+    leave(&a);
+    assert_int_equal(stats_of(chain).places, 1);
+    join(&a, chain, "a", MR_CACHE_LAG_SKIP);
+    assert_int_equal(stats_of(chain).places, 1);
+    start(&a);
+    assert_int_equal(mr_chain_missing(a.reader), 3);
+    leave(&a);
+    assert_int_equal(stats_of(chain).places, 1);
+    close_chain(chain);
+    mr_windows_free(w);
+}
+
 static void die_while_writing(void)
 {
     struct producer p;
@@ -662,6 +688,7 @@ int main(void)
         TEST(large_elements),
         TEST(growing_elements),
         TEST(two_workers_have_one_each),
+        TEST(places_are_kept_of_those_who_have_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
