@@ -294,8 +294,8 @@ static mr_dataset *make_records_file(char *path, size_t bytes)
                 ATTRS(TEXT_ATTR("filename", path), INT_ATTR("record_bytes", (int64_t)bytes)), NULL);
 }
 
-/* There is room for a record as it was read and as an element, and not for two. */
-static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
+/* All records are given where all but @room bytes of the budget are taken. */
+static void all_records_come_in(size_t room)
 {
     char path[] = "/tmp/millrace-records-XXXXXX";
     mr_memory *memory = budget_of(MIB);
@@ -304,9 +304,8 @@ static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
     struct mr_want want = {.rows_max = 1000};
     mr_block *block = NULL;
     uint32_t rows = 0;
-    size_t others = MIB - (210u << 10);
+    size_t others = MIB - room;
 
-    (void)state;
     assert_true(mr_memory_charge(memory, MR_MEMORY_WORK, others));
     while (rows < RECORDS) {
         CHECK_OK(mr_engine_pull(it, want, -1, &block, e));
@@ -320,6 +319,20 @@ static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
     mr_memory_unref(memory);
     mr_dataset_unref(ds);
     (void)unlink(path);
+}
+
+/* There is room for a record as it was read and as an element, and not for two. */
+static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
+{
+    (void)state;
+    all_records_come_in(210u << 10);
+}
+
+/* Beside two that were read there is no room for even one as an element; beside one there is. */
+static void a_record_that_fits_when_it_is_read_alone_is_given(void **state)
+{
+    (void)state;
+    all_records_come_in(160u << 10);
 }
 
 /* Each is an error that names it, in its place; then the file has ended. */
@@ -361,6 +374,7 @@ int main(void)
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_line_is_bounded),
         cmocka_unit_test(records_that_do_not_fit_at_once_come_in_smaller_blocks),
+        cmocka_unit_test(a_record_that_fits_when_it_is_read_alone_is_given),
         cmocka_unit_test(records_that_do_not_fit_are_passed_over_one_by_one),
     };
 

@@ -32,6 +32,7 @@ struct records_iter {
     uint32_t most;   /* records in a block, as memory allows; 0: any number */
     uint64_t offset; /* of the record at hand: where to go on in a file that is not open; 0: at its start */
     uint64_t record; /* its number */
+    bool alone;      /* nothing but the one record that was read is in `data`, and no memory of those before it */
     bool ended;
 };
 
@@ -273,17 +274,22 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     int rc = MR_OK;
 
     it->data.memory = it->head.env->memory;
+    it->alone = it->data.cap == 0;
     mr_buf_clear(&it->data);
     *rows = 0;
     while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes && !mr_env_cancelled(it->head.env)) {
         rc = read_one(it, *rows, bytes_max, err);
         *rows += rc == MR_OK;
     }
+    it->alone = it->alone && *rows == 1;
     it->ended = it->file->ended || rc == MR_END;
     return rc < 0 ? read_failed(it, *rows, rc, err) : rc;
 }
 
-/* What was read as a block. A single record that does not fit twice, as it was read and as an element, has failed. */
+/*
+ * What was read as a block. A single record that does not fit twice, as it was read and as an element, has failed; but
+ * beside others that were read with it, it was not tried: MR_OK with *@ret = NULL, and it is to be read alone.
+ */
 static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret, mr_error *err)
 {
     int rc = make_block_that_fits(it, first, rows, ret, err);
@@ -296,25 +302,28 @@ static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_bloc
     }
     it->offset = it->places[0];
     it->record = first;
-    if (rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+    bool refused = rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0;
+    if (refused && it->alone) {
         mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64, it->path, it->offset, first);
         return pass_over(it, rc, err);
     }
     put_back(it);
-    return rc;
+    if (!refused) {
+        return rc;
+    }
+    it->most = 1;
+    mr_buf_free(&it->data);
+    return MR_OK;
 }
 
-static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+/* MR_OK with *@ret = NULL: to be called again. */
+static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
-    struct records_iter *it = (struct records_iter *)head;
+    struct mr_op_iter *head = &it->head;
     uint32_t rows = 0;
     mr_error failure;
-    int rc = MR_OK;
+    int rc = open_file(it, err);
 
-    if (it->ended) {
-        return MR_END;
-    }
-    rc = open_file(it, err);
     if (rc != MR_OK) {
         it->ended = mr_op_element_failed(rc, err);
         mr_op_mark_uncounted(rc, err);
@@ -327,7 +336,7 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         mr_error unmade;
         int made = give(it, first, &fit, ret, &unmade);
 
-        if (made == MR_OK && rc < 0 && fit == rows) { /* else what failed behind them fails again */
+        if (*ret != NULL && rc < 0 && fit == rows) { /* else what failed behind them fails again */
             (void)mr_op_defer(head, rc, &failure);
         } else if (made < 0 && err != NULL) {
             *err = unmade;
@@ -337,6 +346,18 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         *err = failure;
     } else if (rc == MR_OK) {
         rc = mr_env_canceled_error(err);
+    }
+    return rc;
+}
+
+static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+{
+    struct records_iter *it = (struct records_iter *)head;
+    int rc = it->ended ? MR_END : MR_OK;
+
+    *ret = NULL;
+    while (rc == MR_OK && *ret == NULL) {
+        rc = read_block(it, pull, ret, err);
     }
     if (it->data.cap > BUFFER_MAX) {
         mr_buf_free(&it->data); /* one large record must not keep its memory */
