@@ -241,16 +241,12 @@ static void engines_share_a_budget(void **state)
     mr_dataset_unref(ds);
 }
 
-/* A file of some KiB that has one line of 64 MiB: an error, and reading goes on behind it. */
-static void a_line_is_bounded(void **state)
+/* A compressed file of some KiB that has one line of 64 MiB. */
+static void make_long_line_file(char *path)
 {
-    char path[] = "/tmp/millrace-line-XXXXXX";
     int fd = mkstemp(path);
     static unsigned char zeros[MIB];
-    const char *const names[1] = {path};
-    struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
 
-    (void)state;
     assert_true(fd >= 0);
     gzFile z = gzdopen(fd, "wb");
     assert_int_equal(gzputs(z, "first\n"), 6);
@@ -259,7 +255,17 @@ static void a_line_is_bounded(void **state)
     }
     assert_int_equal(gzputs(z, "\nlast\n"), 6);
     assert_int_equal(gzclose(z), Z_OK);
+}
 
+/* An error, and reading goes on behind it. */
+static void a_line_is_bounded(void **state)
+{
+    char path[] = "/tmp/millrace-line-XXXXXX";
+    const char *const names[1] = {path};
+    struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
+
+    (void)state;
+    make_long_line_file(path);
     mr_dataset *ds = make_strings(names, 1);
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner =
@@ -273,6 +279,34 @@ static void a_line_is_bounded(void **state)
     assert_non_null(strstr(l.text[1], "offset 6 (uncompressed)"));
     assert_non_null(strstr(l.text[1], "memory budget of 8388608 bytes"));
     assert_string_equal(l.text[2], "'last'");
+    lines_free(&l);
+    mr_dataset_unref(ds);
+    (void)unlink(path);
+}
+
+/* What is behind it cannot be found: the error is given once, then the file has ended. */
+static void a_line_too_long_that_is_cut_short_fails_once(void **state)
+{
+    char path[] = "/tmp/millrace-line-XXXXXX";
+    struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
+
+    (void)state;
+    make_long_line_file(path);
+    assert_int_equal(truncate(path, 32 << 10), 0);
+    mr_dataset *ds =
+        make("text_line", NULL, NULL, ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", "GZIP")), NULL);
+    struct lines l = read_all(ds, &options);
+    assert_int_equal(l.n, 2);
+    assert_string_equal(l.text[0], "'first'");
+    assert_non_null(strstr(l.text[1], "!-8 "));
+    assert_non_null(strstr(l.text[1], "offset 6 (uncompressed)"));
+    lines_free(&l);
+    /* For how many lines it stands, nobody knows. */
+    ds = make_zip(make_range(0, 3, 1), ds);
+    l = read_all(ds, &options);
+    assert_int_equal(l.n, 3);
+    assert_string_equal(l.text[0], "0;'first'");
+    assert_non_null(strstr(l.text[2], "unknown number of elements"));
     lines_free(&l);
     mr_dataset_unref(ds);
     (void)unlink(path);
@@ -373,6 +407,7 @@ int main(void)
         cmocka_unit_test(behind_an_element_that_does_not_fit_everything_has_its_place),
         cmocka_unit_test(engines_share_a_budget),
         cmocka_unit_test(a_line_is_bounded),
+        cmocka_unit_test(a_line_too_long_that_is_cut_short_fails_once),
         cmocka_unit_test(records_that_do_not_fit_at_once_come_in_smaller_blocks),
         cmocka_unit_test(a_record_that_fits_when_it_is_read_alone_is_given),
         cmocka_unit_test(records_that_do_not_fit_are_passed_over_one_by_one),

@@ -224,16 +224,18 @@ static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_
     return rc;
 }
 
-/* The record at hand is one that does not fit, and was tried alone: it has failed, and the next pull goes on behind it.
+/*
+ * The record at hand is one that does not fit, and was tried alone: it has failed, and the next pull goes on behind it.
+ * Where the file is damaged in it, nothing behind it can be found: the file has ended.
  */
 static int pass_over(struct records_iter *it, int rc, mr_error *err)
 {
-    mr_error ignored; /* of the file: the next pull meets it again */
+    mr_error behind; /* where it is the machine's, the next pull meets it again */
 
     put_back(it);
-    int passed = open_file(it, &ignored);
+    int passed = open_file(it, &behind);
     if (passed == MR_OK) {
-        passed = it->next(it->file, SIZE_MAX, NULL, &ignored);
+        passed = it->next(it->file, SIZE_MAX, NULL, &behind);
     }
     if (passed == MR_END) {
         return MR_END;
@@ -242,6 +244,11 @@ static int pass_over(struct records_iter *it, int rc, mr_error *err)
         mr_op_mark_passed(rc, err);
     } else {
         put_back(it);
+        it->ended = mr_op_element_failed(passed, &behind);
+    }
+    if (it->ended) {
+        mr_op_mark_passed(rc, err);
+        mr_op_mark_uncounted(rc, err);
     }
     return mr_op_fail(&it->head, it->head.delivered, rc, err);
 }
