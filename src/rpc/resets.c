@@ -115,40 +115,57 @@ static bool is_at_port(int fd, int64_t port)
     return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port) == port;
 }
 
+static bool is_connection(int fd, const char *peer, int64_t port)
+{
+    char name[PEER_BYTES];
+
+    return is_at_port(fd, port) && peer_of(fd, name, sizeof name) && strcmp(name, peer) == 0;
+}
+
 /* The descriptor of the connection of @peer to our @port, as a duplicate: gRPC may close its own at any moment, and the
- * number be another connection's. -1: there is none any more. */
+ * number be another connection's, so the duplicate is looked at again. Nothing else is duplicated: closing a duplicate
+ * of a locked file (a database has one) gives up the lock. -1: errno says why, 0 if there is none any more. */
 static int find_connection(const char *peer, int64_t port)
 {
     DIR *dir = opendir("/proc/self/fd");
-    int found = -1;
+    int found = -1, error = 0;
 
     if (dir == NULL) {
-        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended: /proc/self/fd cannot be read",
-               "peer", "%s", peer, NULL);
         return -1;
     }
-    for (struct dirent *d; found < 0 && (d = readdir(dir)) != NULL;) {
-        int fd = d->d_name[0] == '.' ? -1 : fcntl((int)strtol(d->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
-        char name[PEER_BYTES];
+    for (struct dirent *d; found < 0 && error == 0 && (d = readdir(dir)) != NULL;) {
+        int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
 
-        if (fd >= 0 && is_at_port(fd, port) && peer_of(fd, name, sizeof name) && strcmp(name, peer) == 0) {
-            found = fd;
-        } else if (fd >= 0) {
-            (void)close(fd);
+        if (fd < 0 || !is_connection(fd, peer, port)) {
+            continue;
+        }
+        found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (found < 0) {
+            error = errno == EBADF ? 0 : errno; /* EBADF: gRPC has closed it just now. */
+        } else if (!is_connection(found, peer, port)) {
+            (void)close(found);
+            found = -1;
         }
     }
     (void)closedir(dir);
+    errno = error;
     return found;
 }
 
-/* By connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read. */
-static void end_connection(const char *peer, int64_t port, int64_t calls)
+/* By connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read. False: it could not be
+ * looked for, which is to be tried again. */
+static bool end_connection(const char *peer, int64_t port, int64_t calls)
 {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int fd = find_connection(peer, port);
 
+    if (fd < 0 && errno == 0) {
+        return true; /* It is gone, and what it sent is being let go of. */
+    }
     if (fd < 0) {
-        return; /* It is gone, and what it sent is being let go of. */
+        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be looked for, trying again", "peer", "%s",
+               peer, "error", "%s", strerror(errno), NULL);
+        return false;
     }
     if (connect(fd, &nobody, sizeof nobody) == 0) {
         mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection", "peer", "%s", peer,
@@ -158,29 +175,33 @@ static void end_connection(const char *peer, int64_t port, int64_t calls)
                strerror(errno), NULL);
     }
     (void)close(fd);
+    return true;
 }
 
 /* ---- looking ---- */
 
-static void look_at(intptr_t socket, int64_t calls_max)
+/* False: it is to be looked at again. */
+static bool look_at(intptr_t socket, int64_t calls_max)
 {
     char *json = grpc_channelz_get_socket(socket); /* NULL: it is gone */
     int64_t calls = number(json, "\"streamsStarted\":\"") - number(json, "\"streamsSucceeded\":\"") -
                     number(json, "\"streamsFailed\":\"");
     const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
     char peer[PEER_BYTES];
+    bool done = true;
 
     if (calls > calls_max && name != NULL) {
         (void)snprintf(peer, sizeof peer, "%.*s", (int)strcspn(name, "\""), name);
-        end_connection(peer, number(behind(json, "\"local\":"), "\"port\":"), calls);
+        done = end_connection(peer, number(behind(json, "\"local\":"), "\"port\":"), calls);
     }
     gpr_free(json);
+    return done;
 }
 
-static void look_at_all(const struct mr_rpc_resets *r)
+static bool look_at_all(const struct mr_rpc_resets *r)
 {
     intptr_t socket = 0;
-    bool more = true;
+    bool more = true, done = true;
 
     while (more) { /* gRPC tells some hundreds at a time. */
         char *json = grpc_channelz_get_server_sockets(r->server, socket + 1, 0);
@@ -188,10 +209,11 @@ static void look_at_all(const struct mr_rpc_resets *r)
         more = json != NULL && strstr(json, "\"end\":true") == NULL;
         for (const char *at = json; (at = behind(at, "\"socketId\":\"")) != NULL;) {
             socket = (intptr_t)strtoll(at, NULL, 10);
-            look_at(socket, r->calls_max);
+            done = look_at(socket, r->calls_max) && done;
         }
         gpr_free(json);
     }
+    return done;
 }
 
 /* One connection cannot get far without the number of all. With a thousand of them, looking at each takes a while. */
@@ -200,8 +222,9 @@ static void glance(struct mr_rpc_resets *r)
     int64_t calls = calls_of_server(r->server);
 
     if (calls > r->seen + r->calls_max / 2) {
-        r->seen = calls;
-        look_at_all(r);
+        if (look_at_all(r)) {
+            r->seen = calls;
+        }
     } else if (calls < r->seen) {
         r->seen = calls;
     }

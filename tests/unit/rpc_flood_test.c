@@ -6,6 +6,7 @@
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
 
+#include <fcntl.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -315,13 +318,40 @@ static void unfinished_bodies_are_cut(void **state)
     free(body);
 }
 
-/* Calls that are taken back before anybody could answer, many at a time: the server hangs up, and others go on. */
+static void lock_file(FILE *file)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+    assert_int_equal(fcntl(fileno(file), F_SETLK, &lock), 0);
+}
+
+/* Only another process can tell. */
+static bool is_locked(FILE *file)
+{
+    int fd = fileno(file), status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+        _exit(fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 0 : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Calls that are taken back before anybody could answer, many at a time: the server hangs up, and others go on.
+ * It looks for the connection among all that the process has open; what is locked stays so. */
 static void endless_resets_end_the_connection(void **state)
 {
     struct fixture *f = *state;
     int64_t until_ms = mr_now_ms() + RESETS_MS;
+    FILE *database = tmpfile();
     struct h2 h;
 
+    assert_non_null(database);
+    lock_file(database);
     h2_open(&h, f->address);
     assert_true(h2_hear(&h, LONG_MS));
     for (unsigned i = 0; i < RESETS && !h.closed;) {
@@ -334,8 +364,10 @@ static void endless_resets_end_the_connection(void **state)
     while (h2_hear(&h, LONG_MS) && mr_now_ms() < until_ms) {
     }
     assert_true(h.closed);
+    assert_true(is_locked(database));
     others_go_on(f);
     h2_close(&h);
+    (void)fclose(database);
 }
 
 /* Many calls that are taken back once they were answered, a silent one beside them: nobody hangs up on it. */
