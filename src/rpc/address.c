@@ -1,6 +1,8 @@
 /* What an address looks like. gRPC itself takes 99999 for 34463 and a word for a service's name. */
 #include "rpc/internal.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,22 @@ bool mr_rpc_is_address(const char *address, bool to_listen)
     return *end == '\0' && port <= UINT16_MAX && (port > 0 || to_listen);
 }
 
+/* Whoever has an IPv6 address may as well have all of its /64, which would be as many hosts as they like. */
+static void widen(char host[MR_RPC_HOST_SIZE])
+{
+    struct in6_addr address;
+    char text[INET6_ADDRSTRLEN];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(host, "%"), host); /* without the interface's number */
+    if (inet_pton(AF_INET6, text, &address) != 1 || IN6_IS_ADDR_LOOPBACK(&address) || IN6_IS_ADDR_V4MAPPED(&address)) {
+        return;
+    }
+    memset(address.s6_addr + 8, 0, 8);
+    if (inet_ntop(AF_INET6, &address, text, sizeof text) != NULL) {
+        (void)snprintf(host, MR_RPC_HOST_SIZE, "%s/64", text);
+    }
+}
+
 /* "ipv4:10.0.0.7:4711" or "ipv6:%5Bfe80::1%5D:4711", the brackets as they are or escaped. */
 void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE])
 {
@@ -45,4 +63,5 @@ void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE])
         end--;
     }
     (void)snprintf(out, MR_RPC_HOST_SIZE, "%.*s", (int)(end - from), from);
+    widen(out);
 }

@@ -83,7 +83,8 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
 /* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL without memory. */
 const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
 
-/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one ("local"). */
+/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one ("local"), and so is
+ * a /64 of IPv6. */
 #define MR_RPC_HOST_SIZE 64
 void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE]);
 

@@ -124,7 +124,12 @@ static void hosts_of_peers(void **state)
 {
     static const char *const examples[][2] = {
         {"ipv4:10.0.0.7:4711", "10.0.0.7"},
-        {"ipv6:%5Bfe80::1%5D:4711", "fe80::1"},
+        {"ipv6:%5Bfe80::1%5D:4711", "fe80::/64"},
+        {"ipv6:%5Bfe80::1%252%5D:4711", "fe80::/64"},
+        {"ipv6:%5B2001:db8:0:7::1%5D:4711", "2001:db8:0:7::/64"},
+        {"ipv6:%5B2001:db8:0:7:ffff::2%5D:4711", "2001:db8:0:7::/64"},
+        {"ipv6:%5B2001:db8:0:8::1%5D:4711", "2001:db8:0:8::/64"},
+        {"ipv6:%5B::ffff:10.0.0.7%5D:4711", "::ffff:10.0.0.7"},
         {"ipv6:[::1]:80", "::1"},
         {"unix:/tmp/socket", "local"},
         {"unix-abstract:x:1", "local"},
