@@ -153,6 +153,19 @@ static void read_upto(struct fake_client *c, uint64_t from, uint64_t upto, int64
     }
 }
 
+/* Elements [from, upto) arrive, and the worker is not told. */
+static void receive_upto(struct fake_client *c, uint64_t from, uint64_t upto)
+{
+    fake_client_credit(c, upto, from);
+    for (uint64_t got = from; got < upto;) {
+        struct mr_frame_content m;
+
+        assert_true(fake_client_next(c, &m));
+        got += m.header->elements;
+        mr_frame_content_free(&m);
+    }
+}
+
 static void two_jobs_get_all_of_one_production(void **state)
 {
     struct fixture *f = *state;
@@ -572,14 +585,7 @@ static void who_comes_back_goes_on_behind_what_was_sent(void **state)
     struct fake_client *a = open_client(f, "r1", "a", 60);
     read_upto(a, 0, 60, values);
     fake_wait_delivered(f->d, "r1", 60);
-    fake_client_credit(a, 100, 60);
-    for (uint64_t got = 60; got < 100;) {
-        struct mr_frame_content m;
-
-        assert_true(fake_client_next(a, &m));
-        got += m.header->elements;
-        mr_frame_content_free(&m);
-    }
+    receive_upto(a, 60, 100);
     fake_unassign(f->d, "r1");
     (void)fake_client_wait_end(a);
     fake_assign_reading(f->d, "r1/1", "p1", false, false);
@@ -737,14 +743,7 @@ static void who_comes_back_to_no_window_ends(void **state)
             struct fake_client *x = open_client(f, "x", "x", 10);
             read_upto(x, 0, 10, values);
             fake_wait_delivered(f->d, "x", 10);
-            fake_client_credit(x, 50, 10);
-            for (uint64_t got = 10; got < 50;) {
-                struct mr_frame_content m;
-
-                assert_true(fake_client_next(x, &m));
-                got += m.header->elements;
-                mr_frame_content_free(&m);
-            }
+            receive_upto(x, 10, 50);
             fake_unassign(f->d, "x");
             (void)fake_client_wait_end(x);
             fake_client_free(x);
