@@ -1,6 +1,7 @@
 /* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c. */
 #include "coord/etcd/etcd.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -8,6 +9,7 @@
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void mr_etcd_ran(struct mr_etcd *e)
@@ -76,6 +78,13 @@ static void skip_scheme(const char **p, size_t *n, bool *tls, bool *plain)
     *n -= skip;
 }
 
+static bool is_address(const char *p, size_t n)
+{
+    char text[MR_ADDRESS_BYTES_MAX + 1];
+
+    return n < sizeof text && snprintf(text, sizeof text, "%.*s", (int)n, p) >= 0 && mr_address_is_valid(text);
+}
+
 /* One endpoint of the list: [p, p + n). */
 static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *err)
 {
@@ -87,8 +96,8 @@ static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *er
     while (n > 0 && p[n - 1] == '/') {
         n--;
     }
-    if (n == 0 || memchr(p, ':', n) == NULL || memchr(p, '/', n) != NULL) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s': host:port is expected", (int)whole_n, whole);
+    if (!is_address(p, n)) {
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s': host:port is wanted", (int)whole_n, whole);
     }
     if (plain && e->tls) {
         return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s' is plain text, but TLS was asked for", (int)whole_n,

@@ -1,4 +1,5 @@
 /* Service strings: "grpc://host:port,host:port", scheme optional. */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "control/internal.h"
@@ -36,7 +37,7 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
     if (address == NULL) {
         return mr_error_nomem(err);
     }
-    if (!mr_rpc_is_address(address, false)) {
+    if (!mr_address_is_valid(address)) {
         int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", address);
 
         mr_free(address);

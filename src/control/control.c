@@ -8,6 +8,7 @@
  * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known one is a deposed
  * leader's; another incarnation, from a leader, replaces what was known (the store was restored or made anew).
  */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -46,7 +47,7 @@ static void member_free(struct mr_member *m)
 
 static int member_new(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
 {
-    if (strlen(address) > MR_ADDRESS_BYTES_MAX || !mr_rpc_is_address(address, false)) {
+    if (!mr_address_is_valid(address)) {
         return mr_error_set(err, MR_EINVAL, "'%.64s' is no address of a dispatcher", address);
     }
     if (c->nmembers == MEMBERS_MAX) {

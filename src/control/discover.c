@@ -5,6 +5,7 @@
  * of its own. And one address may be a load balancer's, with a standby behind this connection that names a leader whom
  * nobody can reach from here: a new connection may lead to another dispatcher, perhaps the leader itself.
  */
+#include "base/address.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "control/internal.h"
@@ -65,17 +66,13 @@ static void resolve(const char *address, struct found *f)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
-    char host[MR_ADDRESS_BYTES_MAX + 1];
-    char *colon;
+    struct mr_address parsed;
 
     f->n = 0;
-    (void)snprintf(host, sizeof host, "%s", address);
-    colon = strrchr(host, ':');
-    if (colon == NULL || host[0] == '[') {
+    if (address[0] == '[' || !mr_address_parse(address, &parsed)) {
         return; /* The address of one place. */
     }
-    *colon = '\0';
-    if (getaddrinfo(host, colon + 1, &hints, &list) != 0) {
+    if (getaddrinfo(parsed.host, parsed.port, &hints, &list) != 0) {
         return; /* The channel says so, to those who ask. */
     }
     for (const struct addrinfo *ai = list; ai != NULL; ai = ai->ai_next) {

@@ -5,6 +5,7 @@
  */
 #include "dispatcher/dispatcher.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -124,11 +125,11 @@ static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_e
     long long least_ms = 3 * heartbeat_ms;
 
     if (ms < least_ms) {
-        return mr_error_set(err, MR_EINVAL, "the %s timeout is %lld ms: at least three heartbeats (%lld ms) are needed",
-                            who, (long long)ms, least_ms);
+        return mr_error_set(err, MR_EINVAL, "--%s-timeout %lld ms: at least three heartbeats (%lld ms) are needed", who,
+                            (long long)ms, least_ms);
     }
     if (ms > SILENCE_MS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the %s timeout is %lld ms: at most an hour (%d ms) is allowed", who,
+        return mr_error_set(err, MR_EINVAL, "--%s-timeout %lld ms: at most an hour (%d ms) is allowed", who,
                             (long long)ms, SILENCE_MS_MAX);
     }
     return MR_OK;
@@ -140,14 +141,14 @@ static int check_retentions(const struct mr_loop_options *o, mr_error *err)
         const char *name;
         int64_t ms;
     } retentions[] = {
-        {"finished_retention_ms", o->finished_retention_ms}, {"client_retention_ms", o->client_retention_ms},
-        {"worker_retention_ms", o->worker_retention_ms},     {"job_retention_ms", o->job_retention_ms},
-        {"dataset_retention_ms", o->dataset_retention_ms},
+        {"finished", o->finished_retention_ms}, {"client", o->client_retention_ms},
+        {"worker", o->worker_retention_ms},     {"job", o->job_retention_ms},
+        {"dataset", o->dataset_retention_ms},
     };
 
     for (size_t i = 0; i < sizeof retentions / sizeof retentions[0]; i++) {
         if (retentions[i].ms <= 0) {
-            return mr_error_set(err, MR_EINVAL, "%s is %lld: it must be positive", retentions[i].name,
+            return mr_error_set(err, MR_EINVAL, "--%s-retention %lld ms: it must be positive", retentions[i].name,
                                 (long long)retentions[i].ms);
         }
     }
@@ -175,18 +176,18 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
                                     .task_timeout_ms = o->task_timeout_ms,
                                     .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
     if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "etcd_endpoints are required");
+        return mr_error_set(err, MR_EINVAL, "--etcd-endpoints is needed: host:port of an etcd, or of several");
     }
     if (out->lease_ttl_ms < 1000 || out->lease_ttl_ms > 60000 || out->lease_ttl_ms % 1000 != 0) {
-        return mr_error_set(err, MR_EINVAL, "lease_ttl_ms is %lld: whole seconds from 1000 to 60000 are allowed",
+        return mr_error_set(err, MR_EINVAL, "--lease-ttl %lld ms: whole seconds from 1s to 60s are allowed",
                             (long long)out->lease_ttl_ms);
     }
     if (out->etcd_write_budget < 1000 || out->etcd_quota_bytes < 0) {
-        return mr_error_set(err, MR_EINVAL, "etcd_write_budget is %lld: at least 1000 bytes per second are needed",
+        return mr_error_set(err, MR_EINVAL, "--etcd-write-budget %lld: at least 1000 bytes per second are needed",
                             (long long)out->etcd_write_budget);
     }
     if (out->heartbeat_ms < 10 || out->heartbeat_ms > 60000) {
-        return mr_error_set(err, MR_EINVAL, "heartbeat_ms is %lld: 10 to 60000 are allowed",
+        return mr_error_set(err, MR_EINVAL, "--heartbeat %lld ms: 10 to 60000 are allowed",
                             (long long)out->heartbeat_ms);
     }
     int rc = check_timeout("worker", out->worker_timeout_ms, out->heartbeat_ms, err);
@@ -211,8 +212,10 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     if (n < 0 || (size_t)n >= sizeof d->address) {
         return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
     }
-    if (!mr_rpc_is_address(d->address, false)) {
-        return mr_error_set(err, MR_EINVAL, "'%s' is no address to advertise: host:port is wanted", d->address);
+    if (!mr_address_is_valid(d->address)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
+                            d->address);
     }
     return MR_OK;
 }

@@ -1,5 +1,6 @@
 #include "metrics/http.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -123,25 +124,6 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 
 /* ---- listening ---- */
 
-/* "host:port" cut in two; brackets around an IPv6 address go. */
-static int split_address(const char *address, char host[MR_ADDRESS_BYTES_MAX], char port[8], mr_error *err)
-{
-    const char *colon = strrchr(address, ':');
-    size_t n = colon == NULL ? 0 : (size_t)(colon - address);
-    bool brackets = n >= 2 && address[0] == '[' && address[n - 1] == ']';
-    size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
-
-    if (n == 0 || n >= MR_ADDRESS_BYTES_MAX || digits == 0 || digits > 5 || colon[1 + digits] != '\0' ||
-        strtoul(colon + 1, NULL, 10) > 65535 || (!brackets && memchr(address, ':', n) != NULL)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "serving metrics on '%.200s': host:port is wanted, with a port from 0 to 65535", address);
-    }
-    memcpy(host, address + (brackets ? 1 : 0), n - (brackets ? 2 : 0));
-    host[n - (brackets ? 2 : 0)] = '\0';
-    (void)snprintf(port, 8, "%s", colon + 1);
-    return MR_OK;
-}
-
 static int bind_one(const struct addrinfo *ai, int *ret)
 {
     int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
@@ -164,15 +146,14 @@ static int listen_on(const char *address, int *ret, mr_error *err)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
-    char host[MR_ADDRESS_BYTES_MAX];
-    char port[8];
+    struct mr_address parsed;
     int why = EADDRNOTAVAIL;
-    int rc = split_address(address, host, port, err);
 
-    if (rc < 0) {
-        return rc;
+    if (!mr_address_parse_listen(address, &parsed) || parsed.host[0] == '\0') {
+        return mr_error_set(err, MR_EINVAL,
+                            "serving metrics on '%.200s': host:port is wanted, with a port from 0 to 65535", address);
     }
-    int found = getaddrinfo(host, port, &hints, &list);
+    int found = getaddrinfo(parsed.host, parsed.port, &hints, &list);
 
     if (found != 0) {
         return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%.200s': %s", address, gai_strerror(found));

@@ -4,6 +4,7 @@
  */
 #include "rpc/rpc.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -57,19 +58,12 @@ static bool source_for(const struct addrinfo *to, char text[INET6_ADDRSTRLEN])
 /* @address "host:port". */
 static bool toward(const char *address, int family, char text[INET6_ADDRSTRLEN])
 {
-    char host[MR_ADDRESS_BYTES_MAX];
-    const char *colon = strrchr(address, ':');
-    size_t n = colon != NULL ? (size_t)(colon - address) : 0;
-    bool v6 = n > 2 && address[0] == '[';
+    struct mr_address parsed;
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_DGRAM};
     struct addrinfo *all = NULL;
     bool found = false;
 
-    if (n == 0 || n >= sizeof host) {
-        return false;
-    }
-    (void)snprintf(host, sizeof host, "%.*s", (int)(v6 ? n - 2 : n), address + (v6 ? 1 : 0));
-    if (getaddrinfo(host, colon + 1, &hints, &all) != 0) {
+    if (!mr_address_parse(address, &parsed) || getaddrinfo(parsed.host, parsed.port, &hints, &all) != 0) {
         return false;
     }
     for (const struct addrinfo *ai = all; ai != NULL && !found; ai = ai->ai_next) {

@@ -1,6 +1,7 @@
 /* Channels and the client side of unary calls. A unary call is one batch: it comes back once, with everything. */
 #include "rpc/internal.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -128,6 +129,9 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
 
     if (rc < 0) {
         return rc;
+    }
+    if (!mr_address_is_valid(address)) {
+        return mr_error_set(err, MR_EINVAL, "'%.120s' is no address to connect to: host:port is wanted", address);
     }
     mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     if (ch == NULL) {

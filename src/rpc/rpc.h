@@ -36,9 +36,6 @@ void mr_rpc_release(mr_rpc_runtime *rt);
  */
 void mr_rpc_keep_forkable(void);
 
-/* "host:port" or "[v6]:port" with a port from 1 to 65535? @to_listen: also ":port" and port 0. */
-bool mr_rpc_is_address(const char *address, bool to_listen);
-
 /*
  * What to tell others of a server that listens at @listen, with the bound @port: its host, or if that is all of them,
  * the address of this one from which @peers ("host:port", commas; NULL: nobody in particular) or the rest of the world
@@ -64,8 +61,8 @@ struct mr_rpc_tls {
 };
 
 /*
- * @address "host:port". Does not connect yet; reconnects by itself (0.1 to 0.5 s). @tls NULL: plain text. Credentials
- * that cannot be used show as calls that fail.
+ * @address "host:port", else MR_EINVAL. Does not connect yet; reconnects by itself (0.1 to 0.5 s). @tls NULL: plain
+ * text. Credentials that cannot be used show as calls that fail.
  */
 int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
                        mr_error *err);

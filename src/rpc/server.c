@@ -7,6 +7,7 @@
  */
 #include "rpc/internal.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -558,11 +559,13 @@ int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *ac
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
                          mr_error *err)
 {
+    struct mr_address parsed;
+
     MR_ASSERT(!srv->started);
     if (tls != NULL) {
         return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in", address);
     }
-    if (!mr_rpc_is_address(address, true)) {
+    if (!mr_address_parse_listen(address, &parsed)) {
         return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535",
                             address);
     }

@@ -1,6 +1,7 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/internal.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -43,8 +44,10 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     if (w->address == NULL) {
         return mr_error_nomem(err);
     }
-    if (strlen(w->address) > MR_ADDRESS_BYTES_MAX || !mr_rpc_is_address(w->address, false)) {
-        return mr_error_set(err, MR_EINVAL, "'%s' is no address to advertise: host:port is wanted", w->address);
+    if (!mr_address_is_valid(w->address)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
+                            w->address);
     }
     return MR_OK;
 }

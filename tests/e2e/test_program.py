@@ -61,6 +61,15 @@ def test_version():
     (["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"], "is no address to advertise"),
     (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address", "host"],
      "'host' is no address to advertise: host:port is wanted"),
+    *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}"],
+       f"'{address}' is no address to advertise: host:port is wanted, with a port from 1 to 65535")
+      for address in ("x:y", ":1", "localhost:0", "localhost:99999", "unix:/tmp/x:1", "dns:///x:1")],
+    (["dispatcher", "--etcd-endpoints", "localhost:1", "--worker-timeout", "1s"],
+     "--worker-timeout 1000 ms: at least three heartbeats (3000 ms) are needed"),
+    (["dispatcher", "--etcd-endpoints", "localhost:1", "--client-timeout", "7s", "--heartbeat", "3s"],
+     "--client-timeout 7000 ms: at least three heartbeats (9000 ms) are needed"),
+    (["dispatcher", "--etcd-endpoints", "localhost:1", "--lease-ttl", "1.5s"],
+     "--lease-ttl 1500 ms: whole seconds from 1s to 60s are allowed"),
     (["dev", "--work-dir", "x", "--etcd-endpoints", "y"], "--work-dir is the home of a private etcd"),
 ])
 def test_usage_errors(args, said):

@@ -732,20 +732,24 @@ static void state_of_a_newer_version_is_refused(void **state)
 static void bad_options_are_named(void **state)
 {
     struct mr_dispatcher_options o = {.etcd_endpoints = "127.0.0.1:1", .lease_ttl_ms = 1500, .listen = "127.0.0.1:0"};
+    static const char *const no_endpoints[] = {"nonsense", "localhost:99999", "https://localhost:etcd", "unix:/x:1"};
     mr_dispatcher *d = NULL;
     mr_error err;
 
     (void)state;
     assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
-    assert_non_null(strstr(err.message, "lease_ttl_ms"));
+    assert_non_null(strstr(err.message, "--lease-ttl 1500 ms: whole seconds"));
     o.lease_ttl_ms = 0;
     o.cluster = "No Good";
     assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "cluster"));
     o.cluster = NULL;
-    o.etcd_endpoints = "nonsense";
-    assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
-    assert_non_null(strstr(err.message, "nonsense"));
+    for (size_t i = 0; i < sizeof no_endpoints / sizeof no_endpoints[0]; i++) {
+        o.etcd_endpoints = no_endpoints[i];
+        assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
+        assert_non_null(strstr(err.message, "host:port is wanted"));
+        assert_non_null(strstr(err.message, no_endpoints[i]));
+    }
 
     /* An etcd that is not there is no error: it may come. */
     o.etcd_endpoints = "127.0.0.1:1";

@@ -1,4 +1,5 @@
 /* Errors, byte strings, random numbers, back-off and failing allocations. */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -335,6 +336,68 @@ static void a_keyed_hash_is_siphash(void **state)
     assert_true(mr_siphash(key, text, 15) == UINT64_C(0xa129ca6149be45e5));
 }
 
+static void an_address_is_host_and_port(void **state)
+{
+    static const struct {
+        const char *text, *host, *port;
+    } right[] = {
+        {"localhost:1", "localhost", "1"},
+        {"worker-0.workers_2.svc.cluster.local.:65535", "worker-0.workers_2.svc.cluster.local.", "65535"},
+        {"10.0.0.7:5051", "10.0.0.7", "5051"},
+        {"[::1]:5051", "::1", "5051"},
+        {"[fe80::1%eth0.7]:5051", "fe80::1%eth0.7", "5051"},
+    };
+    static const char *const wrong[] = {
+        "",
+        "x",
+        "5051",
+        "x:",
+        "x:y",
+        "x:1y",
+        "x:-1",
+        "x:65536",
+        "x:99999999999999999999",
+        "::1:1",
+        "[]:1",
+        "[x]:1",
+        "[::1]",
+        "[::1:1",
+        "[::1%]:1",
+        "x y:1",
+        "x/:1",
+        "unix:/tmp/x:1",
+        "unix:x:1",
+        "dns:x:1",
+        "dns:///x:1",
+        "x:1,y:1",
+        "\xc3\xbc:1",
+        "x\n:1",
+        "[127.0.0.1]:1",
+    };
+    static const char *const listening[] = {":1", ":0", "x:0", "[::]:0"};
+    char longest[MR_ADDRESS_BYTES_MAX + 2];
+    struct mr_address address;
+
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_true(mr_address_parse(right[i].text, &address));
+        assert_string_equal(address.host, right[i].host);
+        assert_string_equal(address.port, right[i].port);
+        assert_true(mr_address_parse_listen(right[i].text, &address));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(mr_address_is_valid(wrong[i]));
+        assert_false(mr_address_parse_listen(wrong[i], &address));
+    }
+    for (size_t i = 0; i < sizeof listening / sizeof listening[0]; i++) {
+        assert_false(mr_address_is_valid(listening[i]));
+        assert_true(mr_address_parse_listen(listening[i], &address));
+    }
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest + sizeof longest - 4, ":80", 4);
+    assert_false(mr_address_is_valid(longest));
+    assert_true(mr_address_is_valid(longest + 1));
+}
+
 static void an_id_is_of_one_key(void **state)
 {
     struct mr_identity a, b;
@@ -371,6 +434,7 @@ int main(void)
         cmocka_unit_test(backoff_grows_to_its_limit),
         cmocka_unit_test(hash_is_xxh3),
         cmocka_unit_test(a_keyed_hash_is_siphash),
+        cmocka_unit_test(an_address_is_host_and_port),
         cmocka_unit_test(an_id_is_of_one_key),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),

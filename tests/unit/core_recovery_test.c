@@ -550,7 +550,7 @@ static void recovery_tasks_are_bounded(void **state)
         char name[8], address[8];
 
         snprintf(name, sizeof name, "h%d", i);
-        snprintf(address, sizeof address, "h:%d", i);
+        snprintf(address, sizeof address, "h:%d", i + 1);
         add_worker(&f->t, name, address);
         expect_end(&f->t, name, task_of(f->iteration, name, 1), 1);
         n += recovery_of(f, name, 0) != NULL ? 1 : 0;

@@ -669,7 +669,7 @@ static void a_leader_that_heard_nobody_gives_one_more_grace(void **state)
 
     for (int i = 0; i < 6; i++) {
         snprintf(name, sizeof name, "w%d", i);
-        snprintf(address, sizeof address, "a:%d", i);
+        snprintf(address, sizeof address, "a:%d", i + 1);
         add_worker(t, name, address);
     }
     table_wait(t, 62000);
@@ -936,11 +936,12 @@ static void and_so_it_does_without_sharding(void **state)
 
 static void register_many(struct table *t, int n)
 {
-    char name[16];
+    char name[16], address[24];
 
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "fake%d", i);
-        assert_int_equal(register_worker(t, name, name), MR_OK);
+        snprintf(address, sizeof address, "%s:1", name);
+        assert_int_equal(register_worker(t, name, address), MR_OK);
     }
 }
 
@@ -973,10 +974,27 @@ static void newcomers_are_forgotten_when_they_are_many(void **state)
     assert_int_equal(try_watch_worker(t, "fake1"), MR_OK);
     assert_int_equal(try_watch_worker(t, "fake1024"), MR_OK);
     assert_int_equal(table_count(t, "workers/"), 2);
-    assert_int_equal(register_worker(t, "fake0", "fake0"), MR_OK);
+    assert_int_equal(register_worker(t, "fake0", "fake0:1"), MR_OK);
     table_take_over(t);
     assert_int_equal(try_watch_worker(t, "fake0"), MR_ENOTFOUND); /* and registers again */
-    assert_int_equal(add_worker(t, "fake0", "fake0"), MR_OK);
+    assert_int_equal(add_worker(t, "fake0", "fake0:1"), MR_OK);
+}
+
+/* gRPC would take each of these for something: a service's name, a file, another port. */
+static void a_worker_says_where_it_is_as_host_and_port(void **state)
+{
+    static const char *const wrong[] = {
+        "", "x", "x:y", ":1", "127.0.0.1:0", "127.0.0.1:99999", "::1:1", "[nobody]:1", "unix:/tmp/x:1", "dns:///x:1"};
+    static const char *const right[] = {"127.0.0.1:1", "worker-7.workers_of.me:65535", "[fd00::7]:5051"};
+    struct table *t = *state;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(register_worker(t, "w1", wrong[i]), MR_EINVAL);
+        assert_int_equal(try_watch_worker(t, "w1"), MR_ENOTFOUND);
+    }
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_int_equal(register_worker(t, "w1", right[i]), MR_OK);
+    }
 }
 
 static void what_is_said_last_counts(void **state)
@@ -1390,6 +1408,7 @@ int main(void)
         T(and_so_it_does_without_sharding),
         T(who_does_not_watch_counts_nowhere),
         T(newcomers_are_forgotten_when_they_are_many),
+        T(a_worker_says_where_it_is_as_host_and_port),
         T(what_is_said_last_counts),
         T(nobody_comes_while_the_store_is_full),
         T(what_was_on_its_way_out_is_swept),

@@ -1,4 +1,5 @@
 /* gRPC through src/rpc: a server and its clients in one process, over loopback. */
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/heap.h"
@@ -400,6 +401,21 @@ static void nobody_listens(void **state)
     mr_rpc_channel_free(ch);
 }
 
+/* Addresses come from others, too. */
+static void a_channel_leads_to_a_host_and_port(void **state)
+{
+    static const char *const wrong[] = {"x", "x:y", "x:99999", "unix:/tmp/x:1", "dns:///x:1"};
+    struct fixture *f = *state;
+    mr_rpc_channel *ch = NULL;
+    mr_error err;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(mr_rpc_channel_new(f->rt, wrong[i], NULL, &ch, &err), MR_EINVAL);
+        assert_null(ch);
+        assert_non_null(strstr(err.message, wrong[i]));
+    }
+}
+
 static void what_grpc_says_is_cut_to_its_point(void **state)
 {
     static const char *const said[][2] = {
@@ -466,7 +482,7 @@ static void all_addresses_are_told_as_one_that_others_can_use(void **state)
             assert_non_null(strstr(err.message, "--advertise-address"));
             continue;
         }
-        assert_true(mr_rpc_is_address(out, false));
+        assert_true(mr_address_is_valid(out));
         assert_non_null(strstr(out, ":7"));
         assert_null(strstr(out, "localhost"));
         assert_int_not_equal(strncmp(out, "127.", 4), 0);
@@ -981,6 +997,7 @@ int main(int argc, char **argv)
         TEST(unary_cancel),
         TEST(unary_answered_from_another_thread),
         TEST(nobody_listens),
+        TEST(a_channel_leads_to_a_host_and_port),
         TEST(what_grpc_says_is_cut_to_its_point),
         TEST(big_unary),
         TEST(all_addresses_are_told_as_one_that_others_can_use),

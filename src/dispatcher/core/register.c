@@ -9,6 +9,8 @@
  */
 #include "dispatcher/core/internal.h"
 
+#include "base/address.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -26,12 +28,13 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
     if (!mr_id_is_valid(in->incarnation)) {
         return mr_error_set(err, MR_EINVAL, "a worker incarnation is 32 hex digits");
     }
-    if (in->address[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "a worker needs an address");
-    }
     rc = mr_name_check("worker address", in->address, MR_ADDRESS_BYTES_MAX, err);
     if (rc < 0) {
         return rc;
+    }
+    if (!mr_address_is_valid(in->address)) { /* clients would be told to connect there */
+        return mr_error_set(err, MR_EINVAL, "worker address '%.200s': host:port is wanted, with a port from 1 to 65535",
+                            in->address);
     }
     if (in->n_tags > MR_CORE_TAGS_MAX) {
         return mr_error_set(err, MR_EINVAL, "%zu tags; at most %d are allowed", in->n_tags, MR_CORE_TAGS_MAX);

@@ -1,5 +1,6 @@
 #include "dispatcher/loop/peer.h"
 
+#include "base/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -234,25 +235,12 @@ static bool connect_refused(const struct addrinfo *ai)
 /* Every address that the name stands for must refuse. */
 static bool refused(const char *address)
 {
-    char host[MR_ADDRESS_BYTES_MAX];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
+    struct mr_address parsed;
     bool all;
-    char *colon;
 
-    (void)snprintf(host, sizeof host, "%s", address);
-    colon = strrchr(host, ':');
-    if (colon == NULL) {
-        return false;
-    }
-    *colon = '\0';
-    char *name = host;
-
-    if (name[0] == '[' && colon > host && colon[-1] == ']') {
-        colon[-1] = '\0';
-        name++;
-    }
-    if (getaddrinfo(name, colon + 1, &hints, &list) != 0) {
+    if (!mr_address_parse(address, &parsed) || getaddrinfo(parsed.host, parsed.port, &hints, &list) != 0) {
         return false;
     }
     all = list != NULL;

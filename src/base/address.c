@@ -1,0 +1,64 @@
+#include "base/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define WORD LETTERS DIGITS "-_."
+
+/* "fe80::1", or with the interface that it is behind: "fe80::1%eth0". */
+static bool is_ipv6(const char *host)
+{
+    struct in6_addr address;
+    char text[INET6_ADDRSTRLEN];
+    size_t n = strcspn(host, "%");
+    const char *zone = host[n] == '%' ? host + n + 1 : NULL;
+
+    if (n >= sizeof text || (zone != NULL && (zone[0] == '\0' || zone[strspn(zone, WORD)] != '\0'))) {
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "%.*s", (int)n, host);
+    return inet_pton(AF_INET6, text, &address) == 1;
+}
+
+static bool parse(const char *text, bool to_listen, struct mr_address *ret)
+{
+    const char *colon = strrchr(text, ':');
+    size_t n = colon != NULL ? (size_t)(colon - text) : 0;
+    size_t digits = colon != NULL ? strspn(colon + 1, DIGITS) : 0;
+
+    if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0' || strlen(text) > MR_ADDRESS_BYTES_MAX) {
+        return false;
+    }
+    unsigned long port = strtoul(colon + 1, NULL, 10);
+    bool brackets = n > 2 && text[0] == '[' && text[n - 1] == ']';
+
+    if (port > UINT16_MAX || ((port == 0 || n == 0) && !to_listen)) {
+        return false;
+    }
+    (void)snprintf(ret->port, sizeof ret->port, "%s", colon + 1);
+    (void)snprintf(ret->host, sizeof ret->host, "%.*s", (int)(brackets ? n - 2 : n), text + (brackets ? 1 : 0));
+    return brackets ? is_ipv6(ret->host) : ret->host[strspn(ret->host, WORD)] == '\0';
+}
+
+bool mr_address_parse(const char *text, struct mr_address *ret)
+{
+    return parse(text, false, ret);
+}
+
+bool mr_address_parse_listen(const char *text, struct mr_address *ret)
+{
+    return parse(text, true, ret);
+}
+
+bool mr_address_is_valid(const char *text)
+{
+    struct mr_address address;
+
+    return parse(text, false, &address);
+}

@@ -1,0 +1,28 @@
+/*
+ * "host:port", the one way in which addresses are written: a host name, an IPv4 address, or an IPv6 address in
+ * brackets, and a port. Nothing else is taken, whoever says it: gRPC takes 99999 for 34463, a word for a service's
+ * name, and "unix:" for a file.
+ *
+ * Threads: pure.
+ */
+#ifndef MR_BASE_ADDRESS_H
+#define MR_BASE_ADDRESS_H
+
+#include "base/limits.h"
+
+#include <stdbool.h>
+
+struct mr_address {
+    char host[MR_ADDRESS_BYTES_MAX + 1]; /* without brackets; "": all of this machine's */
+    char port[6];
+};
+
+/* false: it is none. Its port is from 1 to 65535. */
+bool mr_address_parse(const char *text, struct mr_address *ret);
+
+/* Of one to listen at, which may also be ":port", and the port 0. */
+bool mr_address_parse_listen(const char *text, struct mr_address *ret);
+
+bool mr_address_is_valid(const char *text);
+
+#endif
