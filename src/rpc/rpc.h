@@ -141,11 +141,12 @@ const char *mr_rpc_stream_host(const mr_rpc_stream *s);
 /* ---- server ---- */
 
 /*
- * What a server takes from its peers, all together if nothing else is said. Zero is the default.
+ * What a server takes from its peers and keeps for them, all together if nothing else is said. Zero is the default.
  */
 struct mr_rpc_limits {
     size_t message_bytes; /* the largest message there is; 64 KiB */
     size_t memory_bytes;  /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
+    size_t reply_bytes;   /* of replies that their callers have not taken, of which each host may have its share */
     unsigned calls;       /* open at a time, of which each host may have its share (base/shares.h) */
     /* The same, of one connection. One with four times as many, most of them taken back, is ended. */
     unsigned calls_per_connection;
@@ -180,7 +181,10 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err);
 void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms);
 void mr_rpc_server_free(mr_rpc_server *srv);
 
-/* Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message. Frees @req. */
+/*
+ * Answer; any thread, exactly once. code MR_OK: @bytes is the reply (copied); otherwise @message. Frees @req. A host
+ * that leaves too much of its replies with the server gets MR_EUNAVAIL instead.
+ */
 void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size);
 /* true once the caller has gone. */
 bool mr_rpc_request_cancelled(const mr_rpc_request *req);

@@ -28,10 +28,14 @@
 
 /* Defaults of struct mr_rpc_limits. */
 #define MEMORY_BYTES (128 * MR_MIB)
+#define REPLY_BYTES (384 * MR_MIB)
 #define CALLS 32768u /* some 12 KiB each, which gRPC does not count as memory of calls */
 #define CALLS_PER_CONNECTION 1024u
 #define SILENT_CALLS 1024u
 #define SILENT_MS 30000
+
+/* Of a reply, what a call may have besides what it costs itself. */
+#define REPLY_FREE_BYTES 16384u
 
 /* At once from a connection: some hundred calls at most, when they are short. */
 #define READ_BYTES 32768
@@ -66,10 +70,11 @@ struct mr_rpc_server {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stopping;          /* lock */
-    bool shut_down;         /* lock: the notification came */
-    unsigned busy;          /* lock: posted slots and calls that gRPC still works on */
-    struct mr_shares calls; /* lock: those calls, by host */
+    bool stopping;                /* lock */
+    bool shut_down;               /* lock: the notification came */
+    unsigned busy;                /* lock: posted slots and calls that gRPC still works on */
+    struct mr_shares calls;       /* lock: those calls, by host */
+    struct mr_shares reply_bytes; /* lock: that their callers have not taken yet */
 };
 
 /* A unary call at the server. Two holders: gRPC (until no batch is out) and whoever has to answer. */
@@ -90,6 +95,8 @@ struct mr_rpc_request {
     bool close_seen;
     bool answered;
     grpc_byte_buffer *received;
+    struct mr_share *reply_share; /* NULL: nothing of the server's reply_bytes is taken; else */
+    uint64_t reply_bytes;         /* so much */
     int cancelled;
 };
 
@@ -153,6 +160,32 @@ static void request_start_locked(mr_rpc_request *req, const grpc_op *ops, size_t
     req->pending++;
 }
 
+/*
+ * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its share of all that
+ * is kept. Before the bytes are copied.
+ */
+static int charge_reply(mr_rpc_request *req, size_t size, mr_error *err)
+{
+    if (size <= REPLY_FREE_BYTES) {
+        return MR_OK;
+    }
+    MR_LOCK(&req->lock);
+    if (req->call == NULL) {
+        return MR_OK; /* and nothing is sent */
+    }
+    MR_LOCK(&req->srv->lock);
+    req->reply_bytes = size;
+    return mr_shares_take(&req->srv->reply_bytes, req->share->host, size, &req->reply_share, err);
+}
+
+static void give_back_reply(mr_rpc_request *req)
+{
+    if (req->reply_share != NULL) {
+        MR_LOCK(&req->srv->lock);
+        mr_share_give(req->reply_share, req->reply_bytes);
+    }
+}
+
 /* One batch came back; after the last of a closed call gRPC's part goes. */
 static void request_back(mr_rpc_request *req)
 {
@@ -172,6 +205,7 @@ static void request_back(mr_rpc_request *req)
         mr_rpc_server *srv = req->srv;
         struct mr_share *share = req->share;
 
+        give_back_reply(req);
         mr_rpc_first_came(&srv->firsts, &req->first);
         if (req->received != NULL) {
             grpc_byte_buffer_destroy(req->received);
@@ -273,6 +307,12 @@ void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void
     grpc_op ops[3];
     size_t n = 0;
     grpc_byte_buffer *bb = NULL;
+    mr_error err;
+
+    if (code == MR_OK && charge_reply(req, size, &err) < 0) {
+        code = MR_EUNAVAIL; /* As of calls: it may be asked again, here or elsewhere. */
+        message = err.message;
+    }
     grpc_slice text = grpc_slice_from_copied_string(message != NULL ? message : "");
 
     memset(ops, 0, sizeof ops);
@@ -462,6 +502,7 @@ static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
 
     l.message_bytes = l.message_bytes != 0 ? l.message_bytes : MR_RPC_REQUEST_BYTES_MAX;
     l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : MEMORY_BYTES;
+    l.reply_bytes = l.reply_bytes != 0 ? l.reply_bytes : REPLY_BYTES;
     l.calls = l.calls != 0 ? l.calls : CALLS;
     l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
     l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
@@ -503,6 +544,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
     mr_shares_init(&srv->calls, "open calls", l.calls);
+    mr_shares_init(&srv->reply_bytes, "bytes of replies that were not taken", l.reply_bytes);
     mr_rpc_firsts_init(&srv->firsts, l.silent_calls, l.silent_ms);
     quota = grpc_resource_quota_create("mr-server");
     grpc_resource_quota_resize(quota, l.memory_bytes);
@@ -662,6 +704,7 @@ void mr_rpc_server_free(mr_rpc_server *srv)
     }
     grpc_server_destroy(srv->server);
     mr_shares_free(&srv->calls);
+    mr_shares_free(&srv->reply_bytes);
     mr_rpc_firsts_free(&srv->firsts);
     for (size_t i = 0; i < srv->nmethods; i++) {
         mr_free((char *)(uintptr_t)srv->methods[i].path);

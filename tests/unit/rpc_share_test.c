@@ -22,6 +22,8 @@
 #define CONNECTIONS 8
 #define CALLS_EACH 12 /* of a connection: more than there may be, together */
 #define GREEDY "127.0.0.2"
+#define LARGE ((size_t)256 << 10) /* a reply: more than goes to somebody who takes none of it */
+#define REPLIES 32                /* that there may be */
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -41,6 +43,16 @@ static void echo(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 
     snprintf(f->host, sizeof f->host, "%s", mr_rpc_request_host(req));
     mr_rpc_reply(req, MR_OK, NULL, bytes, size);
+}
+
+static void large(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
+{
+    static const char reply[LARGE];
+
+    (void)ctx;
+    (void)bytes;
+    (void)size;
+    mr_rpc_reply(req, MR_OK, NULL, reply, sizeof reply);
 }
 
 static void stream_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
@@ -76,7 +88,8 @@ static void accept_stream(void *ctx, mr_rpc_stream *s)
 
 static int start(void **state, unsigned silent_calls)
 {
-    const struct mr_rpc_limits limits = {.calls = CALLS, .silent_calls = silent_calls, .silent_ms = LONG_MS};
+    const struct mr_rpc_limits limits = {
+        .calls = CALLS, .reply_bytes = REPLIES * LARGE, .silent_calls = silent_calls, .silent_ms = LONG_MS};
     struct fixture *f = calloc(1, sizeof *f);
 
     mr_mutex_init(&f->lock);
@@ -85,6 +98,7 @@ static int start(void **state, unsigned silent_calls)
     snprintf(f->address, sizeof f->address, "127.0.0.1:%d", mr_test_port());
     assert_int_equal(mr_rpc_server_new(f->rt, &limits, &f->srv, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", 100, echo, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Large", 100, large, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", accept_stream, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(f->srv, f->address, NULL, NULL, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
@@ -257,6 +271,29 @@ static void calls_that_say_nothing_are_the_greedy_ones(void **state)
     h2_close(&slow);
 }
 
+static void replies_that_nobody_takes_are_shared(void **state)
+{
+    struct fixture *f = *state;
+    void *reply = NULL;
+    size_t n = 0;
+    mr_error err;
+
+    for (size_t call = 0; call < 3; call++) {
+        for (size_t i = 0; i < CONNECTIONS; i++) {
+            assert_int_equal(h2_data(&f->greedy[i], h2_call(&f->greedy[i], "/t/Large"), "\0\0\0\0\1x", 6), 6);
+        }
+    }
+    wait_for_refused(f, 3 * CONNECTIONS - REPLIES / 2);
+    for (unsigned i = 0; i < REPLIES; i++) { /* What was taken makes room. */
+        if (mr_rpc_unary_wait(f->ch, "/t/Large", "", 0, NULL, LONG_MS, true, &reply, &n, &err) < 0) {
+            fail_msg("%s", err.message);
+        }
+        assert_int_equal(n, LARGE);
+        mr_free(reply);
+    }
+    assert_int_equal(refused(f), 3 * CONNECTIONS - REPLIES / 2);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -265,6 +302,7 @@ int main(void)
         TEST(open_calls_are_shared),
         TEST(calls_that_end_make_room_for_others_of_the_host),
         TEST(the_refusal_says_why),
+        TEST(replies_that_nobody_takes_are_shared),
         cmocka_unit_test_setup_teardown(calls_that_say_nothing_are_the_greedy_ones, setup_few_silent, teardown),
     };
 
