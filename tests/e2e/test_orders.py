@@ -2,6 +2,8 @@
 
 import pickle
 
+import pytest
+
 from millrace import Dataset
 
 
@@ -40,6 +42,35 @@ def test_orders_inside_of_functions_differ_and_stay():
     orders = [tuple(b.tolist()) for b in ds]
     assert len(set(orders)) > 1
     assert [tuple(b.tolist()) for b in ds] == orders
+
+
+def five(ds):
+    return ds.shuffle(5, reshuffle_each_iteration=False)
+
+
+INSIDE = {
+    "flat_map": Dataset.range(8).flat_map(lambda x: five(Dataset.range(5)).map(lambda y: y + 5 * x)),
+    "interleave": Dataset.range(8).interleave(lambda x: five(Dataset.range(5)).map(lambda y: y + 5 * x), cycle_length=3),
+    "parallel interleave": Dataset.range(8).interleave(lambda x: five(Dataset.range(5)).map(lambda y: y + 5 * x), cycle_length=3,
+                                                       num_parallel_calls=2),
+    "two levels": Dataset.range(2).flat_map(lambda x: Dataset.range(4).flat_map(
+        lambda y: five(Dataset.range(5)).map(lambda z: z + 5 * y + 20 * x))),
+    "window": Dataset.range(40).window(5).flat_map(five),
+    "group_by_window": Dataset.range(40).group_by_window(lambda x: x % 2, lambda key, group: five(group), window_size=5),
+    "sample": Dataset.range(8).flat_map(lambda x: Dataset.sample_from_datasets(
+        [Dataset.range(3).map(lambda y: y + 5 * x), Dataset.range(3, 5).map(lambda y: y + 5 * x)],
+        rerandomize_each_iteration=False)),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_orders_inside_of_functions_do_not_depend_on_what_stands_above(name):
+    ds = INSIDE[name]
+    order = list(ds)
+    assert sorted(order) == list(range(40)) != order
+    assert list(ds.take(12)) + list(ds.skip(12)) == order
+    assert list(ds.map(lambda x: x).prefetch(2).cache()) == order
+    assert list(ds.repeat(2)) == 2 * order
 
 
 def test_without_that_each_iteration_has_its_own():

@@ -2,6 +2,8 @@
 
 #include "base/rng.h"
 
+#include <string.h>
+
 int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn, mr_error *err)
 {
     int rc = mr_env_expansion(head->env, fn, &e->expansion, err);
@@ -60,15 +62,23 @@ static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound 
     return rc;
 }
 
+/* Of the dataset alone, not of what stands above it: so its orders are the same in every pipeline (mr_op_fixed_seed()).
+ */
+static uint64_t stream_of(const struct mr_expander *e)
+{
+    uint64_t dataset;
+
+    memcpy(&dataset, e->head->ds->fingerprint, sizeof dataset);
+    return mr_mix64(mr_mix64(e->head->stream ^ dataset) + 1 + e->index);
+}
+
 int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret, mr_error *err)
 {
     struct mr_bound *bound = NULL;
     int rc = bind_row(e, row, &bound, err);
 
     if (rc == MR_OK) {
-        uint64_t stream = mr_mix64(mr_mix64(e->head->stream ^ e->head->path) + 1 + e->index);
-
-        rc = open_inner(e, bound, stream, ret, err);
+        rc = open_inner(e, bound, stream_of(e), ret, err);
     }
     if (rc == MR_OK) {
         /* Until it is closed, there may be more that descends from the row. */
