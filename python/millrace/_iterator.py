@@ -120,8 +120,9 @@ class NumpyIterator:
     Walks a dataset. Elements hold NumPy arrays, NumPy scalars and bytes; arrays may be written to, and keep alive the
     memory that they lie in. Belongs to one thread at a time, and to the process that opened it; close() may come from any thread.
 
-    After an error of an element next() goes on behind that element. An error that a read from a service ends with (nobody
-    can be reached, the job failed) is final: next() raises it again each time, at once. To try again begin another iterator.
+    After an error of an element next() goes on behind that element. Behind one that is `permanent` (nobody can be reached,
+    the job failed, a zip whose inputs are out of step) there is nothing: next() raises it once, then StopIteration, with a
+    DataLossWarning that says why the pass was not whole. To try again begin another iterator.
     """
 
     def __init__(self, dataset):
@@ -131,6 +132,7 @@ class NumpyIterator:
         self._next_error = _ffi.Error()  # or why there is none; its code is 0 once that was raised
         self._state = "open"  # or "ended", "closed", "forked"
         self._started = False
+        self._broke_off = None  # the permanent error that was raised, as text; "": told again at the end
         self._spec = lib.mr_dataset_spec(dataset._handle.ptr)
         self._structure = dataset._structure
         self._build = _row_builder(self._structure)
@@ -185,6 +187,11 @@ class NumpyIterator:
                 raise errors.FailedPreconditionError("this iterator is closed")
             self._started = True
             block, error = self._next, self._next_error
+            if self._broke_off is not None and not error.code:
+                why, self._broke_off = self._broke_off, ""
+                if why:
+                    warnings.warn(f"this pass ended early: {why}", errors.DataLossWarning, 3)
+                raise StopIteration
             rc = _ffi.MR_OK if block.ptr else error.code
             if not (block.ptr or error.code):
                 self._ask_round()  # of what was returned: it stays the answer until the next element is
@@ -201,6 +208,8 @@ class NumpyIterator:
             elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
                 failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
                 self._new_losses(handle)
+                if failure.permanent:
+                    self._broke_off = f"{type(failure).__name__}: {failure.message}"
                 error.code = 0
                 try:
                     raise failure
@@ -387,7 +396,7 @@ class NumpyIterator:
                 return
             old = self._handle  # held until all has changed
             after = {"_state": "open", "_rows": iter(rows), "_next": _block.Block(), "_next_error": due, "_started": True,
-                     "_losses": _NO_LOSSES, "_intended": None}
+                     "_broke_off": None, "_losses": _NO_LOSSES, "_intended": None}
             if old is not None and not self._started:  # no pass more than there was
                 self._intended = inner, after
                 self._settle(refuses=True)

@@ -16,7 +16,7 @@ __all__ = [
     "from_code",
 ]
 
-_RETRYABLE, _MAYBE_APPLIED, _FENCED = 1, 2, 4
+_RETRYABLE, _MAYBE_APPLIED, _FENCED, _PERMANENT = 1, 2, 4, 8
 
 
 class MillraceError(Exception):
@@ -38,6 +38,11 @@ class MillraceError(Exception):
     def maybe_applied(self):
         """What was asked for may have happened."""
         return bool(self.traits & _MAYBE_APPLIED)
+
+    @property
+    def permanent(self):
+        """Of an iterator's: nothing comes behind it."""
+        return bool(self.traits & _PERMANENT)
 
     def __reduce__(self):
         return type(self), (self.message, self.traits)

@@ -1,6 +1,7 @@
 """Elements that fail: what stands behind them has the place that it would have, whatever puts elements together or counts them."""
 
 import contextlib
+import warnings
 
 import numpy as np
 import pytest
@@ -81,14 +82,36 @@ def test_where_the_places_are_lost_nothing_is_paired(name):
     for ds in (Dataset.zip(failing, whole), Dataset.zip(whole, failing), numbered):
         it = iter(ds.ignore_errors())
         pairs = []
-        for _ in range(2):  # again: there is no way past it
+        for _ in range(2):  # there is no way past it, nor by way of its position
             with pytest.raises(mr.errors.FailedPreconditionError, match="zip .step [0-9]+.: it pairs nothing behind an error") as e:
                 pairs.extend(it)
+            it.set_state(it.get_state())
+            assert e.value.permanent
             assert "put ignore_errors() in front of it): " in e.value.message and "floor_div" in e.value.message
         for n, (x, y) in enumerate(pairs):
             np.testing.assert_array_equal(x, n if ds is numbered else y)
     for x, y in Dataset.zip(failing.ignore_errors(), failing.ignore_errors()):
         np.testing.assert_array_equal(x, y)
+
+
+def test_who_goes_on_after_every_error_comes_to_an_end():
+    numbers = Dataset.from_tensor_slices(np.array(NUMBERS, np.int64)).map(check)
+    it = iter(Dataset.zip(numbers.filter(lambda x: x != 9), Dataset.range(20)))
+    pairs, failed = [], []
+    with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip") as said:
+        while True:
+            try:
+                pairs.append(next(it))
+            except mr.errors.MillraceError as e:
+                failed.append(type(e))
+            except StopIteration:
+                break
+    assert all(x == NUMBERS[y] for x, y in pairs)
+    assert failed == [mr.errors.InvalidArgumentError, mr.errors.FailedPreconditionError]
+    assert [w.filename for w in said] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(it) == []  # that is how it is with ends
 
 
 def test_an_error_that_ends_a_file_is_of_any_number_of_records(tmp_path):

@@ -252,8 +252,11 @@ def test_no_worker_can_be_reached(make_cluster):
     wrong = f"127.0.0.1:{free_port()}"
     cluster.start_worker(worker_address=wrong)
     it = iter(Dataset.range(10).apply(cluster.distribute(connect_timeout_ms=1000)))
-    with pytest.raises(mr.errors.UnavailableError, match=f"no worker reachable .*tried {wrong}"):
+    with pytest.raises(mr.errors.UnavailableError, match=f"no worker reachable .*tried {wrong}") as e:
         next(it)
+    assert e.value.permanent
+    with pytest.warns(mr.DataLossWarning, match="this pass ended early: UnavailableError: .*no worker reachable"):
+        assert list(it) == []
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

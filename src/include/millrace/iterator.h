@@ -47,7 +47,8 @@ MR_API int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeou
 /*
  * Errors. After one that an element fails with the next call goes on behind that element. One that a read from a
  * service ends with (the service cannot be reached, the job failed, elements were lost and on_loss says "error") is
- * final: each further call returns it again, at once, and asks nobody. To try again open another iterator.
+ * final, as is that of a zip whose inputs are out of step: it has the trait MR_PERMANENT, and each further call returns
+ * it again, at once, and asks nobody. To try again open another iterator.
  */
 
 /*
