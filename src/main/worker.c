@@ -29,6 +29,7 @@ struct worker_values {
     int64_t dispatcher_timeout;
     int64_t memory_budget;
     int64_t threads;
+    int64_t tasks_max;
     int64_t drain_timeout;
     const char *cache_dir;
     int64_t cache_bytes;
@@ -60,6 +61,8 @@ static const struct opt own_options[] = {
     {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
      "for pipelines and their buffers; without it half of what\nthis process may use", 0},
     {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
+    {"tasks-max", OPT_INT, AT(tasks_max), "N", "1024", 1, 65536, NULL,
+     "tasks at work at once, with a thread each, of all hosts;\none that reads alone gets half", 0},
     {"drain-timeout", OPT_DURATION, AT(drain_timeout), "DURATION", "30s", 0, 86400000, NULL,
      "after SIGTERM: how long clients may take to read what was\nbegun. What was not begun goes to other workers at "
      "once.\n"
@@ -207,6 +210,7 @@ static int run_worker(struct worker_values *v, mr_error *err)
         .dispatcher_timeout_ms = (uint64_t)v->dispatcher_timeout,
         .memory_budget_bytes = (uint64_t)v->memory_budget,
         .threads = (uint32_t)v->threads,
+        .tasks_max = (uint32_t)v->tasks_max,
         .cache_dir = v->cache_dir,
         .cache_bytes_max = (uint64_t)v->cache_bytes,
         .cache_memory_bytes_max = (uint64_t)v->cache_memory,

@@ -88,6 +88,7 @@ int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *er
     TAILQ_INIT(&book->ready);
     TAILQ_INIT(&book->all);
     TAILQ_INIT(&book->sessions);
+    mr_shares_init(&book->shares, "sessions of this task", limits->sessions);
     *ret = book;
     return MR_OK;
 }
@@ -97,7 +98,7 @@ static void remove_session(mr_book *book, mr_book_session *s)
 {
     MR_ASSERT(TAILQ_EMPTY(&s->sent));
     TAILQ_REMOVE(&book->sessions, s, link);
-    book->nsessions--;
+    mr_share_give(s->share, 1);
     mr_free(s->client);
     mr_free(s);
 }
@@ -114,6 +115,7 @@ void mr_book_free(mr_book *book)
         remove_session(book, s);
     }
     free_pieces(book, &book->ready);
+    mr_shares_free(&book->shares);
     mr_free(book->message);
     mr_free(book);
 }
@@ -176,7 +178,7 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
     uint64_t end = book->end;
     struct mr_book_piece *p;
 
-    if (book->nsessions > 0 || book->finished) {
+    if (!TAILQ_EMPTY(&book->sessions) || book->finished) {
         return false;
     }
     while ((p = TAILQ_LAST(&book->all, ordered)) != NULL && p->at + p->rows == book->end) {
@@ -193,7 +195,7 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
 
 bool mr_book_deserted(const mr_book *book)
 {
-    return book->nsessions == 0 && book->ready_rows > 0;
+    return TAILQ_EMPTY(&book->sessions) && book->ready_rows > 0;
 }
 
 void mr_book_set_skipped(mr_book *book, uint64_t skipped)
@@ -505,15 +507,22 @@ void mr_book_abandon(mr_book *book, mr_book_session *s)
 }
 
 /* @before NULL: the client had none; else that one, which goes if there is a new one and stays as it is if not. */
-static int new_session(mr_book *book, const char *client, uint64_t number, mr_book_session *before,
+static int new_session(mr_book *book, const char *host, const char *client, uint64_t number, mr_book_session *before,
                        mr_book_session **ret, mr_error *err)
 {
-    if (before == NULL && book->nsessions >= book->limits.sessions) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%u sessions are open on this task, the limit", book->nsessions);
+    struct mr_share *share = NULL;
+
+    if (before == NULL) {
+        int rc = mr_shares_take(&book->shares, host, 1, &share, err);
+
+        if (rc < 0) {
+            return rc;
+        }
     }
     mr_book_session *s = mr_calloc(1, sizeof *s);
     char *name = mr_strdup(client);
     if (s == NULL || name == NULL) {
+        mr_share_give(share, 1);
         mr_free(s);
         mr_free(name);
         return mr_error_nomem(err);
@@ -521,18 +530,20 @@ static int new_session(mr_book *book, const char *client, uint64_t number, mr_bo
     s->book = book;
     s->client = name;
     s->number = number;
+    s->share = share;
     if (before != NULL) {
+        s->share = before->share;
+        before->share = NULL;
         mr_book_abandon(book, before);
     }
     TAILQ_INIT(&s->sent);
     TAILQ_INSERT_TAIL(&book->sessions, s, link);
-    book->nsessions++;
     *ret = s;
     return MR_OK;
 }
 
-int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,
-                 mr_book_session **ret, mr_error *err)
+int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t number, uint64_t resume_from,
+                 void *owner, mr_book_session **ret, mr_error *err)
 {
     mr_book_session *s = mr_book_find(book, client);
     int rc;
@@ -553,7 +564,7 @@ int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t re
             return mr_error_set(err, MR_EABORTED, "session %llu is not known: it cannot go on at element %llu",
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
-        rc = new_session(book, client, number, s, &s, err);
+        rc = new_session(book, host, client, number, s, &s, err);
         if (rc < 0) {
             return rc;
         }
@@ -623,7 +634,7 @@ void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)
         .returned = book->returned,
         .lost = book->lost,
         .untaken = book->untaken,
-        .sessions = book->nsessions,
+        .sessions = (uint32_t)book->shares.taken,
         .buffered_bytes = book->ready_bytes + book->sent_bytes,
     };
 }

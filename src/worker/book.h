@@ -28,7 +28,7 @@ typedef struct mr_book_session mr_book_session;
 struct mr_book_limits {
     size_t message_bytes; /* a message is full at this size */
     size_t kept_bytes;    /* a session for which so much is kept is sent nothing */
-    uint32_t sessions;    /* at once */
+    uint32_t sessions;    /* at once, of which each host may have its share (base/shares.h) */
     bool repeats;         /* AT_LEAST_ONCE: what a client may have used is given to others when nobody knows */
     bool given_is_told;   /* mr_book_given(): what it cannot have used is */
 };
@@ -82,12 +82,12 @@ bool mr_book_low(const mr_book *book);
 
 /*
  * Open or come back to session @number of @client. @resume_from: elements below it arrived. A higher number than before
- * abandons the earlier session. MR_EABORTED: the session cannot be resumed from there; MR_EEXHAUSTED: too many
- * sessions; MR_EINVAL: no client counts that far.
+ * abandons the earlier session, and has its place. MR_EABORTED: the session cannot be resumed from there;
+ * MR_EEXHAUSTED: @host has too many sessions; MR_EINVAL: no client counts that far.
  * @owner is what mr_book_next() gives back, never looked at. *@ret is lent until it is closed.
  */
-int mr_book_open(mr_book *book, const char *client, uint64_t number, uint64_t resume_from, void *owner,
-                 mr_book_session **ret, mr_error *err);
+int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t number, uint64_t resume_from,
+                 void *owner, mr_book_session **ret, mr_error *err);
 /* Its connection is gone: nothing is sent until it is opened again. */
 void mr_book_disconnect(mr_book_session *s);
 void *mr_book_owner(const mr_book_session *s); /* NULL: not connected */

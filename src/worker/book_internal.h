@@ -5,6 +5,7 @@
 #ifndef MR_WORKER_BOOK_INTERNAL_H
 #define MR_WORKER_BOOK_INTERNAL_H
 
+#include "base/shares.h"
 #include "worker/book.h"
 
 #include <sys/queue.h>
@@ -25,6 +26,7 @@ struct mr_book_session {
     mr_book *book;
     TAILQ_ENTRY(mr_book_session) link; /* who waits longest comes first */
     char *client;
+    struct mr_share *share; /* of the host that opened the first session of the client */
     uint64_t number;
     void *owner; /* NULL: not connected */
     bool busy;
@@ -57,9 +59,9 @@ struct mr_book {
     int code;
     char *message;
     TAILQ_HEAD(, mr_book_session) sessions;
-    uint32_t nsessions;
-    uint32_t awaited; /* sessions */
-    bool rests;       /* mr_book_stop_waiting() */
+    struct mr_shares shares; /* of them */
+    uint32_t awaited;        /* sessions */
+    bool rests;              /* mr_book_stop_waiting() */
     uint64_t produced;
     uint64_t received;
     uint64_t returned;

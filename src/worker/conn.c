@@ -29,8 +29,6 @@
 #define TASK_WAIT_MS 3000
 /* A client's id is 32 hex digits; others may name theirs otherwise, but not at any length. */
 #define CLIENT_BYTES_MAX 64u
-/* Connections that wait for their tasks, at once. */
-#define WAITING_MAX 4096u
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
 static void on_sent(void *ctx, mr_rpc_stream *s);
@@ -277,11 +275,15 @@ static void detach_refused_locked(struct mr_conn *c, bool is_new)
     }
 }
 
-/* Attach @c to its session in @t; worker->lock is held. *@replaced: the stream that had it before, to be ended. */
+/*
+ * Attach @c, whose stream has not ended, to its session in @t; worker->lock is held. *@replaced: the stream that had it
+ * before, to be ended.
+ */
 static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err)
 {
     const Millrace__ReadRequest *req = c->first;
     const Millrace__ReadOpen *open = req->open;
+    const char *host = mr_rpc_stream_host(c->stream);
     int rc;
 
     *replaced = NULL;
@@ -300,7 +302,7 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     mr_book_session *before = mr_book_find(t->book, open->client);
     struct mr_conn *old = before == NULL ? NULL : mr_book_owner(before);
     mr_book_session *s;
-    rc = mr_book_open(t->book, open->client, open->session, open->resume_from, c, &s, err);
+    rc = mr_book_open(t->book, host, open->client, open->session, open->resume_from, c, &s, err);
     if (rc < 0) {
         return rc;
     }
@@ -315,7 +317,7 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
                         err);
     rc = rc == MR_OK ? mr_book_given(s, req->given_elements, err) : rc;
-    rc = rc == MR_OK ? mr_task_begin_locked(t, err) : rc;
+    rc = rc == MR_OK ? mr_task_begin_locked(t, host, err) : rc;
     if (rc < 0) {
         detach_refused_locked(c, before == NULL);
     }
@@ -345,16 +347,25 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
     mr_task_pump(c->task);
 }
 
-static unsigned count_waiting_locked(const struct mr_worker *w)
+static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
 {
-    const struct mr_conn *c;
-    unsigned n = 0;
+    int rc = mr_shares_take(&w->waiting_shares, mr_rpc_stream_host(c->stream), 1, &c->share, err);
 
-    TAILQ_FOREACH(c, &w->waiting, link)
-    {
-        n++;
+    if (rc == MR_OK) {
+        c->waiting = true;
+        c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
+        TAILQ_INSERT_TAIL(&w->waiting, c, link);
     }
-    return n;
+    return rc;
+}
+
+/* Its stream has not ended as long as it waits and worker->lock is held, as it is here. */
+static void wait_no_more_locked(struct mr_worker *w, struct mr_conn *c)
+{
+    TAILQ_REMOVE(&w->waiting, c, link);
+    c->waiting = false;
+    mr_share_give(c->share, 1);
+    c->share = NULL;
 }
 
 /* The first message. */
@@ -375,14 +386,9 @@ static void handle_open(struct mr_conn *c)
 
         if (t != NULL) {
             rc = attach_locked(c, t, &replaced, &err);
-        } else if (count_waiting_locked(w) >= WAITING_MAX) {
-            rc = mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "moved: task %s is not at %s", open->task_id,
-                                     w->address);
         } else {
-            waits = true;
-            c->waiting = true;
-            c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
-            TAILQ_INSERT_TAIL(&w->waiting, c, link);
+            rc = wait_for_task_locked(w, c, &err);
+            waits = rc == MR_OK;
         }
     }
     mr_mutex_unlock(&w->lock);
@@ -409,8 +415,7 @@ void mr_conn_admit_waiting(struct mr_worker *w, struct mr_task *t)
             }
         }
         if (c != NULL) {
-            TAILQ_REMOVE(&w->waiting, c, link);
-            c->waiting = false;
+            wait_no_more_locked(w, c);
             (void)conn_ref(c);
             rc = attach_locked(c, t, &replaced, &err);
         }
@@ -437,8 +442,7 @@ int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms)
             mr_mutex_unlock(&w->lock);
             return next;
         }
-        TAILQ_REMOVE(&w->waiting, c, link);
-        c->waiting = false;
+        wait_no_more_locked(w, c);
         (void)conn_ref(c);
         mr_mutex_unlock(&w->lock);
         int rc = mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "moved: task %s is not at %s",
@@ -592,8 +596,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 
     mr_mutex_lock(&w->lock);
     if (c->waiting) {
-        TAILQ_REMOVE(&w->waiting, c, link);
-        c->waiting = false;
+        wait_no_more_locked(w, c);
     }
     t = c->task;
     mr_mutex_unlock(&w->lock);

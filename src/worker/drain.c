@@ -49,8 +49,8 @@ void mr_drain_begin_locked(struct mr_worker *w)
 
     TAILQ_FOREACH(t, &w->tasks, link)
     {
-        if (is_cut_off(t) && mr_task_begin_locked(t, NULL) < 0) {
-            return; /* When one is through, it is the others' turn. */
+        if (is_cut_off(t)) {
+            (void)mr_task_begin_locked(t, t->host, NULL); /* When one is through, it is the others' turn. */
         }
     }
 }

@@ -16,6 +16,7 @@
 
 #include "base/identity.h"
 #include "base/memory.h"
+#include "base/shares.h"
 #include "base/sync.h"
 #include "engine/engine.h"
 #include "millrace/service.pb-c.h"
@@ -81,10 +82,10 @@ struct mr_worker {
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* ntasks; while it drains, how far it is */
     TAILQ_HEAD(, mr_task) tasks;
-    unsigned ntasks;   /* alive, dropped ones included */
-    unsigned nrunning; /* of them: with a thread */
-    unsigned running_max;
+    unsigned ntasks;               /* alive, dropped ones included */
+    struct mr_shares at_work;      /* of them: with a thread, by the host that has it work */
     TAILQ_HEAD(, mr_conn) waiting; /* opened for a task that the dispatcher has not told us of yet */
+    struct mr_shares waiting_shares;
     char *cluster;
     char *cluster_incarnation;
     uint64_t epoch; /* highest heard of: a hint for clients */
@@ -114,6 +115,7 @@ struct mr_task {
     TAILQ_ENTRY(mr_task) link; /* worker->lock */
     bool listed;               /* worker->lock */
     bool begun;                /* worker->lock: it has, or had, a thread */
+    struct mr_share *at_work;  /* worker->lock: while it has */
     _Atomic unsigned refs;
     struct mr_worker *worker;
     /* Set when made, then only read. */
@@ -123,6 +125,7 @@ struct mr_task {
     char *job;
     char *dataset;
     char *fingerprint; /* its content */
+    char *host;        /* of whoever made its iteration; "unknown": the dispatcher does not know (any more) */
     bool dynamic;
     bool at_least_once;
     uint64_t seed;
@@ -174,8 +177,9 @@ int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct 
  * session. On failure it is dropped.
  */
 int mr_task_start(struct mr_task *t, mr_error *err);
-/* Give it its thread, if it has had none. MR_EEXHAUSTED: too many have one. worker->lock is held, t->lock may be. */
-int mr_task_begin_locked(struct mr_task *t, mr_error *err);
+/* Give it its thread, if it has had none, for @host. MR_EEXHAUSTED: too many have one. worker->lock is held, t->lock
+ * may be. */
+int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err);
 /* Take it off the list, break off its work, end its streams. Its thread frees the rest. */
 void mr_task_drop(struct mr_task *t);
 struct mr_task *mr_task_ref(struct mr_task *t);
@@ -265,6 +269,7 @@ struct mr_conn {
     mr_rpc_stream *stream;
     _Atomic unsigned refs;
     bool waiting;                 /* worker->lock */
+    struct mr_share *share;       /* worker->lock: of its host, while waiting */
     int64_t expires_ms;           /* worker->lock */
     Millrace__ReadRequest *first; /* the message with `open` */
     struct mr_task *task;         /* worker->lock until it is set, once; then only read. A reference */

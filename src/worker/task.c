@@ -61,6 +61,7 @@ void mr_task_unref(struct mr_task *t)
     mr_free(t->job);
     mr_free(t->dataset);
     mr_free(t->fingerprint);
+    mr_free(t->host);
     mr_free(t->splits);
     mr_free(t->production);
     mr_free(t->released);
@@ -416,7 +417,8 @@ static void *task_main(void *arg)
     }
     mr_reading_close(t);
     mr_mutex_lock(&w->lock);
-    w->nrunning--;
+    mr_share_give(t->at_work, 1);
+    t->at_work = NULL;
     if (w->draining) {
         mr_drain_begin_locked(w);
     }
@@ -452,6 +454,7 @@ static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a
     t->job = mr_strdup(a->job_id);
     t->dataset = mr_strdup(a->dataset_id);
     t->fingerprint = mr_strdup(a->fingerprint);
+    t->host = mr_strdup(a->host[0] != '\0' ? a->host : "unknown");
     t->dynamic = dynamic && t->kind != MR_TASK_READING;
     t->ends_by_itself = dynamic && (t->kind == MR_TASK_OWN || t->kind == MR_TASK_READING);
     t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
@@ -464,7 +467,7 @@ static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a
         t->splits[i] = a->providers[i]->splits;
     }
     return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL && t->fingerprint != NULL &&
-           t->splits != NULL && t->production != NULL;
+           t->host != NULL && t->splits != NULL && t->production != NULL;
 }
 
 static struct mr_book_limits limits_of(const struct mr_task *t)
@@ -540,7 +543,7 @@ int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct 
     return MR_OK;
 }
 
-int mr_task_begin_locked(struct mr_task *t, mr_error *err)
+int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err)
 {
     static const char *const names[MR_TASK_KINDS] = {
         [MR_TASK_OWN] = "mr-task",
@@ -554,21 +557,20 @@ int mr_task_begin_locked(struct mr_task *t, mr_error *err)
     if (t->begun) {
         return MR_OK;
     }
-    if (w->nrunning >= w->running_max) {
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
-                                   "worker %.120s has %u tasks at work, its limit: another one waits until one of them "
-                                   "has ended",
-                                   w->address, w->nrunning);
+    int rc = mr_shares_take(&w->at_work, host, 1, &t->at_work, err);
+    if (rc < 0) {
+        return rc;
     }
     (void)mr_task_ref(t); /* the thread's */
-    int rc = mr_thread_start(&thread, names[t->kind], task_main, t, err);
+    rc = mr_thread_start(&thread, names[t->kind], task_main, t, err);
     if (rc < 0) {
+        mr_share_give(t->at_work, 1);
+        t->at_work = NULL;
         (void)atomic_fetch_sub(&t->refs, 1); /* The list has another one. */
         return rc;
     }
     (void)pthread_detach(thread); /* w->ntasks says when it is through. */
     t->begun = true;
-    w->nrunning++;
     return MR_OK;
 }
 
@@ -579,7 +581,7 @@ int mr_task_start(struct mr_task *t, mr_error *err)
 
     mr_mutex_lock(&w->lock);
     if (t->kind != MR_TASK_OWN) {
-        rc = mr_task_begin_locked(t, err);
+        rc = mr_task_begin_locked(t, t->host, err);
     } else if (w->draining) {
         mr_drain_begin_locked(w);
     }

@@ -18,6 +18,8 @@
 #define LISTEN_DEFAULT "127.0.0.1:0"
 #define DISPATCHER_TIMEOUT_MS 3600000u
 #define TASKS_MAX 1024u
+/* Connections that wait for their tasks, at once. */
+#define WAITING_MAX 4096u
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)
@@ -87,7 +89,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
     w->heartbeat_ms = opts->heartbeat_ms;
     w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
     w->threads = opts->threads;
-    w->running_max = opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max;
+    mr_shares_init(&w->at_work, "tasks at work", opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max);
     struct mr_windows_options windows = {.dir = opts->cache_dir,
                                          .disk_bytes_max = opts->cache_bytes_max,
                                          .memory_bytes_max = opts->cache_memory_bytes_max};
@@ -160,6 +162,8 @@ int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_er
     mr_cond_init(&w->changed);
     TAILQ_INIT(&w->tasks);
     TAILQ_INIT(&w->waiting);
+    mr_shares_init(&w->waiting_shares, "streams whose tasks are not here",
+                   opts->waiting_max == 0 ? WAITING_MAX : opts->waiting_max);
     rc = mr_worker_begin_life(w) ? copy_options(w, opts, err) : mr_error_nomem(err);
     if (rc == MR_OK) {
         rc = start_server(w, opts, err);
@@ -244,6 +248,8 @@ void mr_worker_free(mr_worker *w)
         w->lives = life->before;
         mr_free(life);
     }
+    mr_shares_free(&w->at_work);
+    mr_shares_free(&w->waiting_shares);
     (void)pthread_cond_destroy(&w->changed);
     (void)pthread_mutex_destroy(&w->lock);
     mr_free(w);

@@ -595,6 +595,12 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *s)
     return "peer";
 }
 
+const char *mr_rpc_stream_host(const mr_rpc_stream *s)
+{
+    (void)s;
+    return "host";
+}
+
 /* ---- rpc.h: the server ---- */
 
 int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err)

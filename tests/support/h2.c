@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WINDOW_UPDATE = 8 };
-enum { ACK = 1, END_HEADERS = 4 };
+enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4 };
 #define FRAME_HEADER 9
 #define FRAME_MAX 16384
 
@@ -170,6 +170,8 @@ static void take_frame(struct h2 *h, const unsigned char *p, size_t n)
     } else if (type == RST_STREAM && stream / 2 < h->ncalls) {
         h->resets++;
         h->windows[stream / 2] = INT32_MIN; /* It takes no more. */
+    } else if (type == HEADERS && (p[4] & END_STREAM) != 0) {
+        h->ended++;
     } else if (type == GOAWAY) {
         h->closed = true;
     }

@@ -14,6 +14,7 @@ struct h2 {
     bool closed;      /* by the server */
     uint32_t next;    /* number of the next call's stream */
     unsigned resets;  /* of calls, by the server */
+    unsigned ended;   /* the same, in good order: with a status */
     int64_t window;   /* bytes that the server takes at the moment: of all calls, */
     int64_t initial;  /* and of each at its beginning */
     int64_t *windows; /* of each call, by number / 2 */

@@ -174,6 +174,25 @@ static void after_a_takeover_others_still_get_in(void **state)
     assert_int_equal(open_as(t, "10.0.0.2", 400, "shared"), MR_OK);
 }
 
+/* Tasks that begin unread are at work for whoever made their iteration. */
+static void a_worker_is_told_whose_a_task_is(void **state)
+{
+    struct table *t = *state;
+    const Millrace__WorkerUpdate *update;
+
+    assert_int_equal(open_as(t, "10.0.0.1", 100, "shared"), MR_OK);
+    assert_int_equal(open_as(t, "10.0.0.2", 200, "shared"), MR_OK);
+    update = watch_worker(t, "w1");
+    assert_int_equal(update->n_tasks, 1);
+    assert_string_equal(update->tasks[0]->host, "10.0.0.1");
+    table_take_over(t);
+    t->host = NULL;
+    assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK);
+    update = watch_worker(t, "w1");
+    assert_int_equal(update->n_tasks, 1);
+    assert_string_equal(update->tasks[0]->host, "");
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -186,6 +205,7 @@ int main(void)
         TEST(datasets),
         TEST(workers),
         TEST(after_a_takeover_others_still_get_in),
+        TEST(a_worker_is_told_whose_a_task_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

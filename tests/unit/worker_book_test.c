@@ -19,7 +19,7 @@ static mr_book_session *open_session(mr_book *book, const char *client, uint64_t
     mr_book_session *s;
     mr_error err;
 
-    if (mr_book_open(book, client, number, resume_from, &someone, &s, &err) != MR_OK) {
+    if (mr_book_open(book, "10.0.0.1", client, number, resume_from, &someone, &s, &err) != MR_OK) {
         fail_msg("open %s: %s", client, err.message);
     }
     assert_int_equal(mr_book_credit(book, s, credit, 1u << 30, resume_from, 0, NULL), MR_OK);
@@ -166,10 +166,10 @@ static void a_broken_connection_is_resumed(void **state)
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 9, 9, NULL), MR_OK);
     mr_book_disconnect(a);
     mr_book_session *s;
-    assert_int_equal(mr_book_open(book, "a", 1, 8, &someone, &s, &err), MR_EABORTED);  /* let go already */
-    assert_int_equal(mr_book_open(book, "a", 1, 12, &someone, &s, &err), MR_EABORTED); /* never sent */
-    assert_int_equal(mr_book_open(book, "b", 1, 3, &someone, &s, &err), MR_EABORTED);  /* unknown here */
-    assert_int_equal(mr_book_open(book, "a", 1, 11, &someone, &s, &err), MR_OK);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 8, &someone, &s, &err), MR_EABORTED);  /* let go already */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 12, &someone, &s, &err), MR_EABORTED); /* never sent */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", 1, 3, &someone, &s, &err), MR_EABORTED);  /* unknown here */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 11, &someone, &s, &err), MR_OK);
     mr_book_free(book);
 }
 
@@ -182,7 +182,7 @@ static void a_session_that_was_replaced_is_not_served(void **state)
 
     (void)open_session(book, "a", 1, 0, 10);
     (void)open_session(book, "a", 2, 0, 10);
-    assert_int_equal(mr_book_open(book, "a", 1, 0, &someone, &s, &err), MR_EABORTED);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 0, &someone, &s, &err), MR_EABORTED);
     assert_string_equal(err.message, "session 1 was replaced by 2");
     mr_book_free(book);
 }
@@ -197,9 +197,9 @@ static void a_session_is_not_far_ahead_of_the_last(void **state)
 
     book_add_rows(book, 0, 4);
     expect(book, a, 0, 0, 4, false);
-    assert_int_equal(mr_book_open(book, "a", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
     assert_string_equal(err.message, "session 9223372036854775808 is too far ahead of 1, the last one of a");
-    assert_int_equal(mr_book_open(book, "b", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
     assert_int_equal(mr_book_credit(book, a, 10, 1u << 30, 4, 5, &err), MR_EINVAL);
     assert_string_equal(err.message, "elements below 5 acknowledged, those below 4 were sent");
     assert_int_equal(mr_book_kept(a), 4); /* Nothing of the true one is lost. */
@@ -474,19 +474,27 @@ static void demand_follows_credit(void **state)
     mr_book_free(book);
 }
 
-static void sessions_are_bounded(void **state)
+/* 8 of all hosts: one alone gets half, and others are let in. */
+static void sessions_are_bounded_by_host(void **state)
 {
     mr_book *book = book_new();
     mr_book_session *s;
     char name[8];
+    mr_error err;
 
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 4; i++) {
         (void)snprintf(name, sizeof name, "c%d", i);
         open_session(book, name, 1, 0, 0);
     }
-    assert_int_equal(mr_book_open(book, "more", 1, 0, &someone, &s, NULL), MR_EEXHAUSTED);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, &err), MR_EEXHAUSTED);
+    assert_string_equal(err.message, "host 10.0.0.1 has 4 of 8 sessions of this task (4 are taken in all) and may have "
+                                     "no more than it leaves free: end some of its, or ask again later");
+    assert_int_equal(mr_book_open(book, "10.0.0.2", "other", 1, 0, &someone, &s, NULL), MR_OK);
+    open_session(book, "c2", 2, 0, 0); /* A later one has the place of the one before. */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL), MR_EEXHAUSTED);
     mr_book_close(book, mr_book_find(book, "c3"), false);
-    assert_int_equal(mr_book_open(book, "more", 1, 0, &someone, &s, NULL), MR_OK);
+    mr_book_abandon(book, mr_book_find(book, "c1"));
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL), MR_OK);
     mr_book_free(book);
 }
 
@@ -647,7 +655,7 @@ static void no_memory_for_the_next_session_leaves_the_one_before(void **state)
 
     for (uint64_t nth = 1; next == NULL; nth++) {
         mr_alloc_fail_at(nth);
-        int rc = mr_book_open(book, "a", 2, 0, &other, &next, NULL);
+        int rc = mr_book_open(book, "10.0.0.1", "a", 2, 0, &other, &next, NULL);
         mr_alloc_fail_at(0);
         if (rc != MR_OK) {
             assert_int_equal(rc, MR_EEXHAUSTED);
@@ -792,7 +800,7 @@ int main(void)
         cmocka_unit_test(the_end_waits_for_what_may_come_back),
         cmocka_unit_test(an_error_comes_after_the_rows_before_it),
         cmocka_unit_test(demand_follows_credit),
-        cmocka_unit_test(sessions_are_bounded),
+        cmocka_unit_test(sessions_are_bounded_by_host),
         cmocka_unit_test(what_was_not_returned_goes_to_others),
         cmocka_unit_test(a_new_session_gets_again_what_was_not_returned),
         cmocka_unit_test(a_keeping_session_resumes_where_it_was),

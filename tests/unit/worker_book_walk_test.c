@@ -113,11 +113,11 @@ static void client_step(struct walk *w, struct client *c)
         c->next_index = 0;
         c->limit = 0;
         c->ended = false;
-        assert_int_equal(mr_book_open(w->book, c->name, c->number, 0, c, &c->s, NULL), MR_OK);
+        assert_int_equal(mr_book_open(w->book, "10.0.0.1", c->name, c->number, 0, c, &c->s, NULL), MR_OK);
         c->open = true;
         c->connected = true;
     } else if (!c->connected) {
-        assert_int_equal(mr_book_open(w->book, c->name, c->number, c->next_index, c, &c->s, NULL), MR_OK);
+        assert_int_equal(mr_book_open(w->book, "10.0.0.1", c->name, c->number, c->next_index, c, &c->s, NULL), MR_OK);
         c->connected = true;
     } else if (dice < 10) {
         flight_lose(&c->flight); /* The connection breaks with all that is on it. */
@@ -299,7 +299,7 @@ static void taker_open(struct returning *w, struct taker *t, bool anew)
         t->told = 0;
         t->limit = 0;
     }
-    assert_int_equal(mr_book_open(w->book, t->name, t->number, t->received, t, &t->s, NULL), MR_OK);
+    assert_int_equal(mr_book_open(w->book, "10.0.0.1", t->name, t->number, t->received, t, &t->s, NULL), MR_OK);
     t->connected = true;
 }
 

@@ -122,6 +122,7 @@ void fake_push_locked(struct fake_dispatcher *d)
         a->iteration_id = fake_text(fake_iteration(t));
         a->job_id = fake_text("j1");
         a->dataset_id = t->dataset;
+        a->host = fake_text(t->host != NULL ? t->host : "");
         a->seed = 7;
         a->attempt = 1;
         a->rounds = t->rounds;

@@ -42,6 +42,8 @@ void fake_tell(struct fake_dispatcher *d);
 void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset, const char *production,
                            int64_t splits, uint64_t grant);
 void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool wait);
+/* @task is of an iteration that @host made; lent until the end. Between fake_hold() and fake_tell(). */
+void fake_set_host(struct fake_dispatcher *d, const char *task, const char *host);
 void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread);
 /* The answer of a task that joins: the first element, or UINT64_MAX and why it was refused (freed with mr_free()). */
 uint64_t fake_wait_join(struct fake_dispatcher *d, const char *task, char **refused);

@@ -13,6 +13,7 @@
 struct fake_task {
     char id[8192]; /* long enough to fill a request with a few */
     char dataset[64];
+    const char *host; /* NULL: not known */
     int64_t splits;
     uint64_t grant;
     bool listed;

@@ -97,6 +97,12 @@ void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char
     fake_push_locked(d);
 }
 
+void fake_set_host(struct fake_dispatcher *d, const char *task, const char *host)
+{
+    MR_LOCK(&d->lock);
+    fake_find_locked(d, task)->host = host;
+}
+
 void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread)
 {
     MR_LOCK(&d->lock);

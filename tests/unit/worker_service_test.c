@@ -3,6 +3,7 @@
  * splits, the end, errors, stopping. No assertion is about time: waiting is for events.
  */
 #include "base/alloc.h"
+#include "tests/support/h2.h"
 #include "tests/support/port.h"
 #include "worker/worker.h"
 #include "worker_fake.h"
@@ -17,6 +18,10 @@
 
 #define N 1000
 #define SHORT 100
+#define HOST_TASKS 2 /* at work at once, of the worker that has few */
+#define LONG_MS 60000
+#define OTHER_HOST "127.0.0.2"
+#define WAITING 4 /* streams for tasks that are not here, of that worker */
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -64,21 +69,21 @@ static mr_dataset *make_failing(int64_t n)
     return ds;
 }
 
-static mr_worker *start_worker(struct fixture *f, uint32_t tasks_max)
+static mr_worker *start_worker(struct fixture *f, uint32_t tasks_max, uint32_t waiting_max)
 {
     char list[64];
     mr_worker *w;
     mr_error err;
 
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
-    struct mr_worker_options opts = {.dispatchers = list, .tasks_max = tasks_max};
+    struct mr_worker_options opts = {.dispatchers = list, .tasks_max = tasks_max, .waiting_max = waiting_max};
     if (mr_worker_start(&opts, &w, &err) != MR_OK) {
         fail_msg("%s", err.message);
     }
     return w;
 }
 
-static int setup_with(void **state, uint32_t tasks_max)
+static int setup_with(void **state, uint32_t tasks_max, uint32_t waiting_max)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
     mr_dataset *ds = fake_range(N);
@@ -90,7 +95,7 @@ static int setup_with(void **state, uint32_t tasks_max)
     ds = fake_range(SHORT);
     fake_add_dataset(f->d, "short", ds);
     mr_dataset_unref(ds);
-    f->w = start_worker(f, tasks_max);
+    f->w = start_worker(f, tasks_max, waiting_max);
     assert_int_equal(mr_worker_wait_registered(f->w, 30000, NULL), MR_OK);
     *state = f;
     return 0;
@@ -98,12 +103,12 @@ static int setup_with(void **state, uint32_t tasks_max)
 
 static int setup(void **state)
 {
-    return setup_with(state, 0);
+    return setup_with(state, 0, 0);
 }
 
 static int setup_small(void **state)
 {
-    return setup_with(state, 2);
+    return setup_with(state, 2 * HOST_TASKS, WAITING);
 }
 
 static int teardown(void **state)
@@ -787,11 +792,35 @@ static int begin_to_read(struct fixture *f, const char *task, const char *word, 
     return code;
 }
 
+/* As fake_client_open(), by hand. */
+static void open_by_hand(struct fixture *f, struct h2 *h, const char *task, const char *client)
+{
+    Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
+    Millrace__ReadOpen open = MILLRACE__READ_OPEN__INIT;
+    unsigned char bytes[512] = {0};
+
+    open.worker_incarnation = (char *)(uintptr_t)fake_incarnation(f->d);
+    open.task_id = (char *)(uintptr_t)task;
+    open.attempt = 1;
+    open.client = (char *)(uintptr_t)client;
+    open.session = 1;
+    req.open = &open;
+    req.limit_elements = 1;
+    req.limit_bytes = N;
+    size_t size = millrace__read_request__get_packed_size(&req);
+    assert_in_range(size, 1, 255);
+    bytes[4] = (unsigned char)size; /* gRPC's prefix of a message */
+    (void)millrace__read_request__pack(&req, bytes + 5);
+    assert_int_equal(h2_data(h, h2_call(h, "/millrace.Worker/Read"), bytes, size + 5), size + 5);
+}
+
+/* One host has half of them at work. */
 static void so_many_tasks_are_at_work_and_no_more(void **state)
 {
     struct fixture *f = *state;
-    struct fake_client *idle[2], *c;
-    const char *limit = "2 tasks at work, its limit";
+    struct fake_client *idle[HOST_TASKS], *c;
+    const char *limit = "host 127.0.0.1 has 2 of 4 tasks at work (2 are taken in all) and may have no more than it "
+                        "leaves free: end some of its, or ask again later";
 
     assign_five(f);
     assert_int_equal(begin_to_read(f, "t1", "", &idle[0]), MR_OK);
@@ -809,6 +838,49 @@ static void so_many_tasks_are_at_work_and_no_more(void **state)
     fake_client_free(c);
     fake_client_free(idle[0]);
     fake_client_free(idle[1]);
+}
+
+static void a_host_leaves_tasks_at_work_to_others(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_client *greedy[HOST_TASKS], *c;
+    struct h2 other;
+
+    assign_five(f);
+    assert_int_equal(begin_to_read(f, "t1", "", &greedy[0]), MR_OK);
+    assert_int_equal(begin_to_read(f, "t2", "", &greedy[1]), MR_OK);
+    assert_int_equal(begin_to_read(f, "t3", "tasks at work", &c), MR_EEXHAUSTED);
+    fake_client_free(c);
+    h2_open_from(&other, mr_worker_address(f->w), OTHER_HOST);
+    assert_true(h2_hear(&other, LONG_MS)); /* its settings */
+    open_by_hand(f, &other, "t3", "b");
+    fake_wait_progress(f->d, "t3", has_one_session);
+    h2_close(&other);
+    fake_client_free(greedy[0]);
+    fake_client_free(greedy[1]);
+}
+
+/* Streams of one host that wait for tasks that never come do not keep others from waiting for theirs. */
+static void a_host_leaves_waiting_to_others(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_open later = {.address = mr_worker_address(f->w),
+                              .incarnation = fake_incarnation(f->d),
+                              .task = "later",
+                              .client = "a",
+                              .session = 1};
+    struct h2 greedy;
+
+    h2_open_from(&greedy, mr_worker_address(f->w), OTHER_HOST);
+    assert_true(h2_hear(&greedy, LONG_MS)); /* its settings */
+    for (size_t i = 0; i < WAITING + 1; i++) {
+        open_by_hand(f, &greedy, "none", "b");
+    }
+    while (greedy.ended == 0) {
+        assert_true(h2_hear(&greedy, LONG_MS));
+    }
+    expect_refusal(f, later, MR_EUNAVAIL, "moved: task later is not at"); /* when it has waited */
+    h2_close(&greedy);
 }
 
 /* They end one after the other, although few are at work at once. */
@@ -1044,6 +1116,8 @@ int main(void)
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(a_task_begins_with_its_first_reader),
         cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(a_host_leaves_waiting_to_others, setup_small, teardown),
         cmocka_unit_test_setup_teardown(tasks_that_nobody_reads_end_when_their_worker_drains, setup_small, teardown),
         TEST(names_that_are_not_ours_are_refused),
         TEST(a_task_that_is_taken_away_ends_its_streams),

@@ -19,6 +19,7 @@
 
 #define N 1000
 #define LONG 300 /* elements of 256 KiB */
+#define TASKS 8  /* at work at once, of the worker that has few */
 
 struct fixture {
     mr_rpc_runtime *rt;
@@ -50,21 +51,24 @@ static void add_dataset(struct fixture *f, const char *id, mr_dataset *ds)
     mr_dataset_unref(ds);
 }
 
-static void start_worker(struct fixture *f, uint64_t cache_bytes)
+static void start_worker(struct fixture *f, uint32_t tasks_max)
 {
     char list[64];
     mr_error err;
 
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
-    struct mr_worker_options opts = {
-        .dispatchers = list, .cache_dir = f->dir, .cache_bytes_max = cache_bytes, .cache_memory_bytes_max = 32 << 20};
+    struct mr_worker_options opts = {.dispatchers = list,
+                                     .cache_dir = f->dir,
+                                     .cache_bytes_max = 32 << 20,
+                                     .tasks_max = tasks_max,
+                                     .cache_memory_bytes_max = 32 << 20};
     if (mr_worker_start(&opts, &f->w, &err) != MR_OK) {
         fail_msg("%s", err.message);
     }
     assert_int_equal(mr_worker_wait_registered(f->w, 30000, NULL), MR_OK);
 }
 
-static int setup(void **state)
+static int setup_with(void **state, uint32_t tasks_max)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
 
@@ -79,9 +83,19 @@ static int setup(void **state)
     /* Elements of 256 KiB: a window of 8 MiB holds some twenty. */
     add_dataset(f, "long", batch(fake_range(INT64_C(32) * 1024 * LONG), 32 * 1024));
     add_dataset(f, "large", batch(repeat(fake_range(INT64_C(1) << 40)), 32 * 1024));
-    start_worker(f, 32 << 20);
+    start_worker(f, tasks_max);
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 0);
+}
+
+static int setup_small(void **state)
+{
+    return setup_with(state, TASKS);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -761,6 +775,30 @@ static void who_comes_back_to_no_window_ends(void **state)
     assert_int_equal(fake_abandoned(f->d, "x/1"), 40); /* sent, and nobody has said that they arrived */
 }
 
+/* They begin before anybody reads them, and whoever made their iterations has its share of tasks at work. */
+static void a_host_leaves_tasks_at_work_to_others(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    char task[8];
+
+    fake_hold(f->d);
+    for (int i = 0; i < TASKS; i++) {
+        (void)snprintf(task, sizeof task, "x%d", i);
+        fake_assign_reading(f->d, task, "none", false, false);
+        fake_set_host(f->d, task, "10.0.0.1");
+    }
+    fake_assign_producing(f->d, "p", "range", "p", -1, 0);
+    fake_set_host(f->d, "p", "10.0.0.2");
+    fake_assign_reading(f->d, "r", "p", false, true);
+    fake_set_host(f->d, "r", "10.0.0.2");
+    fake_tell(f->d);
+    struct fake_client *c = open_client(f, "r", "a", 4);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    assert_all_once(seen, N);
+    fake_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,6 +820,7 @@ int main(void)
         TEST(who_comes_back_late_is_told_what_it_missed),
         TEST(a_window_that_nobody_reads_makes_room),
         TEST(who_comes_back_to_no_window_ends),
+        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -248,6 +248,9 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     assignment->seed = it->rec->seed;
     assignment->repetition = it->rec->repetition;
     assignment->attempt = mr_task_attempt(task);
+    if (it->share != NULL) { /* NULL: no memory, which is known already */
+        mr_core_set(core, &assignment->host, it->share->host);
+    }
     assignment->guarantee = it->guarantee;
     assign_production(core, it, assignment);
     if (it->rounds != NULL) {
