@@ -7,6 +7,7 @@ whoever else goes by an address write through them. Strings become Python bytes,
 """
 
 import ctypes
+import functools
 import os
 
 import numpy as np
@@ -15,41 +16,24 @@ from . import _ffi
 from ._ffi import byref, check, lib
 from .dtypes import as_dtype, from_code, string
 
-# Bumped in a forked child: what the parent opened is never released there.
-_generation = 0
-
-
-def generation():
-    return _generation
-
-
-def _after_fork():
-    global _generation
-    _generation += 1
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-class Block:
+class Block(_ffi.Owner):
     """Room for one reference to a block. The library writes it in the call itself: no exception comes between the two."""
-
-    __slots__ = ("ptr", "_born", "__weakref__")
-    # Bound here: at interpreter shutdown module globals go before the last arrays do.
-    _unref = staticmethod(lib.mr_block_unref)
-    _now = staticmethod(generation)
 
     def __init__(self):
         self.ptr = ctypes.c_void_p()
-        self._born = _generation
+        self._release = _ffi.in_turn(functools.partial(lib.mr_block_unref, self.ptr), _ffi.clear(self.ptr))  # NULL is fine
+        _blocks.add(self)
 
-    def __del__(self):
-        try:
-            if getattr(self, "_born", None) == self._now():  # none: an exception met its making
-                self._unref(self.ptr)  # NULL is fine
-                self.ptr = None  # of a cycle, what refers to it may be asked after it
-        except TypeError:  # the interpreter is half gone: so is the process's memory
-            pass
+
+_blocks = _ffi.Living()
+
+
+def _after_fork():
+    for block in _blocks:
+        block._release = int  # the parent's: never released here
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Memory:

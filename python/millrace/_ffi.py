@@ -4,10 +4,14 @@ The tables below repeat <millrace/*.h>; tests/e2e/test_ffi.py compares the two. 
 owner classes at the end say who releases what.
 """
 
+import collections
 import ctypes
+import functools
+import operator
 import os
 import pathlib
 import shutil
+import weakref
 from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double, c_int, c_int8, c_int32, c_int64,
                     c_size_t, c_uint8, c_uint32, c_uint64, c_void_p)
 
@@ -201,53 +205,73 @@ def take_bytes(pointer, size):
         lib.mr_free(pointer)
 
 
-class _Handle:
-    """Owns one reference. Survives interpreter shutdown, when module globals are already gone."""
+# What frees a handle is made of parts that are written in C. Where Python calls a function of its own it may run a signal
+# handler first, and what that raises in a destructor is printed and dropped: a Ctrl-C that came then would be lost.
 
-    __slots__ = ("ptr",)
-    _release = None
+
+class Owner:
+    """Calls its `_release` when it goes, without a function of Python in between."""
+
+    _release = int  # until it is set, an exception may come; then nothing
+    __del__ = property(operator.attrgetter("_release"))
+
+
+def in_turn(*steps):
+    """Calls @steps, once."""
+    return functools.partial(collections.deque, map(operator.call, steps), 0)
+
+
+def clear(room):
+    """Makes @room NULL: of a cycle, what refers to it may be asked after it."""
+    return functools.partial(ctypes.memset, ctypes.addressof(room), 0, ctypes.sizeof(room))
+
+
+class Living:
+    """Those that were added and are still there. A WeakSet would call a function of Python when one goes."""
+
+    def __init__(self):
+        self._refs = set()
+
+    def add(self, one):
+        self._refs.add(weakref.ref(one, self._refs.discard))
+
+    def __iter__(self):
+        return iter([one for one in [ref() for ref in self._refs.copy()] if one is not None])
+
+
+class _Handle(Owner):
+    """Owns one reference."""
 
     def __init__(self, ptr):
-        self.ptr = ptr.value if isinstance(ptr, c_void_p) else ptr
-
-    def __del__(self):
-        ptr, self.ptr = getattr(self, "ptr", None), None
-        if ptr and self._release is not None:
-            self._release(ptr)
+        self.ptr = c_void_p(ptr.value if isinstance(ptr, c_void_p) else ptr)
+        self._release = in_turn(functools.partial(self._free, self.ptr), clear(self.ptr))
 
 
 class _GraphHandle(_Handle):
-    __slots__ = ("services",)
-
     def __init__(self, ptr):
         super().__init__(ptr)
         self.services = frozenset()  # targets of those that are read in it
 
 
 class DatasetHandle(_GraphHandle):
-    __slots__ = ()
-    _release = staticmethod(lib.mr_dataset_unref)
+    _free = staticmethod(lib.mr_dataset_unref)
 
 
 class SpecHandle(_Handle):
-    __slots__ = ()
-    _release = staticmethod(lib.mr_spec_unref)
+    _free = staticmethod(lib.mr_spec_unref)
 
 
 class FunctionHandle(_GraphHandle):
-    __slots__ = ()
-    _release = staticmethod(lib.mr_function_unref)
+    _free = staticmethod(lib.mr_function_unref)
 
 
 class BuilderHandle(_Handle):
-    __slots__ = ()
-    _release = staticmethod(lib.mr_builder_free)
+    _free = staticmethod(lib.mr_builder_free)
 
 
 class ConstantHandle(_Handle):
     """A block that was made here."""
-    __slots__ = ()
-    _release = staticmethod(lib.mr_block_unref)
+    _free = staticmethod(lib.mr_block_unref)
 
 
 def pointer_array(handles):

@@ -8,16 +8,17 @@ into room that the iterator owns, where it stays until its rows replace the ones
 a call holds the handle, which frees what it stands for when nobody does.
 """
 
+import collections
 import copy
 import ctypes
 import dataclasses
+import functools
 import json
 import math
 import operator
 import struct
 import threading
 import warnings
-import weakref
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from .dtypes import from_code
 _SLICE_MS = 100
 _STATE_MAGIC = b"MRPYST01"
 
-_open_iterators = weakref.WeakSet()
+_open_iterators = _ffi.Living()
 
 
 class _Forked:
@@ -44,7 +45,7 @@ class _Forked:
 
 
 def _after_fork():
-    for iterator in list(_open_iterators):
+    for iterator in _open_iterators:
         iterator._rows = _Forked()
         iterator._handle = None  # the parent's: its threads are not here, so it cannot be closed here either
         iterator._make_locks()  # another thread of the parent may have held them
@@ -99,20 +100,55 @@ def _row_builder(structure):
                                     for column, of in zip(columns, datasets)])
 
 
-class _Handle:
+class _Tally:
+    """What the reads of one handle ended without, and what of it was told."""
+
+    def __init__(self):
+        self.now = _NO_LOSSES
+        self.last = _room_for_losses()  # the library's last word, when the handle is gone
+        self.closing = False  # close() tells it
+
+    def note(self, c):
+        """What was lost since the last time."""
+        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
+                or c.abandoned_elements):  # the common path
+            return _NO_LOSSES
+        now = Losses(c.lost_splits, c.lost_elements, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
+                     c.skipped_elements, c.abandoned_elements)
+        new, self.now = now - self.now, now
+        return new
+
+    def tell(self, _):
+        """Of a handle that was dropped."""
+        if not self.closing:
+            _warn(self.note(self.last), 3)
+
+
+def _room_for_losses():
+    return _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
+
+
+def _warn(new, level):
+    if new.incomplete_reads:
+        text = f"a read from the service has elements missing: {new}"
+    elif new.repeated_splits:
+        text = f"a read from the service ended with elements that may have come twice: {new}"
+    else:
+        return
+    warnings.warn(text, errors.DataLossWarning, level)  # at the line that asked for the next element, closed, or let go
+
+
+class _Handle(_ffi.Owner):
     """What a function of the library takes for an iterator."""
 
-    __slots__ = ("_as_parameter_", "_last")
-    _close = staticmethod(lib.mr_iterator_close)  # does nothing in a forked child
-
-    def __init__(self, last):
-        self._last = last  # where what its reads ended without stands when it is gone
-        self._as_parameter_ = ctypes.c_void_p()
-
-    def __del__(self):
-        if hasattr(self, "_as_parameter_"):  # no exception met its making
-            self._close(self, self._last)
-            self._as_parameter_ = None  # of a cycle, what refers to it may be asked after it
+    def __init__(self):
+        self._as_parameter_, self.tally = ctypes.c_void_p(), _Tally()
+        last = self.tally.last
+        counts = (ctypes.c_uint64 * (len(_ffi.Losses._fields_) - 1)).from_buffer(last, _ffi.Losses.lost_splits.offset)
+        tell = map(self.tally.tell, filter(any, [counts]))  # only if there is something
+        self._release = _ffi.in_turn(
+            functools.partial(lib.mr_iterator_close, self._as_parameter_, last),  # does nothing in a forked child
+            _ffi.clear(self._as_parameter_), functools.partial(collections.deque, tell, 0))
 
 
 class NumpyIterator:
@@ -137,19 +173,20 @@ class NumpyIterator:
         self._structure = dataset._structure
         self._build = _row_builder(self._structure)
         self._error = _ffi.Error()
-        self._c_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))
-        self._losses = _NO_LOSSES
+        self._c_losses = _room_for_losses()
         self._skipped = 0  # when it was asked last, or at the end
         self._round = None  # the same
         self._round_error = None  # why it is not known
         self._dataset = dataset
         self._intended = None  # the library's state and the rows before it, of a set_state() that is not through
-        self._handle = self._open()  # None: not open
+        handle = self._open()
+        self._tally, self._handle = handle.tally, handle  # None: not open
+        if not dataset._handle.services:
+            self._goodbye = int  # nothing
         _open_iterators.add(self)
 
     def _open(self):
-        self._last_losses = _ffi.Losses(struct_size=ctypes.sizeof(_ffi.Losses))  # the library's, when it has closed
-        dataset, handle = self._dataset, _Handle(self._last_losses)
+        dataset, handle = self._dataset, _Handle()
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
         options.threads = (dataset._options.threading.private_threadpool_size
                            or dataset._options.autotune.cpu_budget or 0)
@@ -199,12 +236,12 @@ class NumpyIterator:
                 rc = lib.mr_iterator_next_block(handle, 0, _SLICE_MS, byref(block.ptr), byref(error))
             if rc == _ffi.MR_OK:
                 self._take_over(handle, block)
-                self._warn(self._new_losses(handle))
+                _warn(self._new_losses(handle), 4)
             elif rc == _ffi.MR_END:
                 new = self._new_losses(handle)
                 if self._handle is handle:  # a signal handler may have set a state
                     self._close("ended")
-                self._warn(new)
+                _warn(new, 4)
             elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
                 failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
                 self._new_losses(handle)
@@ -227,31 +264,12 @@ class NumpyIterator:
         """What was lost since the last time."""
         c = self._c_losses
         check(lib.mr_iterator_losses(handle, byref(c), byref(self._error)), self._error)
-        return self._note_losses(c)
-
-    def _note_losses(self, c):
-        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
-                or c.abandoned_elements):  # the common path
-            return _NO_LOSSES
-        now = Losses(c.lost_splits, c.lost_elements, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
-                     c.skipped_elements, c.abandoned_elements)
-        new, self._losses = now - self._losses, now
-        return new
-
-    @staticmethod
-    def _warn(new, level=4):
-        if new.incomplete_reads:
-            text = f"a read from the service has elements missing: {new}"
-        elif new.repeated_splits:
-            text = f"a read from the service ended with elements that may have come twice: {new}"
-        else:
-            return
-        warnings.warn(text, errors.DataLossWarning, level)  # at the line that asked for the next element, or closed
+        return handle.tally.note(c)
 
     def _close(self, state, rows=()):
         """Whoever is in a call still holds the handle: what it stands for goes with the last of them. @rows are left to read."""
         after = {"_handle": None, "_state": state, "_rows": iter(rows), "_next": _block.Block(), "_next_error": _ffi.Error(),
-                 "_intended": None}
+                 "_intended": None, "_goodbye": int}
         handle = self._handle  # held until all of it has changed
         if handle is not None:
             self._give_back()
@@ -266,11 +284,11 @@ class NumpyIterator:
             lib.mr_iterator_give_back(handle, operator.length_hint(self._rows)
                                       + (lib.mr_block_rows(block.ptr) if block.ptr else 0))
 
-    def __del__(self):
+    def _goodbye(self):
         if hasattr(self, "_handle"):  # no exception met its making
             self._give_back()
-            self._handle = None
-            self._warn(self._note_losses(self._last_losses), 2)
+
+    __del__ = property(operator.attrgetter("_goodbye"))  # see _ffi.Owner; what it holds goes after it
 
     def close(self):
         """
@@ -281,11 +299,12 @@ class NumpyIterator:
         if handle is None:
             return
         self._state = "closed"
+        self._tally.closing = True
         lib.mr_iterator_cancel(handle)
         with self._calls:
             self._close("closed")
             del handle
-            self._warn(self._note_losses(self._last_losses), 3)
+            _warn(self._tally.note(self._tally.last), 3)
 
     def __enter__(self):
         return self
@@ -307,8 +326,8 @@ class NumpyIterator:
         The Losses of the reads from a service that have ended, and what a read with lag="wait" has missed all the same; all
         zero without a service.
         """
-        self._note_losses(self._last_losses)
-        return self._losses
+        self._tally.note(self._tally.last)
+        return self._tally.now
 
     @property
     def skipped(self):
@@ -396,14 +415,14 @@ class NumpyIterator:
                 return
             old = self._handle  # held until all has changed
             after = {"_state": "open", "_rows": iter(rows), "_next": _block.Block(), "_next_error": due, "_started": True,
-                     "_broke_off": None, "_losses": _NO_LOSSES, "_intended": None}
+                     "_broke_off": None, "_intended": None}
             if old is not None and not self._started:  # no pass more than there was
                 self._intended = inner, after
                 self._settle(refuses=True)
             else:
                 handle, error = self._open(), _ffi.Error()
                 check(lib.mr_iterator_restore(handle, inner, len(inner), byref(error)), error)
-                after["_handle"] = handle
+                after["_handle"], after["_tally"] = handle, handle.tally
                 if self._state in ("open", "ended"):
                     self.__dict__.update(after)
             self._need_place()  # a signal handler may have closed it

@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import subprocess
-import weakref
 
 from . import _ffi, errors
 
@@ -135,12 +134,12 @@ class Child:
                 pass
 
 
-_servers = weakref.WeakSet()  # all of this process
+_servers = _ffi.Living()  # all of this process
 
 
 def servers_at(addresses):
     """The servers of this process that serve at one of @addresses."""
-    return [s for s in list(_servers) if s._child is not None and s._child.address in addresses]
+    return [s for s in _servers if s._child is not None and s._child.address in addresses]
 
 
 def refuse_dead(addresses):

@@ -8,7 +8,7 @@ import sys
 import millrace as mr
 
 PACKAGE = os.path.dirname(mr.__file__) + os.sep
-DEAF = ("__del__", "_remove")  # Python drops what is raised there
+DEAF = ("__del__", "_goodbye")  # Python drops what is raised there
 
 
 class Interrupt(Exception):

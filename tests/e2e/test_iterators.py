@@ -1,5 +1,6 @@
 """Iterating: views that stay valid, positions that can be kept, errors, Ctrl-C, fork."""
 
+import contextlib
 import gc
 import itertools
 import multiprocessing
@@ -304,6 +305,28 @@ def test_interrupts_drop_and_double_nothing(element):
 
         raised += interrupted(read)
         assert got == list(range(30000))
+
+
+@pytest.mark.parametrize("left", ["in the middle", "closed", "at its end", "by an error"])
+def test_what_goes_runs_no_python(left):
+    """A signal handler would run there, too, and Python drops what is raised in a destructor."""
+    it = iter(Dataset.range(6 if left == "by an error" else 5).map(lambda x: mr.fill([2], 6 // (5 - x))))
+    kept = [next(it) for _ in range(3)]
+    if left == "closed":
+        it.close()
+    elif left != "in the middle":
+        with contextlib.suppress(mr.errors.MillraceError):
+            kept.extend(it)
+    gone = weakref.ref(it)
+    called = []
+    old = sys.getprofile()
+    sys.setprofile(lambda frame, event, arg: called.append(frame.f_code) if event == "call" else None)
+    try:
+        del kept
+        del it
+    finally:
+        sys.setprofile(old)
+    assert gone() is None and called == []
 
 
 def test_an_error_is_not_lost_when_its_read_is_interrupted():
