@@ -6,6 +6,7 @@ one line of JSON on the descriptor --ready-fd. Its log goes to this process's st
 """
 
 import json
+import mmap
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ import subprocess
 from . import _ffi, errors
 
 _STOP_GRACE_S = 30
+_LAST_LOG_BYTES = 8192  # MR_LOG_KEPT_BYTES_MAX
 
 # What the program's exit status says (millrace --help).
 _BY_STATUS = {2: errors.InvalidArgumentError, 3: errors.NotFoundError, 4: errors.UnavailableError,
@@ -30,13 +32,17 @@ class Child:
         self._ended_here = False  # by stop() or kill()
         program = _ffi.program_path()
         ready, child_end = os.pipe()
+        last = os.memfd_create("millrace-last-log")  # lines of its log, which outlive it
         try:
+            os.ftruncate(last, _LAST_LOG_BYTES)
+            self._last_log = mmap.mmap(last, _LAST_LOG_BYTES, prot=mmap.PROT_READ)
             # First of all the descriptor: a flag that is refused is told there, too.
-            argv = [program, subcommand, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}", *flags]
+            argv = [program, subcommand, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}", f"--last-log-fd={last}",
+                    *flags]
             if "MILLRACE_LOG_LEVEL" not in os.environ:
                 argv.append("--log-level=warn")
             try:
-                self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(child_end,),
+                self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=(child_end, last),
                                                  start_new_session=True)
             except OSError as e:
                 raise errors.NotFoundError(f"starting '{program}': {e.strerror}") from None
@@ -51,6 +57,7 @@ class Child:
             self.metrics = said.get("metrics")
         finally:
             os.close(ready)
+            os.close(last)
 
     def __del__(self):
         if hasattr(self, "_process"):  # a Server stops it first, unless a signal handler's exception met its start
@@ -81,7 +88,7 @@ class Child:
             raise errors.from_code(int(said.get("code", 2)), f"{self.what}: {said['error']}")
         status = self._process.wait(_STOP_GRACE_S)
         raise _BY_STATUS.get(status, errors.UnknownError)(
-            f"{self.what} ended with status {status} before it served; its message is on stderr")
+            f"{self.what} ended with status {status} before it served{self._last_words()}")
 
     @property
     def pid(self):
@@ -101,7 +108,11 @@ class Child:
         if not status or self._ended_here:
             return None
         how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"it ended with status {status}"
-        return f"{self.what} at {self.address}, process {self.pid}, died: {how}. Its last words are on stderr"
+        return f"{self.what} at {self.address}, process {self.pid}, died: {how}{self._last_words()}"
+
+    def _last_words(self):
+        said = self._last_log[:].partition(b"\0")[0].decode("utf-8", "replace").rstrip("\n")
+        return f". Its log ends with:\n{said}" if said else ". It has logged nothing"
 
     def stop(self, grace_s=_STOP_GRACE_S):
         """SIGTERM, then wait; SIGKILL if it has not ended after @grace_s."""

@@ -2,7 +2,9 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/sync.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +18,15 @@
 static atomic_int log_level = MR_LOG_WARN; /* A library keeps quiet until its program says otherwise. */
 static atomic_int log_format = MR_LOG_TEXT;
 static char log_component[32] = "millrace";
+
+#define KEPT_LINE_BYTES ((MR_LOG_KEPT_BYTES_MAX - 1) / MR_LOG_KEPT)
+
+static struct {
+    pthread_mutex_t lock;
+    int fd; /* lock, as all of it; -1: nobody wants them */
+    unsigned next;
+    char lines[MR_LOG_KEPT][KEPT_LINE_BYTES + 1]; /* a ring */
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", "off"};
 
@@ -131,6 +142,53 @@ static void put_next(struct line *l, const char *fmt, va_list *ap)
     }
 }
 
+void mr_log_keep_last(int fd)
+{
+    MR_LOCK(&kept.lock);
+    kept.fd = fd;
+}
+
+/* Written anew with each line, in one call: whoever is killed between two calls leaves no half of it. */
+static void keep(const char *line, size_t n)
+{
+    char all[MR_LOG_KEPT_BYTES_MAX];
+    size_t len = 0;
+
+    MR_LOCK(&kept.lock);
+    if (kept.fd < 0) {
+        return;
+    }
+    bool whole = n <= KEPT_LINE_BYTES;
+
+    (void)snprintf(kept.lines[kept.next], sizeof kept.lines[0], "%.*s%s", (int)(whole ? n : KEPT_LINE_BYTES - 4), line,
+                   whole ? "" : "...\n");
+    kept.next = (kept.next + 1) % MR_LOG_KEPT;
+    for (unsigned i = 0; i < MR_LOG_KEPT; i++) {
+        const char *one = kept.lines[(kept.next + i) % MR_LOG_KEPT];
+        size_t size = strlen(one);
+
+        memcpy(all + len, one, size);
+        len += size;
+    }
+    all[len] = '\0';
+    ssize_t written = pwrite(kept.fd, all, len + 1, 0);
+    (void)written; /* Nobody is left to tell when they cannot be kept. */
+}
+
+static void emit(const char *line, size_t n)
+{
+    /* Nobody is left to tell when stderr is gone. */
+    ssize_t written = write(STDERR_FILENO, line, n);
+
+    (void)written;
+    keep(line, n);
+}
+
+void mr_log_line(const char *line)
+{
+    emit(line, strlen(line));
+}
+
 void mr_log(enum mr_log_level level, const char *msg, ...)
 {
     struct line l = {.len = 0};
@@ -162,13 +220,14 @@ void mr_log(enum mr_log_level level, const char *msg, ...)
     va_end(ap);
     put_str(&l, json ? "}" : "");
     l.bytes[l.len++] = '\n';
-    /* Nobody is left to tell when stderr is gone. */
-    ssize_t written = write(STDERR_FILENO, l.bytes, l.len);
-    (void)written;
+    emit(l.bytes, l.len);
 }
 
 _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, const char *func)
 {
-    (void)fprintf(stderr, "millrace: assertion failed: %s at %s:%d in %s\n", expr, file, line, func);
+    char text[1024];
+
+    (void)snprintf(text, sizeof text, "millrace: assertion failed: %s at %s:%d in %s\n", expr, file, line, func);
+    mr_log_line(text);
     abort();
 }

@@ -31,6 +31,8 @@ static const struct opt shared[RUN_SHARED_OPTIONS] = {
      "end when that process ends", OPT_NO_ENV},
     {"ready-fd", OPT_INT, offsetof(struct run_options, ready_fd), "FD", NULL, 1, INT32_MAX, NULL,
      "write {\"address\":\"host:port\",\"pid\":...} to that descriptor once it serves", OPT_NO_ENV},
+    {"last-log-fd", OPT_INT, offsetof(struct run_options, last_log_fd), "FD", NULL, 1, INT32_MAX, NULL,
+     "keep the last lines of the log in that file", OPT_NO_ENV},
 };
 
 void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS])
@@ -50,6 +52,10 @@ static int start_log(const struct run_options *opts, const char *component, mr_e
 
     if (rc == MR_OK) {
         mr_log_init(level, text ? MR_LOG_TEXT : MR_LOG_JSON, component);
+    }
+    if (rc == MR_OK && opts->last_log_fd != 0) {
+        (void)fcntl((int)opts->last_log_fd, F_SETFD, FD_CLOEXEC);
+        mr_log_keep_last((int)opts->last_log_fd);
     }
     return rc;
 }
@@ -262,7 +268,10 @@ int run_fail(const char *program, struct run_options *opts, const mr_error *err)
     if (opts != NULL) {
         (void)run_tell_parent(opts, json_pack("{ss si}", "error", err->message, "code", (int)err->code), &ignored);
     }
-    fprintf(stderr, "millrace %s: %s\n", program, err->message);
+    char text[MR_ERROR_MESSAGE_SIZE + 64];
+
+    (void)snprintf(text, sizeof text, "millrace %s: %s\n", program, err->message);
+    mr_log_line(text);
     if (err->code == MR_EINVAL) {
         fprintf(stderr, "See: millrace help %s\n", program);
     }

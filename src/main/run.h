@@ -22,9 +22,10 @@ struct run_options {
     const char *log_format;
     int64_t owner_pid;
     int64_t ready_fd;
+    int64_t last_log_fd;
 };
 
-#define RUN_SHARED_OPTIONS 4
+#define RUN_SHARED_OPTIONS 5
 
 /* Fills in the table of shared options for a structure in which the values are at @offset. */
 void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import gc
 import itertools
+import json
 import os
 import signal
 import socket
@@ -451,6 +452,17 @@ signal.pause()
         step += 1
         server.kill()
         wait_until(lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine), f"nothing is left of step {step}")
+
+
+def test_a_death_is_told_with_the_last_lines_of_the_log(monkeypatch):
+    monkeypatch.setenv("MILLRACE_LOG_LEVEL", "info")
+    dispatcher = mr.service.DispatchServer(mr.service.DispatcherConfig(port=0))
+    os.kill(dispatcher.pid, signal.SIGKILL)
+    with pytest.raises(mr.errors.UnavailableError, match="died: killed by SIGKILL. Its log ends with:\n") as e:
+        dispatcher.join()
+    lines = e.value.message.splitlines()[1:]
+    assert 1 <= len(lines) <= 10
+    assert all(json.loads(line)["component"] == "dispatcher" for line in lines)
 
 
 def test_a_server_that_died_by_itself_says_how(make_cluster):

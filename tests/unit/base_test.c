@@ -279,6 +279,47 @@ static void log_record_is_one_line(void **state)
     assert_non_null(strstr(text, "info test: hello job=\"two\\u000alines\" n=3 big=1099511627776 f=0.500000 e=\"\""));
 }
 
+static void the_last_records_are_kept_for_others(void **state)
+{
+    char text[MR_LOG_KEPT_BYTES_MAX], longest[3 * MR_LOG_KEPT_BYTES_MAX];
+    FILE *file = tmpfile();
+    int saved = dup(STDERR_FILENO), fds[2];
+
+    assert_non_null(file);
+    assert_int_equal(pipe(fds), 0);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    mr_log_keep_last(fileno(file));
+    for (int i = 0; i < 15; i++) {
+        mr_log(MR_LOG_WARN, "record", "n", "%d", i, NULL);
+    }
+    assert_true(pread(fileno(file), text, sizeof text, 0) > 0);
+    mr_log_line("millrace: a line\n");
+    assert_non_null(strstr(text, "n=5\n"));
+    assert_non_null(strstr(text, "n=14\n"));
+    assert_null(strstr(text, "n=4\n"));
+    memset(longest, 'x', sizeof longest);
+    longest[sizeof longest - 1] = '\0';
+    for (int i = 0; i < MR_LOG_KEPT; i++) {
+        mr_log(MR_LOG_WARN, "long", "n", "%d", i, "rest", "%s", longest, NULL);
+    }
+    mr_log_keep_last(-1);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(fds[0]);
+    close(fds[1]);
+    ssize_t n = pread(fileno(file), text, sizeof text, 0);
+    (void)fclose(file);
+    assert_true(n > 0);
+    assert_int_equal(text[n - 1], '\0'); /* all of it */
+    for (int i = 0; i < MR_LOG_KEPT; i++) {
+        char number[32];
+
+        (void)snprintf(number, sizeof number, "long n=%d rest=x", i);
+        assert_non_null(strstr(text, number));
+    }
+    assert_int_equal(strcmp(text + strlen(text) - 4, "...\n"), 0);
+}
+
 static void *add_one(void *arg)
 {
     int *n = arg;
@@ -438,6 +479,7 @@ int main(void)
         cmocka_unit_test(an_id_is_of_one_key),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),
+        cmocka_unit_test(the_last_records_are_kept_for_others),
         cmocka_unit_test(scoped_lock_and_timed_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
