@@ -381,6 +381,7 @@ static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c,
         mr_error failure;
 
         (void)mr_error_set(&failure, c->header->code, "%s", c->header->message);
+        t->reader->failed_for_all = true;
         fail_task_locked(t, &failure);
     }
     /* Without elements a message of a coordinated job may say that a round is complete. */

@@ -417,16 +417,22 @@ static void count_used_locked(mr_reader *r)
     t->session.used = used > t->session.used ? used : t->session.used;
 }
 
-/* Does it count what this reader goes with? Else nobody else would read it, or somebody does. */
+/*
+ * Does it count what this reader goes with? Else nobody else would read it, or somebody does. That this read alone has
+ * failed is no reason not to: others miss what it had read ahead.
+ */
 static bool counts_locked(const mr_reader *r)
 {
-    return r->rounds == NULL && !r->failed && r->end_err.code >= 0 && r->opts.job_name[0] != '\0' &&
+    return r->rounds == NULL && !r->failed_for_all && r->end_err.code >= 0 && r->opts.job_name[0] != '\0' &&
            r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
+/* Of one that we broke off ourselves, since its elements are not what they should be, the worker keeps them. */
 static uint64_t unused_locked(const struct mr_read_task *t)
 {
-    return !t->settled && t->session.received > t->session.used ? t->session.received - t->session.used : 0;
+    bool kept = !t->settled || (t->failed && !t->refused_open);
+
+    return kept && t->session.received > t->session.used ? t->session.received - t->session.used : 0;
 }
 
 static bool is_over_locked(const struct mr_read_task *t)
@@ -530,7 +536,7 @@ static void say_goodbye(mr_reader *r)
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (r->failed && t->failing_ms != 0) {
-            mr_read_task_drop_locked(t); /* Nobody may be there who takes anything back, and nobody misses it. */
+            mr_read_task_drop_locked(t); /* Nobody may be there who takes anything back: it is counted. */
             continue;
         }
         if (t->stream == NULL && !r->failed && !t->settled && !t->closed && t->session.received > t->session.used) {

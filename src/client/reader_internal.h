@@ -149,7 +149,8 @@ struct mr_reader {
     bool told_end; /* finished, and was told of: in the tally, in the log */
     uint64_t told_missed; /* elements missed with lag "wait", which is told at once */
     bool failed;
-    bool reached; /* some worker sent something */
+    bool failed_for_all; /* a pipeline did: the iteration is over for everybody */
+    bool reached;        /* some worker sent something */
     bool stopping;
     bool waiting;     /* pull does */
     int64_t ack_ms;   /* the timer: when to look at `news`, or INT64_MAX */

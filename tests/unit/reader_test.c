@@ -1348,6 +1348,74 @@ static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
     assert_string_equal(f->d.unheard_of, f->d.tasks[0].id);
 }
 
+/* That a read has failed for its application alone does not make what it had read ahead any less missed by others. */
+static void what_a_failed_read_goes_with_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+    struct mr_losses losses;
+
+    add_workers(f, 1, 2);
+    w->skipped = 7; /* which fails it */
+    f->opts.job_name = "shared";
+    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_reader(f, 0);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+    mr_mutex_lock(&w->lock);
+    while (!w->end_sent || w->received < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&w->lock);
+    fake_worker_stop(w);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 2);
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->d.unheard, 2); /* the dispatcher would take a goodbye without it for "all was used" */
+}
+
+/* The same of a worker whose elements are not what they should be: those that came before were. */
+static void what_came_before_elements_of_another_spec_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 4);
+    w->rows = 1;
+    f->opts.job_name = "shared";
+    open_reader(f, 2);
+    mr_mutex_lock(&w->lock);
+    while (w->received < 2) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    w->strings = true;
+    mr_mutex_unlock(&w->lock);
+    pull_n(f, 1);
+    wait_until_nothing_is_connected(f);
+    mr_reader_close(f->r);
+    f->r = NULL;
+    assert_int_equal(f->d.releases, 1);
+    assert_int_equal(f->d.unheard, 1);
+}
+
+/* It has used all and got an error in place of the end: there is nothing more to say when it is closed, or never is. */
+static void who_used_all_and_is_told_of_losses_leaves_as_well(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    open_with_one_in_the_queue(f);
+    f->d.lost_splits = 1;
+    f->d.lost_workers = 1;
+    end_the_iteration(f);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+    expect_leave(f);
+}
+
 /* Others get it, and in a job without a name there are none. */
 static void what_others_get_is_no_loss(void **state)
 {
@@ -1597,6 +1665,9 @@ int main(int argc, char **argv)
         TEST(who_used_all_before_the_end_leaves_as_well),
         TEST(who_was_given_up_after_the_end_reads_what_it_holds),
         TEST(what_an_unreachable_worker_is_not_told_is_counted),
+        TEST(what_a_failed_read_goes_with_is_counted),
+        TEST(what_came_before_elements_of_another_spec_is_counted),
+        TEST(who_used_all_and_is_told_of_losses_leaves_as_well),
         TEST(what_others_get_is_no_loss),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
