@@ -388,6 +388,22 @@ static void judge_whole(const struct reader *r, const char *about)
     }
 }
 
+/* That the state of a pass is bad is said with whose it is, not with an id alone. */
+static void judge_error_of_pass(const struct reader *r, const char *about)
+{
+    const char *label = r->args.trainer != NULL ? r->slot : r->args.name;
+    char job[80];
+
+    if (r->args.name != NULL) {
+        snprintf(job, sizeof job, "job '%s'", label);
+    } else {
+        snprintf(job, sizeof job, "a client's own job '~%s'", id_of(r->args.client));
+    }
+    if (strstr(r->error, "in etcd cannot be used") != NULL && strstr(r->error, job) == NULL) {
+        fail_msg("%s: the error does not name %s: %s", about, job, r->error);
+    }
+}
+
 static void judge(const struct cluster *c, const char *key, const char *about)
 {
     for (size_t i = 0; i < READERS; i++) {
@@ -397,6 +413,7 @@ static void judge(const struct cluster *c, const char *key, const char *about)
             if (r->state == FAILED && r->error[0] == '\0') {
                 fail_msg("%s: job '%s' failed, and nobody knows why", about, r->slot);
             }
+            judge_error_of_pass(r, about);
         } else { /* it does not rest on it */
             judge_whole(r, about);
         }
@@ -621,6 +638,39 @@ static void tasks_of_what_is_set_aside_are_answered_later(void **state)
     }
 }
 
+static const char *get_dataset(struct table *t, const char *id)
+{
+    Millrace__GetDatasetRequest in = MILLRACE__GET_DATASET_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_GET_DATASET, .get_dataset = &in};
+
+    in.dataset_id = (char *)(uintptr_t)id;
+    table_step(t, &command);
+    assert_int_equal(the_reply(t)->error.code, MR_EDATALOSS);
+    return the_reply(t)->error.message;
+}
+
+/* The key, and what to do: one without a name is mended by registering it. */
+static void who_asks_for_a_dataset_that_is_set_aside_is_told_what_to_do(void **state)
+{
+    struct cluster *c = mr_calloc(1, sizeof *c);
+
+    (void)state;
+    begin(c);
+    table_put(&c->t, "datasets/numbers", "garbage");
+    table_put(&c->t, "datasets/" FP2, "garbage");
+    table_take_over(&c->t);
+    const char *why = get_dataset(&c->t, "numbers");
+
+    assert_non_null(strstr(why, "'datasets/numbers': "));
+    assert_non_null(strstr(why, "put that right in etcd and restart the leading dispatcher"));
+    assert_null(strstr(why, "register it"));
+    why = get_dataset(&c->t, FP2);
+    assert_non_null(strstr(why, "'datasets/" FP2 "': "));
+    assert_non_null(strstr(why, "register it again, or put that right in etcd and restart the leading dispatcher"));
+    table_close(&c->t);
+    mr_free(c);
+}
+
 /* ---------------------------------------------------------------- giving up */
 
 static int delete_job(struct table *t, const char *name)
@@ -762,6 +812,7 @@ int main(void)
         cmocka_unit_test(each_number_may_be_another),
         cmocka_unit_test(what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept),
         cmocka_unit_test(tasks_of_what_is_set_aside_are_answered_later),
+        cmocka_unit_test(who_asks_for_a_dataset_that_is_set_aside_is_told_what_to_do),
         cmocka_unit_test(a_job_that_is_set_aside_can_be_deleted),
         cmocka_unit_test(a_client_of_a_job_that_is_set_aside_may_read_another),
         cmocka_unit_test(trainers_that_are_set_aside_are_deleted_with_the_others),

@@ -199,7 +199,7 @@ void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in)
 }
 
 /* 32 hex digits, or those and a '-': somebody else's content must not be registered under it. */
-static bool looks_like_content(const char *id)
+bool mr_dataset_id_is_of_content(const char *id)
 {
     return strspn(id, "0123456789abcdef") == MR_ID_HEX && (id[MR_ID_HEX] == '\0' || id[MR_ID_HEX] == '-');
 }
@@ -209,7 +209,7 @@ static int check_registration(const mr_core *core, const struct mr_dataset_regis
     char content[MR_ID_HEX + 16];
 
     id_from_content(in->fingerprint, in->compression, content, sizeof content);
-    if (looks_like_content(in->dataset_id) && strcmp(in->dataset_id, content) != 0) {
+    if (mr_dataset_id_is_of_content(in->dataset_id) && strcmp(in->dataset_id, content) != 0) {
         return mr_error_set(err, MR_EINVAL, "dataset id '%s' has the form of ids that are made from content",
                             in->dataset_id);
     }
@@ -350,7 +350,8 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
     }
     rc = check_registration(core, in, err);
     flaw = flaw_of(core, id);
-    if (rc == MR_OK && flaw != NULL && !looks_like_content(id)) { /* it may be another definition that jobs are of */
+    if (rc == MR_OK && flaw != NULL &&
+        !mr_dataset_id_is_of_content(id)) { /* it may be another definition that jobs are of */
         rc = mr_dataset_refuse_flawed(core, id, err);
     }
     if (rc < 0) {

@@ -169,8 +169,8 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
     }
     return mr_error_set(
         err, MR_EDATALOSS,
-        "dataset '%.40s' is set aside: %.110s; put that right in etcd and restart the leading dispatcher", id,
-        flaw->why);
+        "dataset '%.40s' is set aside: %.95s; %sput that right in etcd and restart the leading dispatcher", id,
+        flaw->why, mr_dataset_id_is_of_content(id) ? "register it again, or " : "");
 }
 
 /* ---------------------------------------------------------------- their tasks, which the workers keep */

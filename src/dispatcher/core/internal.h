@@ -486,6 +486,8 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
 /* Note that it is or was in use, so that retention starts anew. At most one change. */
 void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset);
 bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);
+/* @id is, or could be, of a dataset that was registered without a name. */
+bool mr_dataset_id_is_of_content(const char *id);
 /* Delete it; nothing uses it. */
 void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset);
 void mr_dataset_free(struct mr_dataset_entry *dataset);

@@ -324,7 +324,11 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it)
     char line[MR_ERROR_MESSAGE_SIZE];
     mr_error why;
 
-    mr_error_set(&why, MR_EDATALOSS, "the state of this epoch in etcd cannot be used: %s", it->broken);
+    mr_error_set(&why, MR_EDATALOSS,
+                 "epoch %" PRIu64 " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one"
+                 " can be read",
+                 it->rec->repetition, mr_job_is_anonymous(it->job) ? "a client's own job '" : "job '",
+                 mr_job_label(it->job), it->broken);
     mr_line_copy(why.message, line, sizeof line); /* it may have been cut in the middle of a letter */
     mr_rounds_drop(core, it);                     /* there may be no schedule to tell of */
     finish(core, it, why.code, line);
