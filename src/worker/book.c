@@ -156,21 +156,23 @@ uint64_t mr_book_needed(const mr_book *book)
     return p == NULL ? book->end : p->at;
 }
 
-uint64_t mr_book_unsent(const mr_book *book, uint64_t *missing)
+void mr_book_stand(const mr_book *book, struct mr_book_stand *ret)
 {
     const struct mr_book_piece *p;
     const mr_book_session *s;
 
-    *missing = 0;
+    *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->produced};
     TAILQ_FOREACH(p, &book->ready, link)
     {
-        *missing += p->at < book->sent_end ? p->rows : 0; /* it came back */
+        bool came_back = p->at < book->sent_end;
+
+        ret->missing += came_back ? p->rows : 0;
+        ret->fed -= came_back ? 0 : p->rows;
     }
     TAILQ_FOREACH(s, &book->sessions, link)
     {
-        *missing += s->next - s->received;
+        ret->missing += s->next - s->received;
     }
-    return book->sent_end;
 }
 
 bool mr_book_take_back(mr_book *book, uint64_t *at)
@@ -189,6 +191,8 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
         book->produced -= p->rows;
         piece_free(book, p);
     }
+    /* What of it had been sent came back, so that nobody has it. */
+    book->sent_end = book->sent_end < book->end ? book->sent_end : book->end;
     *at = book->end;
     return book->end < end;
 }

@@ -52,11 +52,13 @@ uint64_t mr_book_needed(const mr_book *book);
  * doubling anything, and without a gap. false: nothing was dropped.
  */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
-/*
- * Where somebody else may go on without giving anything twice: behind all that was sent. *@missing: of what is before
- * that, what is not known to have arrived at a client, and may not have.
- */
-uint64_t mr_book_unsent(const mr_book *book, uint64_t *missing);
+/* Where somebody else may go on without giving anything twice: behind all that was sent. */
+struct mr_book_stand {
+    uint64_t at;
+    uint64_t fed;     /* rows before that */
+    uint64_t missing; /* of them: not known to have arrived at a client, and may not have */
+};
+void mr_book_stand(const mr_book *book, struct mr_book_stand *ret);
 /* Something is ready to be sent. */
 bool mr_book_has_ready(const mr_book *book);
 /* Nobody is here, and something is ready. */

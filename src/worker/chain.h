@@ -79,18 +79,23 @@ bool mr_chain_failed(mr_chain *p, mr_error *err);
 /* Step two. *@first is where it begins now. */
 void mr_chain_start(mr_chain_reader *r, uint64_t *first);
 /*
- * Whoever reads for @r's name next begins at @at, or behind it at what there still is: what lies between counts as
- * skipped. @missing elements before that may never have got to anybody, which is the next one's to say. Nothing is read
- * any more.
+ * Where readers of one name stand, and what all of them say until there: the next one says it, too, since what the one
+ * before it did not come to say nobody else knows.
  */
-void mr_chain_put_down(mr_chain_reader *r, uint64_t at, uint64_t missing);
-/* What the one before this one said is missing. */
-uint64_t mr_chain_missing(mr_chain_reader *r);
-/*
- * The window was given up, so that nobody joins: how much @who had not read of it, and what its last reader said is
- * missing. false: it had not begun.
- */
-bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements, uint64_t *missing);
+struct mr_chain_stand {
+    uint64_t at;      /* all before it was sent to somebody, or skipped; the next one begins there */
+    uint64_t skipped; /* elements before it */
+    uint64_t told;    /* clients heard that so many were skipped: perhaps also some behind it */
+    uint64_t missing; /* elements before it that were sent, and may never have got to an application */
+};
+/* Whoever reads for @r's name next begins at @stand->at, or behind it at what there still is: what lies between counts
+ * as skipped. Nothing is read any more. */
+void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand);
+/* Where the one before this one stood. false: there was none. */
+bool mr_chain_stand(mr_chain_reader *r, struct mr_chain_stand *ret);
+/* The window was given up, so that nobody joins: where @who stood, and how much it had not read. false: it had not
+ * begun. */
+bool mr_chain_missed(mr_chain *p, const char *who, struct mr_chain_stand *ret, uint64_t *elements);
 void mr_chain_leave(mr_chain_reader *r); /* waits for `ready` to return; NULL is fine */
 
 /* Rows that come next, and the number of the first. */

@@ -29,8 +29,7 @@ struct mr_chain_place {
     char *who;
     uint32_t readers; /* that have it now */
     bool is_set;
-    uint64_t at;
-    uint64_t missing;
+    struct mr_chain_stand stand;
 };
 
 struct mr_chain {

@@ -107,7 +107,7 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
 static void resume_locked(mr_chain_reader *r)
 {
     const mr_chain *p = r->chain;
-    uint64_t from = r->place->at;
+    uint64_t from = r->place->stand.at;
     uint64_t base = p->segments[r->joined].base;
 
     r->past_skipped = from < base ? base - from : 0;
@@ -144,21 +144,25 @@ void mr_chain_start(mr_chain_reader *r, uint64_t *first)
     r->started = true;
 }
 
-void mr_chain_put_down(mr_chain_reader *r, uint64_t at, uint64_t missing)
+void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand)
 {
+    struct mr_chain_place *place = r->place;
+
     MR_LOCK(&r->chain->lock);
-    r->place->is_set = true;
-    r->place->at = at > r->place->at ? at : r->place->at;
-    r->place->missing = missing;
+    if (!place->is_set || stand->at >= place->stand.at) { /* it never goes back */
+        place->stand = *stand;
+    }
+    place->is_set = true;
 }
 
-uint64_t mr_chain_missing(mr_chain_reader *r)
+bool mr_chain_stand(mr_chain_reader *r, struct mr_chain_stand *ret)
 {
     MR_LOCK(&r->chain->lock);
-    return r->place->missing;
+    *ret = r->place->stand;
+    return r->place->is_set;
 }
 
-bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements, uint64_t *missing)
+bool mr_chain_missed(mr_chain *p, const char *who, struct mr_chain_stand *ret, uint64_t *elements)
 {
     struct mr_chain_stats stats;
     const struct mr_chain_place *place;
@@ -169,8 +173,8 @@ bool mr_chain_missed(mr_chain *p, const char *who, uint64_t *elements, uint64_t 
     if (!p->given_up || place == NULL || !place->is_set) {
         return false;
     }
-    *elements = stats.end > place->at ? stats.end - place->at : 0;
-    *missing = place->missing;
+    *ret = place->stand;
+    *elements = stats.end > place->stand.at ? stats.end - place->stand.at : 0;
     return true;
 }
 

@@ -160,11 +160,11 @@ struct mr_task {
     bool answered; /* ... and what it needs to know is known: `first` or `refused` */
     bool more;     /* the reader has not said that there is nothing yet */
     uint64_t first;
-    uint64_t returned; /* as the reader was told */
-    uint64_t skipped;
-    uint64_t missing; /* of what an earlier task of its iteration sent: it may not have arrived */
-    bool window_gone; /* the window was given up before it could go on there */
-    uint64_t read;    /* elements of the production, when it is over */
+    uint64_t returned;            /* as the reader was told */
+    struct mr_chain_stand before; /* reading: of the tasks of its iteration that read here before; where it began */
+    uint64_t skipped;             /* by them and by it */
+    bool window_gone;             /* the window was given up before it could go on there */
+    uint64_t read;                /* elements of the production, when it is over */
     char refused[MR_ERROR_MESSAGE_SIZE];
     bool cancelled;
     atomic_bool stop; /* as `cancelled`, for calls that look at it without the lock */
@@ -251,6 +251,8 @@ void mr_reading_note_skipped(struct mr_task *t);
 /* It is dropped, or through, and has sent its last: whoever goes on for its iteration begins behind that. t->lock is
  * held. */
 void mr_reading_put_down_locked(struct mr_task *t);
+/* How many elements of its production, which has those below @end, it was to have by now. t->lock is held. */
+uint64_t mr_reading_produced_locked(const struct mr_task *t, uint64_t end);
 void mr_reading_close(struct mr_task *t);
 
 /* ---- connections (conn.c) ---- */

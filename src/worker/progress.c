@@ -78,7 +78,7 @@ static void fill_reading_locked(struct entry *e)
     e->base.produced = 0;
     if (t->reader != NULL) {
         mr_chain_stats(mr_chain_of(t->reader), &e->stats);
-        e->base.produced = e->stats.end > t->first ? e->stats.end - t->first : 0;
+        e->base.produced = mr_reading_produced_locked(t, e->stats.end);
     } else if (t->over) {
         e->base.produced = t->read;
     }
@@ -105,7 +105,7 @@ static int fill_entry(struct entry *e, mr_error *err)
     e->base.task_id = t->id;
     e->base.produced = counts.produced;
     e->base.delivered = counts.received + counts.lost;
-    e->base.abandoned = counts.lost + counts.untaken + t->missing;
+    e->base.abandoned = counts.lost + counts.untaken + t->before.missing;
     e->base.sessions = counts.sessions;
     e->base.buffered_bytes = counts.buffered_bytes;
     if (t->kind == MR_TASK_READING) {

@@ -60,7 +60,9 @@ static mr_chain *find_locked(struct mr_worker *w, const struct mr_task *t)
 static void start_locked(struct mr_task *t)
 {
     mr_chain_start(t->reader, &t->first);
-    t->missing = mr_chain_missing(t->reader);
+    if (!mr_chain_stand(t->reader, &t->before)) {
+        t->before.at = t->first;
+    }
     t->more = true;
     (void)pthread_cond_broadcast(&t->changed);
 }
@@ -69,6 +71,7 @@ static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
 {
     struct mr_chain_reader_options opts = {
         .name = t->id, .who = t->iteration, .lag = t->lag, .ready = on_ready, .ctx = t};
+    uint64_t unread;
     mr_error why;
     int rc;
 
@@ -76,25 +79,42 @@ static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
         return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
     }
     rc = mr_chain_join(p, &opts, &t->reader, &t->first, err);
+    t->before = (struct mr_chain_stand){.at = t->first};
     if (rc == MR_OK && !t->joining) {
         start_locked(t);
     }
-    if (rc == MR_EPRECOND && !t->joining && mr_chain_missed(p, t->iteration, &t->skipped, &t->missing)) {
+    if (rc == MR_EPRECOND && !t->joining && mr_chain_missed(p, t->iteration, &t->before, &unread)) {
         t->window_gone = true;
+        t->skipped = t->before.skipped + unread;
         (void)pthread_cond_broadcast(&t->changed);
         rc = MR_OK;
     }
     return rc;
 }
 
+/* What was delivered and what was skipped add up to it when all is read. */
+uint64_t mr_reading_produced_locked(const struct mr_task *t, uint64_t end)
+{
+    return t->before.skipped + (end > t->before.at ? end - t->before.at : 0);
+}
+
 void mr_reading_put_down_locked(struct mr_task *t)
 {
-    uint64_t at, missing;
+    struct mr_chain_stand stand = t->before;
+    struct mr_book_counts counts;
+    struct mr_book_stand book;
 
-    if (t->reader != NULL && !t->joining) {
-        at = mr_book_unsent(t->book, &missing);
-        mr_chain_put_down(t->reader, at > t->first ? at : t->first, missing);
+    if (t->reader == NULL || t->joining) {
+        return;
     }
+    mr_book_counts(t->book, &counts);
+    mr_book_stand(t->book, &book);
+    stand.at = book.at > t->first ? book.at : t->first;
+    stand.skipped +=
+        stand.at - t->before.at - book.fed; /* what it skipped behind that the next one will find gone, too */
+    stand.told = t->skipped > stand.told ? t->skipped : stand.told;
+    stand.missing += counts.lost + counts.untaken + book.missing;
+    mr_chain_put_down(t->reader, &stand);
 }
 
 void mr_reading_attach(struct mr_task *t)
@@ -270,13 +290,19 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
     return rc;
 }
 
+/* Of what was skipped, what clients were not told by the tasks before: told again it would be twice as much to them. */
+static uint64_t new_skipped_locked(const struct mr_task *t)
+{
+    return t->skipped > t->before.told ? t->skipped - t->before.told : 0;
+}
+
 /* It was given up while nobody read it: there is nothing to come, and what it still had is said to be missed. */
 static bool window_is_gone(struct mr_task *t)
 {
     MR_LOCK(&t->lock);
     if (t->window_gone) {
-        (void)atomic_fetch_add(&t->worker->numbers.skipped, t->skipped);
-        mr_book_set_skipped(t->book, t->skipped);
+        (void)atomic_fetch_add(&t->worker->numbers.skipped, new_skipped_locked(t));
+        mr_book_set_skipped(t->book, new_skipped_locked(t));
     }
     return t->window_gone;
 }
@@ -327,11 +353,13 @@ void mr_reading_note_skipped(struct mr_task *t)
 {
     mr_mutex_lock(&t->lock);
     if (t->reader != NULL && !t->joining) {
-        uint64_t before = t->skipped;
+        uint64_t before = new_skipped_locked(t);
 
-        t->skipped = mr_chain_skipped(t->reader);
-        (void)atomic_fetch_add(&t->worker->numbers.skipped, t->skipped > before ? t->skipped - before : 0);
-        mr_book_set_skipped(t->book, t->skipped);
+        t->skipped = t->before.skipped + mr_chain_skipped(t->reader);
+        uint64_t now = new_skipped_locked(t);
+
+        (void)atomic_fetch_add(&t->worker->numbers.skipped, now > before ? now - before : 0);
+        mr_book_set_skipped(t->book, now);
     }
     mr_mutex_unlock(&t->lock);
     mr_task_pump(t);
@@ -347,7 +375,7 @@ void mr_reading_close(struct mr_task *t)
         struct mr_chain_stats stats;
 
         mr_chain_stats(mr_chain_of(r), &stats);
-        t->read = stats.end > t->first ? stats.end - t->first : 0;
+        t->read = mr_reading_produced_locked(t, stats.end);
     }
     if (!t->cancelled) { /* Else it was done when that was said, and somebody else may go on there already. */
         mr_reading_put_down_locked(t);

@@ -325,7 +325,7 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     mr_mutex_lock(&t->lock);
     req.skipped = t->skipped;
     mr_book_counts(t->book, &counts);
-    req.abandoned = counts.lost + counts.untaken + t->missing;
+    req.abandoned = counts.lost + counts.untaken + t->before.missing;
     list_holders_locked(t, &holders, &req);
     mr_mutex_unlock(&t->lock);
     if (mr_link_task_ended(t->worker->link, &req, t, &err) < 0 && !atomic_load(&t->stop)) {

@@ -613,6 +613,7 @@ static void two_workers_have_one_each(void **state)
 /* What a reader leaves behind is where it stood: nothing, if it never began. */
 static void places_are_kept_of_those_who_have_read(void **state)
 {
+    struct mr_chain_stand put = {.at = 0, .skipped = 1, .told = 2, .missing = 3}, stand;
     struct reader a, b;
 
     mr_windows *w = open_windows(64 * MIB);
@@ -623,13 +624,14 @@ static void places_are_kept_of_those_who_have_read(void **state)
     leave(&b);
     assert_int_equal(stats_of(chain).places, 1);
     start(&a);
-    mr_chain_put_down(a.reader, 0, 3);
+    mr_chain_put_down(a.reader, &put);
     leave(&a);
     assert_int_equal(stats_of(chain).places, 1);
     join(&a, chain, "a", MR_CACHE_LAG_SKIP);
     assert_int_equal(stats_of(chain).places, 1);
     start(&a);
-    assert_int_equal(mr_chain_missing(a.reader), 3);
+    assert_true(mr_chain_stand(a.reader, &stand));
+    assert_memory_equal(&stand, &put, sizeof put);
     leave(&a);
     assert_int_equal(stats_of(chain).places, 1);
     close_chain(chain);

@@ -210,6 +210,39 @@ static void what_a_leader_saw_end_needs_no_grace(void **state)
     stop(t);
 }
 
+/* The pass goes on after that, and tells of it at its end. */
+static void what_went_with_clients_of_a_forgotten_worker_is_counted(void **state)
+{
+    struct mr_core_config config = {.worker_retention_ms = 100 * SECOND};
+    struct table *t = start(&config);
+    Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 2);
+    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
+    keep(iteration, opened(t)->iteration_id);
+    request.incarnation = (char *)(uintptr_t)id_of("w0");
+    request.task_id = (char *)(uintptr_t)task_of(iteration, "w0", 1);
+    request.abandoned = 40;
+    table_step(t, &command);
+    for (int i = 0; i < 300 && table_count(t, "workers/") == 2; i++) {
+        assert_int_equal(beat_worker(t, "w1"), MR_OK);
+        assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+        table_wait(t, SECOND);
+    }
+    assert_int_equal(table_count(t, "workers/"), 1);
+    table_take_over(t);
+    end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL);
+    table_wait(t, 0);
+    const Millrace__ClientUpdate *update = watch_client(t, "c1", iteration);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->abandoned, 40);
+    stop(t);
+}
+
 static void retention_fires_though_a_leader_lives_a_day(void **state)
 {
     struct mr_core_config config = {.job_gc_timeout_ms = 2 * DAY,
@@ -696,6 +729,7 @@ int main(void)
         cmocka_unit_test(timers_that_run_late_find_nobody_silent),
         cmocka_unit_test(nothing_is_collected_before_clients_found_the_new_leader),
         cmocka_unit_test(what_a_leader_saw_end_needs_no_grace),
+        cmocka_unit_test(what_went_with_clients_of_a_forgotten_worker_is_counted),
         cmocka_unit_test(retention_fires_though_a_leader_lives_a_day),
         cmocka_unit_test(a_time_that_is_still_to_come_counts_as_now),
         cmocka_unit_test(a_forgotten_repetition_is_not_run_again),

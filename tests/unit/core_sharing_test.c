@@ -361,11 +361,26 @@ static void miss_w1(struct fixture *f, bool w2_lives)
     }
 }
 
-/* Job a's task on w1 was closed, since no reader reached it, when w1 had 10 splits. Then it got 10 more, and w2, which
- * had 10, died. */
-static void leave_w1_alone(struct fixture *f)
+/* What job a's task @task on w1 says of elements that nobody gets. */
+static void say_of_w1(struct fixture *f, const char *task, uint64_t skipped, uint64_t abandoned)
 {
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+
+    progress.task_id = (char *)(uintptr_t)task;
+    progress.skipped = skipped;
+    progress.abandoned = abandoned;
+    assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
+}
+
+/* Job a's task on w1, which had said that of elements that nobody gets, was closed, since no reader reached it, when w1
+ * had 10 splits. Then it got 10 more, and w2, which had 10, died. */
+static void leave_w1_alone_after(struct fixture *f, uint64_t skipped, uint64_t abandoned)
+{
+    char task[128];
+
     open_shared(f, "numbers", "a", f->a);
+    snprintf(task, sizeof task, "%s", task_of(f->a, "w1", 1));
+    say_of_w1(f, task, skipped, abandoned);
     snprintf(f->production, sizeof f->production, "%s", production_of(f, f->a));
     produce(f, "w1", 1);
     produce(f, "w2", 1);
@@ -376,6 +391,11 @@ static void leave_w1_alone(struct fixture *f)
     assert_int_equal(beat_worker(&f->t, "w2"), MR_ENOTFOUND);
     assert_null(assignment_of(f, "w1", f->a));
     assert_non_null(assignment_of(f, "w1", f->production));
+}
+
+static void leave_w1_alone(struct fixture *f)
+{
+    leave_w1_alone_after(f, 0, 0);
 }
 
 /* w1 can be reached again: its new task. */
@@ -452,6 +472,51 @@ static void what_goes_with_it_then_is_counted_once(void **state)
     assert_int_equal(update->end->lost_splits, 20 + 10);
     assert_int_equal(update->end->skipped, 3);
     assert_int_equal(update->end->abandoned, 2);
+}
+
+static void expect_missed(struct fixture *f, uint64_t skipped, uint64_t abandoned)
+{
+    table_wait(&f->t, 0);
+    const Millrace__ClientUpdate *update = watch_client(&f->t, "a", f->a);
+
+    assert_true(update->finished);
+    assert_int_equal(update->end->skipped, skipped);
+    assert_int_equal(update->end->abandoned, abandoned);
+}
+
+/* Its worker says it no more, and the next leader has not heard it. */
+static void what_a_closed_reader_missed_is_counted_under_the_next_leader(void **state)
+{
+    struct fixture *f = *state;
+    char task[128];
+
+    open_shared(f, "numbers", "a", f->a);
+    snprintf(task, sizeof task, "%s", task_of(f->a, "w1", 1));
+    say_of_w1(f, task, 3, 2);
+    miss_w1(f, true);
+    assert_null(assignment_of(f, "w1", f->a));
+    table_take_over(&f->t);
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->a, "w2", 1), MR_OK, ""), MR_OK);
+    expect_missed(f, 3, 2);
+}
+
+/* The second says what the first did, too, and has come to know more: they are not two counts. So does the third. */
+static void readers_one_after_another_are_counted_once(void **state)
+{
+    struct fixture *f = *state;
+    char second[128], third[128];
+
+    leave_w1_alone_after(f, 3, 2);
+    reach_w1(f, second);
+    say_of_w1(f, second, 5, 2);
+    add_worker(&f->t, "w2", "b:1");
+    miss_w1(f, true); /* and so the second is closed */
+    table_take_over(&f->t);
+    miss_w1(f, false);
+    reach_w1(f, third);
+    assert_string_equal(third + strlen(third) - 2, "/2");
+    assert_int_equal(end_reading(f, third, 6, 7), MR_OK);
+    expect_missed(f, 6, 7);
 }
 
 /* Out of reach once more, while another worker is there to go on. */
@@ -583,6 +648,8 @@ int main(void)
         TEST(lag_is_of_the_job),
         TEST(the_last_worker_goes_on_in_its_window),
         TEST(what_goes_with_it_then_is_counted_once),
+        TEST(what_a_closed_reader_missed_is_counted_under_the_next_leader),
+        TEST(readers_one_after_another_are_counted_once),
         TEST(it_may_be_closed_once_more),
         TEST(nobody_goes_on_where_the_pipeline_hangs),
         TEST(status_shows_who_missed_what),

@@ -730,30 +730,62 @@ static void what_is_needed_and_what_is_taken_back(void **state)
 static void what_was_sent_is_nobody_elses(void **state)
 {
     mr_book *book = book_new_keeping();
-    uint64_t missing;
+    struct mr_book_stand stand;
 
-    assert_int_equal(mr_book_unsent(book, &missing), 0);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 0);
     book_feed_packed(book, 100, 50);
     book_feed_packed(book, 200, 50);
     book_feed_packed(book, 250, 50);
-    assert_int_equal(mr_book_unsent(book, &missing), 0); /* nothing was */
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 0); /* nothing was */
     mr_book_session *a = open_session(book, "a", 1, 0, 50);
     expect(book, a, 0, 100, 50, false);
     mr_book_sent(a);
     mr_book_session *b = open_session(book, "b", 1, 0, 50);
     expect(book, b, 0, 200, 50, false);
     mr_book_sent(b);
-    assert_int_equal(mr_book_unsent(book, &missing), 250);
-    assert_int_equal(missing, 100);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 250);
+    assert_int_equal(stand.missing, 100);
     assert_int_equal(mr_book_credit(book, b, 50, 1u << 30, 50, 50, NULL), MR_OK);
-    assert_int_equal(mr_book_unsent(book, &missing), 250);
-    assert_int_equal(missing, 50);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 250);
+    assert_int_equal(stand.missing, 50);
     assert_int_equal(mr_book_credit(book, a, 50, 1u << 30, 40, 30, NULL), MR_OK);
-    assert_int_equal(mr_book_unsent(book, &missing), 250);
-    assert_int_equal(missing, 10); /* they may be on their way */
-    mr_book_close(book, a, true);  /* 20 of them come back, and others come behind what b had */
-    assert_int_equal(mr_book_unsent(book, &missing), 250);
-    assert_int_equal(missing, 20);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 250);
+    assert_int_equal(stand.missing, 10); /* they may be on their way */
+    mr_book_close(book, a, true);        /* 20 of them come back, and others come behind what b had */
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 250);
+    assert_int_equal(stand.missing, 20);
+    assert_int_equal(stand.fed, 100);
+    mr_book_free(book);
+}
+
+/* What was sent, came back and was dropped again is fed anew: whoever takes the book's place begins there. */
+static void what_came_back_and_was_dropped_is_not_passed_over(void **state)
+{
+    mr_book *book = book_new_keeping();
+    struct mr_book_stand stand;
+    uint64_t at;
+
+    book_feed_packed(book, 100, 50);
+    mr_book_session *a = open_session(book, "a", 1, 0, 50);
+    expect(book, a, 0, 100, 50, false);
+    mr_book_sent(a);
+    assert_int_equal(mr_book_credit(book, a, 50, 1u << 30, 50, 20, NULL), MR_OK);
+    mr_book_close(book, a, true);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 150);
+    assert_int_equal(stand.missing, 30);
+    assert_true(mr_book_take_back(book, &at));
+    assert_int_equal(at, 120);
+    mr_book_stand(book, &stand);
+    assert_int_equal(stand.at, 120);
+    assert_int_equal(stand.missing, 0);
+    assert_int_equal(stand.fed, 20);
     mr_book_free(book);
 }
 
@@ -809,6 +841,7 @@ int main(void)
         cmocka_unit_test(what_is_packed_is_cut_by_credits_only),
         cmocka_unit_test(what_is_needed_and_what_is_taken_back),
         cmocka_unit_test(what_was_sent_is_nobody_elses),
+        cmocka_unit_test(what_came_back_and_was_dropped_is_not_passed_over),
         cmocka_unit_test(what_was_skipped_is_told_to_all),
         cmocka_unit_test(no_memory_leaves_the_book_whole),
         cmocka_unit_test(no_memory_for_the_next_session_leaves_the_one_before),

@@ -693,6 +693,108 @@ static void who_comes_back_late_is_told_what_it_missed(void **state)
     fake_client_free(fast);
 }
 
+/* The next message's first numbers; *@skipped is what it says. */
+static size_t next_message(struct fake_client *c, int64_t *values, size_t n, uint64_t *skipped)
+{
+    struct mr_frame_content m;
+
+    assert_true(fake_client_next(c, &m));
+    n = firsts(&m, values, n);
+    *skipped = m.header->skipped;
+    mr_frame_content_free(&m);
+    return n;
+}
+
+/*
+ * It had skipped already when it was dropped, and was sent @more elements behind that or none: the task that follows
+ * says to the dispatcher all that the two of them skipped, and to clients what the first one has not said.
+ */
+static void who_skipped_and_comes_back_says_it_once(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_progress p;
+    int64_t values[LONG];
+    uint64_t more = 3;
+
+    for (int i = 0; i < 2; i++, more = 0) {
+        char production[8], maker[8], fast[8], first[8], second[8];
+        uint64_t got = 4, heard = 0, heard_again = 0;
+
+        (void)snprintf(production, sizeof production, "p%d", i);
+        (void)snprintf(maker, sizeof maker, "m%d", i);
+        (void)snprintf(fast, sizeof fast, "f%d", i);
+        (void)snprintf(first, sizeof first, "r%d", i);
+        (void)snprintf(second, sizeof second, "r%d/1", i);
+        fake_hold(f->d);
+        fake_assign_producing(f->d, maker, "long", production, -1, 0);
+        fake_assign_reading(f->d, fast, production, false, false);
+        fake_assign_reading(f->d, first, production, false, false);
+        fake_tell(f->d);
+        struct fake_client *a = open_client(f, first, "a", 4);
+        read_upto(a, 0, 4, values);
+        struct fake_client *b = open_client(f, fast, "b", 4);
+        read_upto(b, 0, LONG, values);
+        fake_wait_progress(f->d, first, has_skipped);
+        fake_client_credit(a, 4 + more, 4);
+        while (heard == 0 || got < 4 + more) {
+            got += next_message(a, values, LONG, &heard);
+        }
+        fake_unassign(f->d, first);
+        (void)fake_client_wait_end(a);
+        fake_assign_reading(f->d, second, production, false, false);
+        struct fake_client *c = open_client(f, second, "a", LONG);
+        for (uint64_t at = 0; at < LONG;) {
+            size_t n = next_message(c, values, LONG, &heard_again);
+
+            at = n > 0 ? (uint64_t)values[n - 1] / (32 * 1024) + 1 : at;
+            got += n;
+        }
+        fake_wait_progress(f->d, second, has_skipped);
+        fake_progress(f->d, second, &p);
+        assert_int_equal(got + p.skipped, LONG);
+        assert_true(heard + heard_again <= p.skipped);
+        fake_client_free(c);
+        fake_client_free(b);
+        fake_client_free(a);
+    }
+}
+
+/* The third one says it, also if the second had no time to. */
+static void what_may_not_have_arrived_is_said_by_all_who_follow(void **state)
+{
+    struct fixture *f = *state;
+    unsigned seen[N] = {0};
+    int64_t values[10];
+
+    fake_hold(f->d);
+    fake_assign_producing(f->d, "m1", "range", "p1", -1, 0);
+    fake_assign_reading(f->d, "r1", "p1", false, false);
+    fake_tell(f->d);
+    struct fake_client *a = open_client(f, "r1", "a", 10);
+    read_upto(a, 0, 10, values);
+    fake_wait_delivered(f->d, "r1", 10);
+    receive_upto(a, 10, 50);
+    fake_unassign(f->d, "r1");
+    (void)fake_client_wait_end(a);
+    fake_assign_reading(f->d, "r1/1", "p1", false, false);
+    struct fake_client *b = open_client(f, "r1/1", "b", 5);
+    read_upto(b, 0, 5, values);
+    fake_wait_delivered(f->d, "r1/1", 5);
+    fake_unassign(f->d, "r1/1");
+    (void)fake_client_wait_end(b);
+    fake_assign_reading(f->d, "r1/2", "p1", false, false);
+    struct fake_client *c = open_client(f, "r1/2", "c", 2);
+    assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(seen[i], i < 55 ? 0 : 1);
+    }
+    assert_int_equal(fake_wait_ended(f->d, "r1/2", NULL), MR_OK);
+    assert_int_equal(fake_abandoned(f->d, "r1/2"), 40);
+    fake_client_free(a);
+    fake_client_free(b);
+    fake_client_free(c);
+}
+
 static bool is_complete(const struct fake_progress *p)
 {
     return p->complete;
@@ -818,6 +920,8 @@ int main(void)
         TEST(who_comes_back_goes_on_behind_what_was_sent),
         TEST(who_comes_back_after_the_end_gets_nothing_twice),
         TEST(who_comes_back_late_is_told_what_it_missed),
+        TEST(who_skipped_and_comes_back_says_it_once),
+        TEST(what_may_not_have_arrived_is_said_by_all_who_follow),
         TEST(a_window_that_nobody_reads_makes_room),
         TEST(who_comes_back_to_no_window_ends),
         cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),

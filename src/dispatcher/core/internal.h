@@ -576,8 +576,8 @@ void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it);
 /* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
  * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come; two at most
- * once. */
-#define MR_SETTLE_CHANGES (3 + 2 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
+ * once. One that goes may leave its counts to the task before it. */
+#define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
 size_t mr_iteration_settle_changes(const struct mr_iteration *it);
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
@@ -602,8 +602,12 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_wo
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
 /* How long clients have waited for it in vain; 0: they do not. */
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
-/* Elements that went with clients of it, as far as is known. */
+/* Elements that went with clients of it, as far as is known, and those that fell out of the window before they were
+ * had: without what a task before it in the same window has said already. */
 uint64_t mr_task_abandoned(const struct mr_task *task);
+uint64_t mr_task_skipped(const struct mr_task *task);
+/* Its iteration counts them from now on: two changes, or none. False: there is no room. */
+bool mr_task_give_up_counts(mr_core *core, struct mr_task *task);
 /* By the id that others use; NULL if there is none. */
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);

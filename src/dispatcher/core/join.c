@@ -138,14 +138,6 @@ bool mr_task_is_held_up(const mr_core *core, const struct mr_task *task)
            producing->sharing->window->held;
 }
 
-uint64_t mr_task_skipped(const struct mr_task *task)
-{
-    uint64_t reported = task->sharing != NULL ? task->sharing->skipped : 0;
-    uint64_t stored = task->rec != NULL ? task->rec->skipped : 0;
-
-    return reported > stored ? reported : stored;
-}
-
 uint64_t mr_iteration_skipped(const struct mr_iteration *it)
 {
     const struct mr_task *task;

@@ -100,8 +100,6 @@ int64_t mr_join_due(const struct mr_iteration *it);
 void mr_sharing_report_free(struct mr_sharing_report *report);
 /* It has nothing to give because others, whom its production waits for, read slowly. */
 bool mr_task_is_held_up(const mr_core *core, const struct mr_task *task);
-/* Elements that fell out of the window before they were had, as far as is known. */
-uint64_t mr_task_skipped(const struct mr_task *task);
 uint64_t mr_iteration_skipped(const struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- trainers.c */

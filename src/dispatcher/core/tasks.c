@@ -132,10 +132,59 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     }
 }
 
+/*
+ * The task that has read there for its iteration before @task, or NULL. What @task says of elements that nobody gets is
+ * said for both of them then (docs/adr/0010): only the worker knows what the first one did not come to say.
+ */
+static struct mr_task *read_before(const struct mr_task *task)
+{
+    struct mr_task *other = NULL;
+
+    if (task->iteration->uses != NULL && mr_task_is_recovery(task)) {
+        TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
+        {
+            if (other->worker == task->worker && !mr_task_is_recovery(other)) {
+                break;
+            }
+        }
+    }
+    return other;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t said_abandoned(const struct mr_task *task)
+{
+    uint64_t stored = task->rec != NULL ? task->rec->abandoned : 0;
+
+    /* Its end is the last word: what clients held then is with them (mr_client_hold()). */
+    return task->state == MR_TASK_ENDED && task->rec != NULL ? stored : larger(stored, task->abandoned);
+}
+
+static uint64_t said_skipped(const struct mr_task *task)
+{
+    uint64_t stored = task->rec != NULL ? task->rec->skipped : 0;
+
+    return larger(stored, task->sharing != NULL ? task->sharing->skipped : 0);
+}
+
 uint64_t mr_task_abandoned(const struct mr_task *task)
 {
-    /* Its end is the last word: what clients held then is with them (mr_client_hold()). */
-    return task->state == MR_TASK_ENDED && task->rec != NULL ? task->rec->abandoned : task->abandoned;
+    const struct mr_task *before = read_before(task);
+    uint64_t told = before != NULL ? said_abandoned(before) : 0;
+
+    return larger(said_abandoned(task), told) - told;
+}
+
+uint64_t mr_task_skipped(const struct mr_task *task)
+{
+    const struct mr_task *before = read_before(task);
+    uint64_t told = before != NULL ? said_skipped(before) : 0;
+
+    return larger(said_skipped(task), told) - told;
 }
 
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
@@ -277,6 +326,8 @@ void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
     }
     if (!recovers) {
         task->rec->lost = true;
+        task->rec->abandoned = said_abandoned(task); /* nobody says it under the next leader */
+        task->rec->skipped = said_skipped(task);
     }
     mr_task_move(core, task, MR_TASK_LOST); /* the record of a recovery task goes with the count */
     if (producing != NULL && derived != NULL && derived->rec != NULL) {
@@ -337,14 +388,52 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     mr_task_free(task);
 }
 
+/* What @task has said of elements that nobody gets is with its iteration from now on; or, if others may come to read
+ * there and say it again, with the task before it. */
+static void hand_over_counts(mr_core *core, const struct mr_task *task)
+{
+    struct mr_task *before = read_before(task);
+    Millrace__IterationRecord *it = task->iteration->rec;
+
+    if (before != NULL && before->rec != NULL) {
+        before->rec->abandoned = larger(said_abandoned(before), said_abandoned(task));
+        before->rec->skipped = larger(said_skipped(before), said_skipped(task));
+        put_task(core, before);
+    } else {
+        it->abandoned = mr_count_add(it->abandoned, mr_task_abandoned(task));
+        it->skipped = mr_count_add(it->skipped, mr_task_skipped(task));
+    }
+}
+
+bool mr_task_give_up_counts(mr_core *core, struct mr_task *task)
+{
+    if (mr_task_abandoned(task) == 0 && mr_task_skipped(task) == 0) {
+        return true;
+    }
+    if (core->full || !mr_core_has_room(core, 2)) {
+        return false;
+    }
+    MR_ASSERT(!mr_task_is_recovery(task));
+    hand_over_counts(core, task);
+    task->abandoned = 0;
+    if (task->sharing != NULL) {
+        task->sharing->skipped = 0;
+    }
+    if (task->rec != NULL) {
+        task->rec->abandoned = task->rec->skipped = 0;
+        put_task(core, task);
+    }
+    mr_iteration_put(core, task->iteration);
+    return true;
+}
+
 void mr_task_retire(mr_core *core, struct mr_task *task)
 {
     char key[MR_KEY_SIZE];
 
     MR_ASSERT(mr_task_is_recovery(task));
     MR_ASSERT(task->state != MR_TASK_OPEN);
-    task->iteration->rec->abandoned = mr_count_add(task->iteration->rec->abandoned, mr_task_abandoned(task));
-    task->iteration->rec->skipped = mr_count_add(task->iteration->rec->skipped, mr_task_skipped(task));
+    hand_over_counts(core, task);
     task->iteration->unwritten = true;
     task_key(task, key, sizeof key);
     mr_core_delete(core, key);

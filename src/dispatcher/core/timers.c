@@ -102,24 +102,28 @@ static bool is_braked(mr_core *core)
     return false;
 }
 
-/* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended: from now on the
- * iterations know it themselves. */
+/* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended, or what went with
+ * them: from now on the iterations know it themselves. */
 static bool is_forgettable(mr_core *core, const struct mr_worker *worker)
 {
-    const struct mr_task *task;
+    struct mr_task *task;
 
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         struct mr_iteration *it = task->iteration;
 
-        if (task->state == MR_TASK_ENDED ? it->rec->pipeline_ended : task->counted) {
-            continue;
-        }
-        if (task->state != MR_TASK_ENDED || core->full || !mr_core_has_room(core, 2)) {
+        bool is_noted = task->state == MR_TASK_ENDED ? it->rec->pipeline_ended : task->counted;
+
+        if (!is_noted && (task->state != MR_TASK_ENDED || core->full || !mr_core_has_room(core, 2))) {
             return false;
         }
-        it->rec->pipeline_ended = true;
-        mr_iteration_put(core, it);
+        if (!is_noted) {
+            it->rec->pipeline_ended = true;
+            mr_iteration_put(core, it);
+        }
+        if (!mr_task_give_up_counts(core, task)) {
+            return false;
+        }
     }
     return true;
 }
