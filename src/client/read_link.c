@@ -389,7 +389,8 @@ static bool has_used_up(mr_reader *r)
     while (r->finished && mr_reader_holds_locked(r) > 0 && !r->stopping) {
         mr_cond_wait(&r->due, &r->lock);
     }
-    return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping && !r->failed_for_all && r->end_err.code >= 0;
+    return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping && !r->failed_for_all &&
+           r->end_err.code >= 0;
 }
 
 /* There is nothing more to say at its end. Else that is said again. */
