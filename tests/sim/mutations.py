@@ -370,7 +370,7 @@ _LIVENESS = [
     ),
     _src(
         "PLACE_FORGOTTEN", "7.3", "who goes on in a window begins at its start",
-        "worker/chain_reader.c", "    r->place->is_set = true;\n", "    r->place->is_set = false;\n", "worker_sharing_test",
+        "worker/chain_reader.c", "    place->is_set = true;\n", "    place->is_set = false;\n", "worker_sharing_test",
     ),
     _core(
         "LOSSES_UNTOLD", "7.5", "readers are told an end without its losses",
