@@ -638,6 +638,37 @@ static void tasks_of_what_is_set_aside_are_answered_later(void **state)
     }
 }
 
+/* Nothing of the job can be changed then: a goodbye that was answered would be forgotten with what it counts. */
+static void a_goodbye_to_a_job_that_is_set_aside_is_to_be_said_again(void **state)
+{
+    struct cluster *c = mr_calloc(1, sizeof *c);
+    Millrace__ReleaseClientRequest in = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &in};
+    char key[128];
+
+    (void)state;
+    begin(c);
+    char *original = mr_strdup(table_get(&c->t, "jobs/dyn"));
+
+    in.client = (char *)(uintptr_t)id_of("c1");
+    in.iteration_id = c->readers[0].iteration;
+    in.abandoned = 2;
+    table_put(&c->t, "jobs/dyn", "garbage");
+    table_take_over(&c->t);
+    table_step(&c->t, &command);
+    assert_int_equal(the_reply(&c->t)->error.code, MR_EUNAVAIL);
+    assert_true((the_reply(&c->t)->error.traits & MR_RETRYABLE) != 0);
+    table_put(&c->t, "jobs/dyn", original);
+    table_take_over(&c->t);
+    table_step(&c->t, &command);
+    assert_int_equal(the_reply(&c->t)->error.code, MR_OK);
+    snprintf(key, sizeof key, "iterations/%s", c->readers[0].iteration);
+    assert_non_null(strstr(table_get(&c->t, key), "\"abandoned\":\"2\""));
+    mr_free(original);
+    table_close(&c->t);
+    mr_free(c);
+}
+
 static const char *get_dataset(struct table *t, const char *id)
 {
     Millrace__GetDatasetRequest in = MILLRACE__GET_DATASET_REQUEST__INIT;
@@ -812,6 +843,7 @@ int main(void)
         cmocka_unit_test(each_number_may_be_another),
         cmocka_unit_test(what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept),
         cmocka_unit_test(tasks_of_what_is_set_aside_are_answered_later),
+        cmocka_unit_test(a_goodbye_to_a_job_that_is_set_aside_is_to_be_said_again),
         cmocka_unit_test(who_asks_for_a_dataset_that_is_set_aside_is_told_what_to_do),
         cmocka_unit_test(a_job_that_is_set_aside_can_be_deleted),
         cmocka_unit_test(a_client_of_a_job_that_is_set_aside_may_read_another),

@@ -440,7 +440,12 @@ static uint64_t taken_along(mr_core *core, struct mr_client *client, const Millr
 void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in)
 {
     struct mr_client *client = mr_map_get(&core->clients, in->client);
+    mr_error err;
 
+    if (mr_client_refuse_held(core, in->client, in->iteration_id, &err) < 0) {
+        mr_core_refuse(core, &millrace__release_client_reply__descriptor, &err);
+        return;
+    }
     /* Not attached (any more) is what was wanted: the call may be a repeated one. One that was given up says it late.
      */
     if (client != NULL && client->iteration != NULL && (is_live(client) || client->rec->silent) &&

@@ -198,16 +198,33 @@ void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const
     }
 }
 
-int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
+/* Is the iteration, or the hidden one of a production, that @path begins with set aside? */
+static bool is_held(const mr_core *core, const char *path)
 {
-    int n = (int)strcspn(id, "/");
+    int n = (int)strcspn(path, "/");
     char key[MR_KEY_SIZE];
 
-    snprintf(key, sizeof key, "%s%.*s", iterations, n, id);
+    snprintf(key, sizeof key, "%s%.*s", iterations, n, path);
     if (mr_flaw_find(core, key) == NULL) {
-        snprintf(key, sizeof key, "%s%.*s", productions, n, id);
+        snprintf(key, sizeof key, "%s%.*s", productions, n, path);
     }
-    if (mr_flaw_find(core, key) == NULL) {
+    return mr_flaw_find(core, key) != NULL;
+}
+
+int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration, mr_error *err)
+{
+    if (!is_held(core, iteration)) {
+        return MR_OK;
+    }
+    return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                               "client %.8s read a job that is set aside: what it did not use counts when it says that "
+                               "again after the job was put right",
+                               client);
+}
+
+int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
+{
+    if (!is_held(core, id)) {
         return MR_OK;
     }
     return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,

@@ -807,6 +807,8 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
 void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx);
 /* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
+/* The same, for a goodbye of @client: a word that cannot be kept is not taken. */
+int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration, mr_error *err);
 /* The record of client @id is of what is set aside, and stays; or it is written over. */
 void mr_client_keep(mr_core *core, const char *id);
 void mr_client_keep_no_more(mr_core *core, const char *id);
