@@ -22,8 +22,9 @@ struct parsed_function {
 };
 
 struct parser {
-    const Millrace__DatasetDef *def;
-    mr_block **constants; /* decoded when first used */
+    const struct mr_definition_parts *parts;
+    const Millrace__DatasetDef *def; /* of @parts */
+    mr_block **constants;            /* decoded when first used */
     struct parsed_function *functions;
     uint32_t *outputs; /* scratch, MR_LEAVES_MAX */
     size_t work;
@@ -31,29 +32,22 @@ struct parser {
 
 static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
 {
-    mr_buffer *buffer = NULL;
     size_t used = 0;
     int rc;
 
-    if (i >= p->def->n_constants) {
+    if (i >= p->parts->nconstants) {
         return mr_error_set(err, MR_EINVAL, "there is no constant %u", i);
     }
     if (p->constants[i] == NULL) {
-        const ProtobufCBinaryData *bytes = &p->def->constants[i];
+        mr_buffer *buffer = p->parts->constants[i];
 
-        rc = mr_buffer_new(bytes->len, &buffer, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
-        memcpy(mr_buffer_data(buffer), bytes->len > 0 ? bytes->data : (const uint8_t *)"", bytes->len);
         rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &p->constants[i], &used, err);
-        mr_buffer_unref(buffer);
         if (rc != MR_OK) {
             mr_error_wrap(err, "constant %u", i);
             return rc;
         }
-        if (used != bytes->len) {
-            return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i, bytes->len - used);
+        if (used != mr_buffer_size(buffer)) {
+            return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i, mr_buffer_size(buffer) - used);
         }
     }
     *ret = p->constants[i];
@@ -390,9 +384,10 @@ static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_b
 
 /* ---- the whole ---- */
 
-static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error *err)
+static int parse_parts(const struct mr_definition_parts *parts, mr_dataset **ret, mr_error *err)
 {
-    struct parser p = {.def = def};
+    const Millrace__DatasetDef *def = parts->def;
+    struct parser p = {.parts = parts, .def = def};
     int rc;
 
     if (def->format != MR_CANONICAL_FORMAT) {
@@ -403,7 +398,7 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
         return mr_error_set(err, MR_EINVAL, "a definition without a graph, or with too many functions: %zu",
                             def->n_functions);
     }
-    p.constants = mr_calloc(def->n_constants, sizeof(mr_block *));
+    p.constants = mr_calloc(parts->nconstants, sizeof(mr_block *));
     p.functions = mr_calloc(def->n_functions, sizeof *p.functions);
     p.outputs = mr_calloc(MR_LEAVES_MAX, sizeof *p.outputs);
     if (p.constants == NULL || p.functions == NULL || p.outputs == NULL) {
@@ -411,7 +406,7 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
     } else {
         rc = parse_graph(&p, def->graph, (uint32_t)def->n_functions, NULL, ret, err);
     }
-    for (size_t i = 0; p.constants != NULL && i < def->n_constants; i++) {
+    for (size_t i = 0; p.constants != NULL && i < parts->nconstants; i++) {
         mr_block_unref(p.constants[i]);
     }
     for (size_t i = 0; p.functions != NULL && i < def->n_functions; i++) {
@@ -423,9 +418,9 @@ static int parse_def(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error
     return rc;
 }
 
-int mr_dataset_of_definition(const Millrace__DatasetDef *def, mr_dataset **ret, mr_error *err)
+int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset **ret, mr_error *err)
 {
-    int rc = parse_def(def, ret, err);
+    int rc = parse_parts(parts, ret, err);
 
     if (rc != MR_OK) {
         mr_error_wrap(err, "dataset definition");
@@ -435,12 +430,12 @@ int mr_dataset_of_definition(const Millrace__DatasetDef *def, mr_dataset **ret, 
 
 int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
 {
-    Millrace__DatasetDef *def = NULL;
-    int rc = mr_definition_unpack(bytes, size, &def, err);
+    struct mr_definition_parts parts;
+    int rc = mr_definition_unpack(bytes, size, &parts, err);
 
     if (rc == MR_OK) {
-        rc = mr_dataset_of_definition(def, ret, err);
-        millrace__dataset_def__free_unpacked(def, NULL);
+        rc = mr_dataset_of_definition(&parts, ret, err);
+        mr_definition_parts_free(&parts);
     }
     return rc;
 }

@@ -480,6 +480,88 @@ static void what_compresses_is_sent_compressed(void **state)
     assert_memory_equal(before, after, sizeof after);
     mr_dataset_unref(ds);
     parse_sent_refused(bytes, size - 1, "do not expand");
+    uint8_t *longer = calloc(1, size + 1);
+    memcpy(longer, bytes, size);
+    parse_sent_refused(longer, size + 1, "do not expand");
+    free(longer);
+    free(bytes);
+}
+
+static const mr_block *constant_of(const mr_dataset *ds)
+{
+    for (size_t i = 0; i < ds->nattrs; i++) {
+        if (ds->attrs[i].kind == MR_ATTR_BLOCK) {
+            return ds->attrs[i].block;
+        }
+    }
+    return NULL;
+}
+
+/* Taken apart, constants are where they will be used, however many datasets are made of them. */
+static void constants_are_not_copied(void **state)
+{
+    const uint64_t seeds[] = {0, 1}; /* one compresses */
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct mr_definition_parts parts;
+        uint8_t fingerprint[16];
+        size_t size = 0;
+        size_t expanded = 0;
+        mr_dataset *ds[2] = {NULL, NULL};
+        void *bytes = definition_of(100000, seeds[i], fingerprint, &size);
+        size_t plain = size;
+
+        CHECK_OK(mr_definition_compress(&bytes, &size, e));
+        CHECK_OK(mr_definition_expanded(bytes, size, &expanded, e));
+        assert_int_equal(expanded, plain);
+        CHECK_OK(mr_definition_unpack(bytes, size, &parts, e));
+        mr_free(bytes);
+        assert_int_equal(parts.nconstants, 1);
+        assert_int_equal(parts.def->n_constants, 0);
+        assert_true(mr_definition_parts_bytes(&parts) >= 800000);
+        assert_true(mr_definition_parts_bytes(&parts) < plain + 10000);
+        const char *from = mr_buffer_data(parts.constants[0]);
+        const char *to = from + mr_buffer_size(parts.constants[0]);
+        for (size_t k = 0; k < 2; k++) {
+            CHECK_OK(mr_dataset_of_definition(&parts, &ds[k], e));
+            const char *at = mr_block_column(constant_of(ds[k]), 0)->data;
+            assert_true(at > from && at < to);
+        }
+        mr_definition_parts_free(&parts);
+        mr_dataset_unref(ds[0]);
+        mr_dataset_unref(ds[1]);
+    }
+}
+
+/* Fields that this version does not know are passed over, whatever their type; cut ones are refused. */
+static void other_fields_are_passed_over(void **state)
+{
+    const uint8_t more[] = {0x30, 0x96, 0x01,                     /* 6: a number */
+                            0x39, 1,    2,    3,   4, 5, 6, 7, 8, /* 7: 64 bits */
+                            0x42, 0x02, 'h',  'i',                /* 8: bytes */
+                            0x4d, 1,    2,    3,   4};            /* 9: 32 bits */
+    const uint8_t broken[][4] = {
+        {0x22, 0x7f, 0, 0}, {0x42, 0x7f, 0, 0}, {0x4d, 0, 0, 0}, {0x43, 0, 0, 0}, {0, 0, 0, 0xff}};
+    uint8_t before[16];
+    uint8_t after[16];
+    size_t size = 0;
+    void *bytes = definition_of(10, 1, before, &size);
+    uint8_t *longer = calloc(1, size + sizeof more);
+    mr_dataset *ds = NULL;
+
+    (void)state;
+    memcpy(longer, bytes, size);
+    memcpy(longer + size, more, sizeof more);
+    CHECK_OK(mr_dataset_parse(longer, size + sizeof more, &ds, e));
+    CHECK_OK(mr_dataset_fingerprint(ds, after, e));
+    assert_memory_equal(before, after, sizeof after);
+    mr_dataset_unref(ds);
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        memcpy(longer + size, broken[i], sizeof broken[i]);
+        parse_sent_refused(longer, size + sizeof broken[i], "no millrace.DatasetDef");
+    }
+    free(longer);
     free(bytes);
 }
 
@@ -571,6 +653,8 @@ int main(void)
         cmocka_unit_test(definitions_are_checked),
         cmocka_unit_test(large_constants_are_named),
         cmocka_unit_test(what_compresses_is_sent_compressed),
+        cmocka_unit_test(constants_are_not_copied),
+        cmocka_unit_test(other_fields_are_passed_over),
         cmocka_unit_test(what_does_not_compress_is_sent_as_it_is),
         cmocka_unit_test(bombs_are_refused),
         cmocka_unit_test(a_wrong_size_is_refused),

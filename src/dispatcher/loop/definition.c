@@ -94,10 +94,10 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
-static int describe_all(const Millrace__DatasetDef *def, struct mr_definition *d, mr_error *err)
+static int describe_all(const struct mr_definition_parts *parts, struct mr_definition *d, mr_error *err)
 {
     mr_dataset *ds = NULL;
-    int rc = mr_dataset_of_definition(def, &ds, err);
+    int rc = mr_dataset_of_definition(parts, &ds, err);
 
     if (rc >= 0) {
         rc = mr_infer_no_datasets(mr_dataset_spec(ds), err); /* which could not be sent */
@@ -106,8 +106,8 @@ static int describe_all(const Millrace__DatasetDef *def, struct mr_definition *d
         rc = describe(ds, d, err);
     }
     if (rc >= 0) {
-        summarise(def, d->summary, sizeof d->summary);
-        d->ignores_errors = ignores_errors(def);
+        summarise(parts->def, d->summary, sizeof d->summary);
+        d->ignores_errors = ignores_errors(parts->def);
     }
     mr_dataset_unref(ds);
     return rc;
@@ -115,7 +115,7 @@ static int describe_all(const Millrace__DatasetDef *def, struct mr_definition *d
 
 int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **ret, mr_error *err)
 {
-    Millrace__DatasetDef *def = NULL;
+    struct mr_definition_parts parts;
     struct mr_definition *d;
     int rc;
 
@@ -127,10 +127,10 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
     if (d == NULL) {
         return mr_error_nomem(err);
     }
-    rc = mr_definition_unpack(bytes, size, &def, err);
+    rc = mr_definition_unpack(bytes, size, &parts, err);
     if (rc >= 0) {
-        rc = describe_all(def, d, err);
-        millrace__dataset_def__free_unpacked(def, NULL);
+        rc = describe_all(&parts, d, err);
+        mr_definition_parts_free(&parts);
     }
     if (rc < 0) {
         mr_definition_free(d);
