@@ -231,6 +231,10 @@ static void call_over(struct mr_rpc_tag *tag, bool ok)
             rc = mr_error_nomem(&err);
         }
     }
+    if (copy != NULL) { /* What came in pieces may be large, and whoever asked for it makes a copy: not a third one. */
+        grpc_byte_buffer_destroy(call->reply);
+        call->reply = NULL;
+    }
     call->done(call->ctx, rc, bytes, size, rc < 0 ? &err : NULL);
     mr_free(copy);
     drop_call(call);
