@@ -9,6 +9,8 @@
 struct mr_memory {
     uint64_t limit;
     mr_memory *parent;
+    bool (*give_way)(void *ctx); /* NULL: there is nothing spare */
+    void *give_way_ctx;
     /* Bytes charged, and one for each reference: it is gone when nothing is left of either. */
     atomic_uint_least64_t used;
 };
@@ -25,7 +27,7 @@ mr_memory *mr_memory_ref(mr_memory *m)
 
 int mr_memory_new(uint64_t limit_bytes, mr_memory *parent, mr_memory **ret, mr_error *err)
 {
-    mr_memory *m = mr_malloc(sizeof *m);
+    mr_memory *m = mr_calloc(1, sizeof *m);
 
     if (m == NULL) {
         return mr_error_nomem(err);
@@ -64,7 +66,20 @@ static uint64_t bound(const mr_memory *m, enum mr_memory_use use, size_t bytes)
     return bytes > m->limit / 16 ? m->limit - m->limit / 16 : m->limit;
 }
 
-static bool charge_one(mr_memory *m, enum mr_memory_use use, size_t bytes)
+void mr_memory_set_spare(mr_memory *m, bool (*give_way)(void *ctx), void *ctx)
+{
+    if (m != NULL) {
+        m->give_way = give_way;
+        m->give_way_ctx = ctx;
+    }
+}
+
+static bool gives_way(const mr_memory *m)
+{
+    return m->give_way != NULL && m->give_way(m->give_way_ctx);
+}
+
+static bool try_charge(mr_memory *m, enum mr_memory_use use, size_t bytes)
 {
     uint64_t most = bound(m, use, bytes);
     uint64_t used = atomic_load_explicit(&m->used, memory_order_relaxed);
@@ -75,6 +90,16 @@ static bool charge_one(mr_memory *m, enum mr_memory_use use, size_t bytes)
         }
     } while (!atomic_compare_exchange_weak_explicit(&m->used, &used, used + bytes, memory_order_relaxed,
                                                     memory_order_relaxed));
+    return true;
+}
+
+static bool charge_one(mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    while (!try_charge(m, use, bytes)) {
+        if (bytes > bound(m, use, bytes) || !gives_way(m)) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -109,13 +134,25 @@ void mr_memory_release(mr_memory *m, size_t bytes)
     }
 }
 
+bool mr_memory_could(const mr_memory *m, enum mr_memory_use use, size_t bytes)
+{
+    for (; m != NULL; m = m->parent) {
+        if (bytes > bound(m, use, bytes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes)
 {
     for (; m != NULL; m = m->parent) {
         uint64_t most = bound(m, use, bytes);
 
-        if (bytes > most || mr_memory_used(m) > most - bytes) {
-            return true;
+        while (bytes > most || mr_memory_used(m) > most - bytes) {
+            if (bytes > most || !gives_way(m)) {
+                return true;
+            }
         }
     }
     return false;

@@ -32,6 +32,11 @@ void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes)
 void mr_buffer_charge(mr_buffer *b, mr_memory *memory)
 {
     mr_memory_add(memory, b->size);
+    mr_buffer_adopt_charge(b, memory);
+}
+
+void mr_buffer_adopt_charge(mr_buffer *b, mr_memory *memory)
+{
     mr_buffer_set_charged(b, memory, b->size);
 }
 

@@ -19,6 +19,8 @@ mr_buffer *mr_buffer_ref(mr_buffer *b);
 void mr_buffer_unref(mr_buffer *b); /* NULL is fine */
 /* @b, which is not shared yet and counts nowhere, counts in @memory, above its limit too: its bytes came unasked. */
 void mr_buffer_charge(mr_buffer *b, mr_memory *memory);
+/* The same, where so many bytes were charged before: they are released with @b. */
+void mr_buffer_adopt_charge(mr_buffer *b, mr_memory *memory);
 /* It counts in no memory budget any more: somebody has it whose memory is not ours to bound. */
 void mr_buffer_discharge(mr_buffer *b);
 void *mr_buffer_data(const mr_buffer *b);

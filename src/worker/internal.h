@@ -124,8 +124,9 @@ struct mr_task {
     char *iteration;
     char *job;
     char *dataset;
-    char *fingerprint; /* its content */
-    char *host;        /* of whoever made its iteration; "unknown": the dispatcher does not know (any more) */
+    char *fingerprint;        /* its content */
+    char *host;               /* of whoever made its iteration; "unknown": the dispatcher does not know (any more) */
+    uint64_t definition_size; /* of the dataset, as it is sent; 0: not known */
     bool dynamic;
     bool at_least_once;
     uint64_t seed;

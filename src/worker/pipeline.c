@@ -130,21 +130,32 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
     return MR_OK;
 }
 
-/* An object of its own for each task: what iterators leave in it for those after them is not another task's. */
-static int fetch_dataset(struct mr_task *t, mr_dataset **ret, mr_error *err)
+/* Waiting for a definition. A worker that drains does not begin with it. */
+static bool goes_on(void *ctx)
 {
-    struct mr_kept_definition *kept = NULL;
-    int rc = mr_definitions_get(t->worker->definitions, t->fingerprint, fetch_definition, t, &kept, err);
+    struct mr_task *t = ctx;
+
+    return !atomic_load(&t->stop) && !mr_task_has_nothing(t);
+}
+
+/* An object of its own for each task: what iterators leave in it for those after them is not another task's. */
+static int fetch_dataset(struct mr_task *t, struct mr_kept_definition **kept, mr_dataset **ret, mr_error *err)
+{
+    struct mr_definition_wanted wanted = {.dataset = t->dataset,
+                                          .fingerprint = t->fingerprint,
+                                          .sent_bytes = t->definition_size,
+                                          .fetch = fetch_definition,
+                                          .goes_on = goes_on,
+                                          .ctx = t};
+    int rc = mr_definitions_get(t->worker->definitions, &wanted, kept, err);
 
     if (rc < 0) {
         return rc;
     }
-    struct mr_definition_bytes bytes = mr_definition_bytes(kept);
-    rc = mr_dataset_parse(bytes.data, bytes.size, ret, err);
+    rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->dataset);
     }
-    mr_definitions_release(t->worker->definitions, kept);
     return rc;
 }
 
@@ -181,7 +192,7 @@ static uint64_t task_seed(const struct mr_task *t)
     return seed == 0 ? 1 : seed;
 }
 
-static int open_engine(struct mr_task *t, mr_error *err)
+static int open_engine(struct mr_task *t, struct mr_kept_definition **kept, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
@@ -189,7 +200,7 @@ static int open_engine(struct mr_task *t, mr_error *err)
         .seed = task_seed(t), .epoch = t->repetition, .memory = w->memory, .threads = w->threads};
     mr_engine_iter *engine = NULL;
     mr_dataset *ds = NULL;
-    int rc = fetch_dataset(t, &ds, err);
+    int rc = fetch_dataset(t, kept, &ds, err);
 
     if (rc == MR_OK && t->dynamic) {
         rc = check_providers(t, ds, err);
@@ -291,28 +302,41 @@ static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err
     }
 }
 
-int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+/* The engine is open: pull until it is through. */
+static int run_engine(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
 {
     pthread_t asker;
-    int rc = open_engine(t, err);
+    int rc = t->dynamic ? mr_thread_start(&asker, "mr-splits", asker_main, t, err) : MR_OK;
 
     if (rc < 0) {
         return rc;
     }
+    rc = pull_all(t, sink, err);
     if (t->dynamic) {
-        rc = mr_thread_start(&asker, "mr-splits", asker_main, t, err);
-    }
-    if (rc == MR_OK) {
-        rc = pull_all(t, sink, err);
-        if (t->dynamic) {
-            if (rc == MR_END) {
-                mr_split_feed_close(t->feed);
-            } else {
-                mr_split_feed_cancel(t->feed);
-            }
-            (void)pthread_join(asker, NULL);
+        if (rc == MR_END) {
+            mr_split_feed_close(t->feed);
+        } else {
+            mr_split_feed_cancel(t->feed);
         }
+        (void)pthread_join(asker, NULL);
     }
-    close_engine(t);
+    return rc;
+}
+
+int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+{
+    struct mr_kept_definition *kept = NULL;
+    int rc = open_engine(t, &kept, err);
+
+    if (rc == MR_OK) {
+        rc = run_engine(t, sink, err);
+        close_engine(t);
+    } else if (rc == MR_ECANCELED && mr_task_has_nothing(t)) {
+        mr_split_feed_close(t->feed); /* It waited for its definition when there was no need for it any more. */
+        rc = MR_END;
+    }
+    if (kept != NULL) { /* All that while: it is in use, and tasks that begin meanwhile share it. */
+        mr_definitions_release(t->worker->definitions, kept);
+    }
     return rc;
 }

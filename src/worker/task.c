@@ -455,6 +455,7 @@ static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a
     t->dataset = mr_strdup(a->dataset_id);
     t->fingerprint = mr_strdup(a->fingerprint);
     t->host = mr_strdup(a->host[0] != '\0' ? a->host : "unknown");
+    t->definition_size = a->definition_size;
     t->dynamic = dynamic && t->kind != MR_TASK_READING;
     t->ends_by_itself = dynamic && (t->kind == MR_TASK_OWN || t->kind == MR_TASK_READING);
     t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;

@@ -20,6 +20,8 @@
 #define TASKS_MAX 1024u
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
+/* For so long no room comes free for a definition, and the task has failed. */
+#define DEFINITION_WAIT_MS 60000
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)
@@ -100,7 +102,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
         rc = mr_windows_new(&windows, &w->windows, err);
     }
     if (rc == MR_OK) {
-        rc = mr_definitions_new(w->memory, &w->definitions, err);
+        rc = mr_definitions_new(w->memory, DEFINITION_WAIT_MS, &w->definitions, err);
     }
     return rc < 0 ? rc : copy_tags(w, opts, err);
 }

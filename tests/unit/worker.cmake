@@ -7,5 +7,6 @@ mr_test(worker_sharing_test LABEL integration SOURCES ${MR_TEST_DIR}/worker_shar
   LIBRARIES mr_worker mr_cache)
 mr_test(worker_turns_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_turns_test.c ${MR_WORKER_FAKE} LIBRARIES mr_worker)
 mr_test(row_groups_test LABEL unit SOURCES ${MR_TEST_DIR}/row_groups_test.c LIBRARIES mr_worker)
-mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definitions_test.c LIBRARIES mr_worker)
+mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definitions_test.c
+        ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_worker)
 mr_test(worker_windows_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_windows_test.c LIBRARIES mr_worker)

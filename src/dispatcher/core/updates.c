@@ -244,6 +244,7 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     mr_core_set(core, &assignment->job_id, it->rec->job_id);
     mr_core_set(core, &assignment->dataset_id, it->dataset->rec->id);
     mr_core_set(core, &assignment->fingerprint, it->dataset->rec->fingerprint);
+    assignment->definition_size = it->dataset->rec->definition_size;
     assignment->mode = it->mode;
     assignment->seed = it->rec->seed;
     assignment->repetition = it->rec->repetition;
