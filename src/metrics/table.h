@@ -103,6 +103,12 @@
     X(WORKER_BYTES, "millrace_worker_bytes_total", COUNTER, WORKER, "source", "Their bytes.") \
     X(WORKER_BUFFER_BYTES, "millrace_worker_buffer_bytes", GAUGE, WORKER, "", \
       "Elements that are ready, or sent and kept: much of it means slow clients, none a slow worker.") \
+    X(WORKER_MEMORY_BYTES, "millrace_worker_memory_bytes", GAUGE, WORKER, "", \
+      "In use of the memory budget; definitions that are kept for later are in it, and give way.") \
+    X(WORKER_MEMORY_LIMIT_BYTES, "millrace_worker_memory_limit_bytes", GAUGE, WORKER, "", \
+      "The memory budget (--memory-budget).") \
+    X(WORKER_DEFINITIONS_WAITING, "millrace_worker_definitions_waiting", GAUGE, WORKER, "", \
+      "Tasks that wait for room in it for the constants of their dataset.") \
     X(WORKER_SKIPPED, "millrace_worker_skipped_elements_total", COUNTER, WORKER, "", \
       "Elements that fell out of a window before some job had them.") \
     X(CACHE_BYTES, "millrace_cache_bytes", GAUGE, WORKER, "", "Windows on disk.") \

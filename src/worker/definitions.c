@@ -18,6 +18,8 @@
 #define LARGE_BYTES (1 * MR_MIB)
 /* Memory that others than definitions give back, and tasks that are dropped, wake nobody: so often is looked. */
 #define LOOK_MS 100
+/* The turn is waited for no longer. */
+#define TURN_WAIT_MS 60000
 
 struct mr_kept_definition {
     TAILQ_ENTRY(mr_kept_definition) link; /* the one used last stands last */
@@ -39,7 +41,8 @@ struct mr_definitions {
     size_t idle;
     uint64_t idle_bytes;
     bool turn_taken;
-    uint64_t let_go; /* bytes of those that were not used any more, in all */
+    unsigned waiting; /* for room */
+    uint64_t let_go;  /* bytes of those that were not used any more, in all */
 };
 
 /* ---- what is kept ---- */
@@ -133,10 +136,14 @@ static void wait_for_room(mr_definitions *d, uint64_t *let_go)
     *let_go = d->let_go;
 }
 
-static void tell_once(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, bool *told)
+/* Once for each wait. */
+static void note_waiting(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, bool *noted)
 {
-    if (!*told) {
-        *told = true;
+    if (!*noted) {
+        *noted = true;
+        mr_mutex_lock(&d->lock);
+        d->waiting++;
+        mr_mutex_unlock(&d->lock);
         mr_log(MR_LOG_WARN, "a definition waits for memory", "dataset", "%s", wanted->dataset, "bytes", "%zu", bytes,
                "used", "%llu", (unsigned long long)mr_memory_used(d->memory), "budget", "%llu",
                (unsigned long long)mr_memory_limit(d->memory), NULL);
@@ -160,20 +167,14 @@ static int no_room(const mr_definitions *d, const struct mr_definition_wanted *w
                         (unsigned long long)mr_memory_limit(d->memory));
 }
 
-/*
- * Charge @bytes when there is room for them. Whoever waits here has nothing. It waits on as long as others let go of as
- * much as it needs: then it is a matter of turns.
- */
-static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, mr_error *err)
+/* Charge @bytes when there is room for them. *@noted: it had to wait for that. */
+static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, bool *noted,
+                          mr_error *err)
 {
     int64_t since_ms = mr_now_ms();
     uint64_t let_go = 0;
     uint64_t begun = UINT64_MAX;
-    bool told = false;
 
-    if (!mr_memory_could(d->memory, MR_MEMORY_HELD, bytes)) {
-        return could_never(d, wanted, bytes, err);
-    }
     while (!mr_memory_charge(d->memory, MR_MEMORY_HELD, bytes)) {
         if (begun == UINT64_MAX || let_go - begun >= bytes) {
             begun = let_go;
@@ -182,7 +183,7 @@ static int take_room(mr_definitions *d, const struct mr_definition_wanted *wante
         if (mr_now_ms() - since_ms >= d->wait_ms) {
             return no_room(d, wanted, bytes, err);
         }
-        tell_once(d, wanted, bytes, &told);
+        note_waiting(d, wanted, bytes, noted);
         int rc = ask_whether_to_wait(wanted, err);
         if (rc < 0) {
             return rc;
@@ -190,6 +191,31 @@ static int take_room(mr_definitions *d, const struct mr_definition_wanted *wante
         wait_for_room(d, &let_go);
     }
     return MR_OK;
+}
+
+/*
+ * Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as much as it needs: then
+ * it is a matter of turns.
+ */
+static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, mr_error *err)
+{
+    bool noted = false;
+
+    if (!mr_memory_could(d->memory, MR_MEMORY_HELD, bytes)) {
+        return could_never(d, wanted, bytes, err);
+    }
+    int rc = wait_to_charge(d, wanted, bytes, &noted, err);
+    if (noted) {
+        MR_LOCK(&d->lock);
+        d->waiting--;
+    }
+    return rc;
+}
+
+unsigned mr_definitions_waiting(mr_definitions *d)
+{
+    MR_LOCK(&d->lock);
+    return d->waiting;
 }
 
 static bool try_turn(mr_definitions *d, int64_t wait_ms)
@@ -209,7 +235,7 @@ static bool try_turn(mr_definitions *d, int64_t wait_ms)
  */
 static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wanted, bool *has, mr_error *err)
 {
-    int64_t until_ms = mr_now_ms() + d->wait_ms;
+    int64_t until_ms = mr_now_ms() + (d->wait_ms < TURN_WAIT_MS ? d->wait_ms : TURN_WAIT_MS);
 
     *has = false;
     if (wanted->sent_bytes > 0 && wanted->sent_bytes <= LARGE_BYTES) {

@@ -51,6 +51,8 @@ void mr_definitions_free(mr_definitions *d);
 int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_kept_definition **ret,
                        mr_error *err);
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);
+/* How many wait for room. */
+unsigned mr_definitions_waiting(mr_definitions *d);
 /* Lent until it is released. */
 const struct mr_definition_parts *mr_definition_parts_of(const struct mr_kept_definition *k);
 

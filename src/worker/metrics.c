@@ -43,6 +43,13 @@ static void add_totals(const struct mr_progress_totals *t, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_CACHE_BYTES, (double)t->cache_bytes);
 }
 
+static void add_memory(const struct mr_worker *w, mr_metrics *m)
+{
+    mr_metrics_add(m, MR_METRIC_WORKER_MEMORY_BYTES, (double)mr_memory_used(w->memory));
+    mr_metrics_add(m, MR_METRIC_WORKER_MEMORY_LIMIT_BYTES, (double)mr_memory_limit(w->memory));
+    mr_metrics_add(m, MR_METRIC_WORKER_DEFINITIONS_WAITING, mr_definitions_waiting(w->definitions));
+}
+
 static void add_windows(struct mr_worker *w, mr_metrics *m)
 {
     struct mr_windows_progress windows;
@@ -84,6 +91,7 @@ int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err)
     mr_metrics_add(m, MR_METRIC_DRAINING, is_draining(w) ? 1 : 0);
     add_totals(&totals, m);
     add_counters(w, m);
+    add_memory(w, m);
     add_windows(w, m);
     *ret = m;
     return MR_OK;

@@ -21,7 +21,7 @@
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
 /* For so long no room comes free for a definition, and the task has failed. */
-#define DEFINITION_WAIT_MS 60000
+#define DEFINITION_WAIT_MS 300000
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)

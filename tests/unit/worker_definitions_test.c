@@ -26,6 +26,7 @@ struct source {
     pthread_cond_t changed;
     unsigned fetched;
     unsigned started; /* threads */
+    unsigned waiting; /* for room, when it was asked */
     unsigned asked;   /* whether to wait on */
     bool waits;       /* until all threads have started */
     bool ends;        /* does not go on */
@@ -92,6 +93,7 @@ static bool goes_on(void *ctx)
 
     MR_LOCK(&s->lock);
     s->asked++;
+    s->waiting = mr_definitions_waiting(s->d);
     if (s->held != NULL) {
         mr_definitions_release(s->d, s->held);
         s->held = NULL;
@@ -276,6 +278,8 @@ static void one_that_finds_no_room_waits_for_others_to_let_go(void **state)
     assert_int_equal(use(&s, "other"), MR_OK); /* goes_on() lets go of the first one */
     assert_int_equal(s.asked, 1);
     assert_int_equal(s.fetched, 2);
+    assert_int_equal(s.waiting, 1);
+    assert_int_equal(mr_definitions_waiting(d), 0);
     assert_true(mr_memory_used(memory) <= mr_memory_limit(memory));
     mr_definitions_free(d);
     mr_memory_unref(memory);
