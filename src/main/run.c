@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -75,6 +76,20 @@ static int watch_owner(int64_t pid, int *ret, mr_error *err)
     return MR_OK;
 }
 
+/* As many as are allowed: a connection takes one, and a server without any is lost. */
+static void take_descriptors(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
+            mr_log(MR_LOG_WARN, "raising the limit of descriptors, going on with what there are", "error", "%s",
+                   strerror(errno), NULL);
+        }
+    }
+}
+
 int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err)
 {
     struct run run = {.signal_fd = -1, .owner_fd = -1};
@@ -87,6 +102,7 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
         return rc;
     }
     mr_heap_few_arenas();
+    take_descriptors();
     (void)signal(SIGPIPE, SIG_IGN);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);

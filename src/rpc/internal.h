@@ -111,12 +111,40 @@ void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
+/* ---- sockets of connections to a port of ours (sockets.c). Any thread. ---- */
+
+#define MR_RPC_PEER_SIZE 96
+
+/* Is @fd such a connection? Then its peer, as gRPC names it. */
+bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE]);
+/*
+ * @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and the number be another
+ * connection's, so the duplicate is looked at again. Nothing else is duplicated: closing a duplicate of a locked file
+ * (a database has one) gives up the lock. -1: errno says why, 0 if it is none.
+ */
+int mr_rpc_socket_hold(int fd, const char *peer, int64_t port);
+/* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read.
+ * Closes @held. False: errno says why not. */
+bool mr_rpc_socket_end(int held);
+
+/* ---- connections of hosts that have too many (connections.c). One thread. ---- */
+
+struct mr_rpc_connections {
+    unsigned max; /* of all hosts */
+    int port;
+    int64_t seen;    /* descriptors when all connections were looked at and none ended, or fewer since */
+    unsigned waited; /* looks since then */
+};
+
+void mr_rpc_connections_look(struct mr_rpc_connections *c);
+
 /* ---- connections that take back their calls (resets.c) ---- */
 
 struct mr_rpc_resets {
     intptr_t server; /* gRPC's number of it */
     int64_t calls_max;
-    int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
+    struct mr_rpc_connections connections; /* which are looked at by the same thread; set before it starts */
+    int64_t seen;                          /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;
     bool watching;
     pthread_mutex_t lock;

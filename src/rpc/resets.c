@@ -9,28 +9,24 @@
  * thread. A connection with several times as many is ended, and with it the go. This thread takes no lock that anybody
  * holds around a call into gRPC, and asks for numbers alone, so it is never held up by what it looks for.
  *
- * gRPC tells nobody which descriptor is whose, so it is found by its two ends.
+ * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same thread looks for
+ * hosts with too many connections (connections.c).
  */
 #include "rpc/internal.h"
 
 #include "base/log.h"
 #include "base/sync.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <grpc/support/alloc.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define GLANCE_MS 50
 #define TIMES_OPEN 4
-#define PEER_BYTES 96
 
 /* ---- what gRPC counts ---- */
 
@@ -75,56 +71,7 @@ static int64_t calls_of_server(intptr_t id)
 
 /* ---- ending a connection ---- */
 
-/* As gRPC writes the address of a peer; an IPv4 address in IPv6's clothes is an IPv4 address. */
-static bool peer_of(int fd, char *out, size_t size)
-{
-    struct sockaddr_storage storage;
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&storage;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&storage;
-    socklen_t len = sizeof storage;
-    char host[INET6_ADDRSTRLEN];
-
-    if (getpeername(fd, (struct sockaddr *)(void *)&storage, &len) != 0) {
-        return false;
-    }
-    if (storage.ss_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host) != NULL) {
-        (void)snprintf(out, size, "ipv4:%s:%u", host, (unsigned)ntohs(v4->sin_port));
-        return true;
-    }
-    if (storage.ss_family != AF_INET6) {
-        return false;
-    }
-    bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
-    const void *address = mapped ? (const void *)(v6->sin6_addr.s6_addr + 12) : (const void *)&v6->sin6_addr;
-    if (inet_ntop(mapped ? AF_INET : AF_INET6, address, host, sizeof host) == NULL) {
-        return false;
-    }
-    (void)snprintf(out, size, mapped ? "ipv4:%s:%u" : "ipv6:%%5B%s%%5D:%u", host, (unsigned)ntohs(v6->sin6_port));
-    return true;
-}
-
-static bool is_at_port(int fd, int64_t port)
-{
-    struct sockaddr_storage storage;
-    socklen_t len = sizeof storage;
-
-    if (getsockname(fd, (struct sockaddr *)(void *)&storage, &len) != 0) {
-        return false;
-    }
-    /* The port is in the same place in both. */
-    return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port) == port;
-}
-
-static bool is_connection(int fd, const char *peer, int64_t port)
-{
-    char name[PEER_BYTES];
-
-    return is_at_port(fd, port) && peer_of(fd, name, sizeof name) && strcmp(name, peer) == 0;
-}
-
-/* The descriptor of the connection of @peer to our @port, as a duplicate: gRPC may close its own at any moment, and the
- * number be another connection's, so the duplicate is looked at again. Nothing else is duplicated: closing a duplicate
- * of a locked file (a database has one) gives up the lock. -1: errno says why, 0 if there is none any more. */
+/* The descriptor of the connection of @peer to our @port, as mr_rpc_socket_hold() has it. */
 static int find_connection(const char *peer, int64_t port)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -136,15 +83,9 @@ static int find_connection(const char *peer, int64_t port)
     for (struct dirent *d; found < 0 && error == 0 && (d = readdir(dir)) != NULL;) {
         int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
 
-        if (fd < 0 || !is_connection(fd, peer, port)) {
-            continue;
-        }
-        found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (found < 0) {
-            error = errno == EBADF ? 0 : errno; /* EBADF: gRPC has closed it just now. */
-        } else if (!is_connection(found, peer, port)) {
-            (void)close(found);
-            found = -1;
+        if (fd >= 0) {
+            found = mr_rpc_socket_hold(fd, peer, port);
+            error = found < 0 ? errno : 0;
         }
     }
     (void)closedir(dir);
@@ -152,11 +93,9 @@ static int find_connection(const char *peer, int64_t port)
     return found;
 }
 
-/* By connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read. False: it could not be
- * looked for, which is to be tried again. */
+/* False: it could not be looked for, which is to be tried again. */
 static bool end_connection(const char *peer, int64_t port, int64_t calls)
 {
-    const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int fd = find_connection(peer, port);
 
     if (fd < 0 && errno == 0) {
@@ -167,14 +106,13 @@ static bool end_connection(const char *peer, int64_t port, int64_t calls)
                peer, "error", "%s", strerror(errno), NULL);
         return false;
     }
-    if (connect(fd, &nobody, sizeof nobody) == 0) {
+    if (mr_rpc_socket_end(fd)) {
         mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection", "peer", "%s", peer,
                "calls", "%lld", (long long)calls, NULL);
     } else {
         mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended", "peer", "%s", peer, "error", "%s",
                strerror(errno), NULL);
     }
-    (void)close(fd);
     return true;
 }
 
@@ -187,7 +125,7 @@ static bool look_at(intptr_t socket, int64_t calls_max)
     int64_t calls = number(json, "\"streamsStarted\":\"") - number(json, "\"streamsSucceeded\":\"") -
                     number(json, "\"streamsFailed\":\"");
     const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
-    char peer[PEER_BYTES];
+    char peer[MR_RPC_PEER_SIZE];
     bool done = true;
 
     if (calls > calls_max && name != NULL) {
@@ -238,6 +176,7 @@ static void *watch(void *arg)
     while (!r->stopping) {
         mr_mutex_unlock(&r->lock);
         glance(r);
+        mr_rpc_connections_look(&r->connections);
         mr_mutex_lock(&r->lock);
         if (!r->stopping) {
             (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);

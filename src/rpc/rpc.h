@@ -148,6 +148,8 @@ struct mr_rpc_limits {
     size_t memory_bytes;  /* of gRPC's for calls and what was received of them: beyond, it ends some of them */
     size_t reply_bytes;   /* of replies that their callers have not taken, of which each host may have its share */
     unsigned calls;       /* open at a time, of which each host may have its share (base/shares.h) */
+    unsigned
+        connections; /* the same; as many as calls, but at most half of the descriptors that this process may have */
     /* The same, of one connection. One with four times as many, most of them taken back, is ended. */
     unsigned calls_per_connection;
     /* That wait for their first message: with more of them those of the host that has most end. */

@@ -17,6 +17,7 @@
 #include <grpc/support/alloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define MR_INT_ARG(name, n)                                                                                            \
     {                                                                                                                  \
@@ -496,6 +497,16 @@ static void on_shutdown(struct mr_rpc_tag *tag, bool ok)
     (void)pthread_cond_broadcast(&srv->changed);
 }
 
+static unsigned connections_max(unsigned calls)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < calls) {
+        return (unsigned)(files.rlim_cur / 2);
+    }
+    return calls;
+}
+
 static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
 {
     struct mr_rpc_limits l = given != NULL ? *given : (struct mr_rpc_limits){.message_bytes = 0};
@@ -504,6 +515,7 @@ static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
     l.memory_bytes = l.memory_bytes != 0 ? l.memory_bytes : MEMORY_BYTES;
     l.reply_bytes = l.reply_bytes != 0 ? l.reply_bytes : REPLY_BYTES;
     l.calls = l.calls != 0 ? l.calls : CALLS;
+    l.connections = l.connections != 0 ? l.connections : connections_max(l.calls);
     l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
     l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
     l.silent_ms = l.silent_ms != 0 ? l.silent_ms : SILENT_MS;
@@ -551,6 +563,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     args[list.num_args - 1].value.pointer.p = quota;
     args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
     srv->server = mr_rpc_resets_server_create(&srv->resets, &list, l.calls_per_connection);
+    srv->resets.connections.max = l.connections;
     grpc_resource_quota_unref(quota); /* The server has its own. */
     grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
     *ret = srv;
@@ -618,6 +631,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
     if (bound == 0) {
         return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken or is not this host's", address);
     }
+    srv->resets.connections.port = bound;
     if (port != NULL) {
         *port = bound;
     }

@@ -6,13 +6,18 @@
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
 
+#include <arpa/inet.h>
 #include <millrace/dataset.h> /* mr_free */
+#include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -20,6 +25,8 @@
 #define CALLS 64
 #define SILENT 16
 #define CONNECTIONS 8
+#define SOCKETS 64
+#define SILENT_SOCKETS (3 * SOCKETS)
 #define CALLS_EACH 12 /* of a connection: more than there may be, together */
 #define GREEDY "127.0.0.2"
 #define LARGE ((size_t)256 << 10) /* a reply: more than goes to somebody who takes none of it */
@@ -88,8 +95,11 @@ static void accept_stream(void *ctx, mr_rpc_stream *s)
 
 static int start(void **state, unsigned silent_calls)
 {
-    const struct mr_rpc_limits limits = {
-        .calls = CALLS, .reply_bytes = REPLIES * LARGE, .silent_calls = silent_calls, .silent_ms = LONG_MS};
+    const struct mr_rpc_limits limits = {.calls = CALLS,
+                                         .connections = SOCKETS,
+                                         .reply_bytes = REPLIES * LARGE,
+                                         .silent_calls = silent_calls,
+                                         .silent_ms = LONG_MS};
     struct fixture *f = calloc(1, sizeof *f);
 
     mr_mutex_init(&f->lock);
@@ -294,6 +304,61 @@ static void replies_that_nobody_takes_are_shared(void **state)
     assert_int_equal(refused(f), 3 * CONNECTIONS - REPLIES / 2);
 }
 
+/* A connection on which nothing is said. */
+static int connect_from(const char *address, const char *host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(inet_pton(AF_INET, host, &from.sin_addr), 1);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+static unsigned count_ended(const int *fds, size_t n)
+{
+    unsigned ended = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct pollfd p = {.fd = fds[i]};
+
+        ended += poll(&p, 1, 0) == 1 ? 1 : 0; /* nothing is asked for but that */
+    }
+    return ended;
+}
+
+static void connections_are_shared(void **state)
+{
+    struct fixture *f = *state;
+    int64_t until_ms = mr_now_ms() + LONG_MS;
+    int greedy[SILENT_SOCKETS];
+    struct h2 other;
+
+    for (size_t i = 0; i < SILENT_SOCKETS; i++) {
+        if (i == SOCKETS) {
+            h2_open(&other, f->address);
+        }
+        greedy[i] = connect_from(f->address, GREEDY);
+    }
+    while (count_ended(greedy, SILENT_SOCKETS) < SILENT_SOCKETS - SOCKETS / 2) {
+        assert_true(mr_now_ms() < until_ms);
+        (void)h2_hear(&other, 10);
+    }
+    assert_in_range(count_ended(greedy, SILENT_SOCKETS), 1, SILENT_SOCKETS - 1);
+    another_is_served(f);
+    while (h2_hear(&other, 0)) {
+    }
+    assert_false(other.closed);
+    h2_close(&other);
+    for (size_t i = 0; i < SILENT_SOCKETS; i++) {
+        (void)close(greedy[i]);
+    }
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -303,6 +368,7 @@ int main(void)
         TEST(calls_that_end_make_room_for_others_of_the_host),
         TEST(the_refusal_says_why),
         TEST(replies_that_nobody_takes_are_shared),
+        TEST(connections_are_shared),
         cmocka_unit_test_setup_teardown(calls_that_say_nothing_are_the_greedy_ones, setup_few_silent, teardown),
     };
 
