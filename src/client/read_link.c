@@ -176,10 +176,11 @@ static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64
     bool failed = reply->end != NULL && reply->end->error_code < 0;
     bool meanwhile = reply->ended_ms == 0 || reply->ended_ms + ROUNDED_MS < (uint64_t)age_ms;
 
-    if (!reply->finished || failed || !named || !r->opts.begins || r->attached) {
+    if (!reply->finished || failed || !named || r->attached) {
         return MR_OK;
     }
-    if (meanwhile || r->opts.num_consumers > 0) { /* A consumer that comes back begins at the end, too. */
+    /* A consumer that comes back begins at the end, too. */
+    if (!r->opts.begins || meanwhile || r->opts.num_consumers > 0) {
         mr_log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it", "job", "%s",
                r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
         return MR_OK;

@@ -160,13 +160,14 @@ def test_one_object_with_a_name_can_be_read_again_and_again(cluster):
         assert values(ds) == list(range(10))
 
 
-def test_who_begins_anew_under_a_used_name_is_told_what_to_write(cluster):
+def test_who_begins_anew_under_a_used_name_is_told_what_to_write(cluster, capfd):
     first, anew = [Dataset.range(10).apply(cluster.distribute(job_name="used")) for _ in range(2)]
     assert values(first) == list(range(10))
     with pytest.raises(mr.errors.FailedPreconditionError, match="job 'used' had ended its epoch 0 .* another job_name"):
         list(anew)
     assert values(anew) == list(range(10))  # the next epoch
     assert values(first) == []  # which this object has come too late for
+    assert "an epoch of a job is over: nothing is left for this read of it job=used epoch=1\n" in capfd.readouterr().err
 
 
 def _read_epochs(ds, epochs, everybody, queue):
