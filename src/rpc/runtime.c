@@ -16,7 +16,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/heap.h"
-#include "base/log.h"
 #include "base/sync.h"
 
 #include <grpc/support/log.h>
@@ -55,8 +54,9 @@ static void after_fork(void)
  * offers nothing to wait on, only a question to ask; the answer takes its lock and so is "no" only when all is done.
  *
  * A connection attempt that gRPC forgot keeps it open for good (channel.c avoids those that it can see). That is waited
- * for once; from then on nothing but children that are forked suffers from it, and those are told. What a thread of
- * gRPC's needs in order to let go is waited for every time, so that it is noticed when all is well again.
+ * for once; from then on nothing but children that are forked suffers from it. Those are told, and nobody else: a
+ * process that ends, or never forks, has lost nothing. What a thread of gRPC's needs in order to let go is waited for
+ * every time, so that it is noticed when all is well again.
  */
 static void shut_down_grpc_locked(void)
 {
@@ -65,9 +65,6 @@ static void shut_down_grpc_locked(void)
     grpc_shutdown();
     while (grpc_is_initialized()) {
         if (mr_now_ms() >= until) {
-            if (global.stuck == 0) {
-                mr_log(MR_LOG_WARN, "gRPC does not close; a child that is forked from now on cannot use it", NULL);
-            }
             global.stuck = getpid();
             return;
         }
@@ -186,7 +183,10 @@ static int opened_before_fork(pid_t pid, mr_error *err)
 static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
 {
     if (global.stuck != 0 && global.stuck != getpid()) {
-        return opened_before_fork(global.stuck, err);
+        return mr_error_set(err, MR_EPRECOND,
+                            "gRPC had not closed yet in process %ld when this one was forked from it, and is of no use "
+                            "here: start the child with spawn",
+                            (long)global.stuck);
     }
     mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
 
