@@ -69,7 +69,7 @@ class Losses:
     quarantined_splits: int = 0  # of lost_splits: given up, since the workers that had one of them died
     incomplete_reads: int = 0  # reads with elements missing
     skipped_elements: int = 0  # of a shared production: that its windows had dropped before the job had them
-    abandoned_elements: int = 0  # at_most_once: that went with readers of the job, perhaps unused
+    abandoned_elements: int = 0  # that went with readers of the job, perhaps unused
 
     def __str__(self):
         known = f" (at most {self.lost_elements} element{'s' * (self.lost_elements != 1)})" if self.lost_elements else ""

@@ -1,5 +1,6 @@
 #include "client/hand_log.h"
 
+#include "client/steps.h"
 #include "dataset/graph.h"
 #include "dataset/operator.h"
 
@@ -84,37 +85,59 @@ static bool takes_what_it_needs(const mr_dataset *ds, struct behind *behind)
     return true;
 }
 
+/* A read of a job without a name is nobody else's: what is not used of it, nobody misses. */
+static enum mr_hand_way find_way(const mr_dataset *ds, bool *splits_elements)
+{
+    struct behind behind = {.steps = STEPS_MAX};
+    const mr_dataset *below = ds;
+    const mr_dataset *next;
+    bool mixed = false;
+
+    while (!is_read(below) && (next = mr_steps_input(below, &mixed)) != NULL) {
+        below = next;
+    }
+    if (is_read(below) && has_job_name(below)) {
+        return mixed ? MR_HAND_MIXED : MR_HAND_IN_ORDER;
+    }
+    if (is_read(below) || !takes_what_it_needs(ds, &behind) || !behind.has_read) {
+        return MR_HAND_UNKNOWN;
+    }
+    *splits_elements = behind.splits_elements;
+    return MR_HAND_ONE_BY_ONE;
+}
+
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
-    const mr_dataset *below = ds;
-    struct behind behind = {.steps = STEPS_MAX};
-
+    *log = (struct mr_hand_log){0};
     atomic_init(&log->handed, 0);
     atomic_init(&log->unused, 0);
-    atomic_init(&log->failed, false);
     atomic_init(&log->under_way, false);
-    while (is_named(below, "take") || (is_named(below, "map") && !runs_in_parallel(below))) {
-        below = below->inputs[0];
-    }
-    log->follows = is_read(below);
-    log->one_by_one = !log->follows && takes_what_it_needs(ds, &behind) && behind.has_read;
-    log->splits_elements = behind.splits_elements;
+    log->way = find_way(ds, &log->splits_elements);
 }
 
-bool mr_hand_log_knows(const struct mr_hand_log *log)
+void mr_hand_log_come(struct mr_hand_log *log)
 {
-    if (log->one_by_one) { /* Also an error in place of an element used what was taken for it. */
-        return !log->splits_elements && !atomic_load(&log->under_way) && atomic_load(&log->unused) == 0;
+    if (log->tell != NULL) {
+        log->tell(log->reader, atomic_load(&log->handed));
     }
-    return log->follows && !atomic_load(&log->failed);
 }
 
-uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint64_t max)
+void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended)
+{
+    atomic_store(&log->under_way, rows == 0 && !ended);
+    atomic_fetch_add(&log->handed, failed ? 1 : rows);
+}
+
+bool mr_hand_log_used_all(const struct mr_hand_log *log)
+{
+    /* Also an error in place of an element used what was taken for it. */
+    return !log->splits_elements && !atomic_load(&log->under_way) && atomic_load(&log->unused) == 0;
+}
+
+uint64_t mr_hand_log_used(const struct mr_hand_log *log)
 {
     uint64_t handed = atomic_load(&log->handed);
     uint64_t back = atomic_load(&log->unused);
-    uint64_t used = handed > back ? handed - back : 0;
-    uint64_t unused = !log->one_by_one && taken > used ? taken - used : 0;
 
-    return unused < max ? unused : max;
+    return handed > back ? handed - back : 0;
 }

@@ -1,13 +1,11 @@
 /*
- * How many of the elements that a read gave were handed out to the application, and not given back unused: what the
- * read says goodbye with.
+ * How many of the elements that a read gave did the application use: what it was handed and did not give back. What it
+ * was handed counts as used when it comes back for more, or closes: until then it may be in the middle of it.
  *
- * Known where nothing stands behind the read that holds elements back, drops some or makes them on threads of its own.
- * Behind operators that drop or add elements, but take no more than they need for the next one, all that the read gave
- * was used when that one is handed out; so there elements are pulled one by one. Operators that hold elements back
- * count as part of the application.
+ * How well that is known depends on what stands behind the read (enum mr_hand_way). An error in the place of an element
+ * used it.
  *
- * Threads: safe from any; init belongs to the owner.
+ * Threads: init and the reader's word belong to the owner, as do come() and came(); the rest is safe from any.
  */
 #ifndef MR_CLIENT_HAND_LOG_H
 #define MR_CLIENT_HAND_LOG_H
@@ -15,19 +13,39 @@
 #include <millrace/dataset.h>
 #include <stdatomic.h>
 
+enum mr_hand_way {
+    MR_HAND_UNKNOWN,
+    /* One comes out for each that goes in, in that order: the first ones are used, whatever is held back. */
+    MR_HAND_IN_ORDER,
+    /* One for each, in another order: how many are held back is known, not which. */
+    MR_HAND_MIXED,
+    /*
+     * Operators drop or add elements, but take no more than they need for the next one: so elements are pulled one by
+     * one, and all that the read gave was used when that one is handed out.
+     */
+    MR_HAND_ONE_BY_ONE,
+};
+
 struct mr_hand_log {
-    bool follows;            /* it is known; constant, as is the next one */
-    bool one_by_one;         /* it is where each pull is for one element ... */
-    bool splits_elements;    /* ... and not where an element that was taken may have been handed out in part */
+    enum mr_hand_way way;    /* constant, as is the next one */
+    bool splits_elements;    /* one by one: an element that was taken may have been handed out in part */
     atomic_bool under_way;   /* the last pull ended without an element: operators may hold what it took */
     _Atomic uint64_t handed; /* elements */
     _Atomic uint64_t unused; /* of these: given back */
-    atomic_bool failed;      /* instead of an element came an error: not known any more */
+    /* In order: the reader, which is told that the first @used elements are used. NULL: nobody. */
+    void (*tell)(void *reader, uint64_t used);
+    void *reader;
 };
 
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds);
-bool mr_hand_log_knows(const struct mr_hand_log *log);
-/* Of @taken elements that the read gave, so many are unused, if that is known; at most @max, the last ones. */
-uint64_t mr_hand_log_unused(const struct mr_hand_log *log, uint64_t taken, uint64_t max);
+/* The application wants more: it is through with what it was handed. */
+void mr_hand_log_come(struct mr_hand_log *log);
+/* The pull gave @rows elements, or, @failed, an error in the place of one; neither: nothing. @ended: it was the end. */
+void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended);
+
+/* One by one: all that the read gave is used. */
+bool mr_hand_log_used_all(const struct mr_hand_log *log);
+/* In order, mixed: elements that were used, if the application is through with all that it did not give back. */
+uint64_t mr_hand_log_used(const struct mr_hand_log *log);
 
 #endif

@@ -216,16 +216,17 @@ int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
     struct mr_round_log *rounds = &it->reports.rounds;
-    bool one = rounds->follows || it->reports.hand.one_by_one;
+    struct mr_hand_log *hand = &it->reports.hand;
+    bool one = rounds->follows || hand->way == MR_HAND_ONE_BY_ONE;
     struct mr_want want = {.rows_max = rows_max == 0 && one ? 1 : rows_max};
-    int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
 
-    atomic_store(&it->reports.hand.under_way, rc != MR_OK && rc != MR_END);
+    mr_hand_log_come(hand);
+    int rc = mr_engine_pull(it->engine, want, timeout_ms, ret, err);
+    uint32_t rows = rc == MR_OK ? mr_block_rows(*ret) : 0;
+    mr_hand_log_came(hand, rows, mr_engine_passed(it->engine), rc == MR_END);
     if (rc == MR_OK) {
-        mr_round_log_hand_out(rounds, mr_block_rows(*ret));
-        atomic_fetch_add(&it->reports.hand.handed, mr_block_rows(*ret));
+        mr_round_log_hand_out(rounds, rows);
     } else if (rc < 0) {
-        atomic_store(&it->reports.hand.failed, true);
         mr_round_log_fail(rounds);
     }
     return rc;

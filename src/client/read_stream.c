@@ -50,7 +50,8 @@ static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_
     if (r->opts.max_outstanding > 0) {
         window_max = r->opts.max_outstanding / tasks;
     }
-    mr_session_limits(&t->session, window_max, mr_reader_share(r, tasks), limit, limit_bytes);
+    mr_session_limits(&t->session, window_max, mr_reader_share(r, tasks), MR_READER_BUDGET_BYTES / tasks, limit,
+                      limit_bytes);
     if (r->opts.max_outstanding > 0 && r->opts.max_outstanding < tasks) {
         *limit = t->session.limit; /* mr_read_grant_locked() decides */
         if (*limit < t->session.received || t->revoking) {

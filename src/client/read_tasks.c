@@ -31,6 +31,7 @@ void mr_read_tasks_init(mr_reader *r)
     TAILQ_INIT(&r->full);
     TAILQ_INIT(&r->touched);
     TAILQ_INIT(&r->news);
+    TAILQ_INIT(&r->given);
     r->ack_ms = INT64_MAX;
     r->retry_ms = INT64_MAX;
     r->batch = 1;
@@ -264,7 +265,7 @@ static bool is_idle(const struct mr_read_task *t)
 static bool is_over(const struct mr_read_task *t)
 {
     const mr_reader *r = t->reader;
-    bool empty = t->session.count == 0 && t->rounds.count == 0 && t != r->given;
+    bool empty = t->session.count == 0 && t->rounds.count == 0 && t->given == 0;
     /* Of a reader that has reached nobody the addresses that it has tried are the error. */
     bool tells = t->failed || (!r->reached && t->failing_ms != 0);
 

@@ -1,4 +1,3 @@
-#include "client/hand_log.h"
 #include "client/reader_internal.h"
 
 #include "base/alloc.h"
@@ -20,21 +19,6 @@
 
 /* ---- pulling ---- */
 
-/*
- * The application wants more, so it is through with what it was given last. That does not count as returned before: a
- * client that is killed has lost what of it the application has not come to, and one that is closed gives that back.
- */
-static void use_given_locked(mr_reader *r)
-{
-    struct mr_read_task *t = r->given;
-
-    if (t != NULL) {
-        r->given = NULL;
-        t->session.used = t->session.returned;
-        mr_read_task_taken_locked(t);
-    }
-}
-
 /* Rows of the next task in turn that has some. MR_TIMEOUT: nobody has. */
 static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_error *err)
 {
@@ -50,15 +34,22 @@ static int take_locked(mr_reader *r, struct mr_want want, mr_block **ret, mr_err
         mr_reader_fail_locked(r, &t->err);
         return MR_TIMEOUT;
     }
-    int rc = mr_session_take(&t->session, want.rows_max, ret, err);
+    struct mr_read_given *given = NULL;
+    int rc = mr_read_given_new(&given, err);
     if (rc != MR_OK) {
+        return rc;
+    }
+    given->task = t;
+    rc = mr_session_take(&t->session, want.rows_max, ret, &given->session, err);
+    if (rc != MR_OK) {
+        mr_free(given);
         return rc;
     }
     TAILQ_REMOVE(&r->full, t, full_link);
     TAILQ_INSERT_TAIL(&r->full, t, full_link);
-    r->given = t;
-    r->given_elements = mr_block_rows(*ret);
-    r->taken += r->given_elements;
+    given->rows = mr_block_rows(*ret);
+    given->bytes = mr_block_row_bytes(*ret, 0, mr_block_rows(*ret));
+    mr_read_given_add_locked(r, given);
     mr_read_task_taken_locked(t);
     return MR_OK;
 }
@@ -205,7 +196,9 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
     int64_t until = timeout_ms > 0 ? mr_now_ms() + timeout_ms : 0;
 
     MR_LOCK(&r->lock);
-    use_given_locked(r);
+    if (!mr_read_follows(r)) {
+        mr_read_use_locked(r, r->taken, true);
+    }
     for (;;) {
         int rc = MR_TIMEOUT;
 
@@ -312,6 +305,7 @@ static void *run_timer(void *arg)
 
 static void reader_free(mr_reader *r)
 {
+    mr_read_given_clear_locked(r); /* nobody is left to lock out */
     mr_read_tasks_free(r);
     mr_rounds_free(r->rounds);
     mr_control_free(r->control);
@@ -391,30 +385,15 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
         return rc;
     }
     memset(opts, 0, sizeof *opts);
+    mr_read_given_follow(r);
     *ret = r;
     return MR_OK;
 }
 
-/*
- * What of the last elements that were given was used. At least once, where that is not known it is said not to be; else
- * nobody else may get it.
- */
-static void count_used_locked(mr_reader *r)
+/* Would others read what this reader goes with? */
+static bool has_others_locked(const mr_reader *r)
 {
-    struct mr_read_task *t = r->given;
-    const struct mr_hand_log *log = r->opts.hand_log;
-
-    if (t == NULL) {
-        return;
-    }
-    r->given = NULL;
-    bool known = log != NULL && mr_hand_log_knows(log);
-    if (!known && r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
-        return;
-    }
-    uint64_t unused = known ? mr_hand_log_unused(log, r->taken, r->given_elements) : 0;
-    uint64_t used = t->session.returned > unused ? t->session.returned - unused : 0;
-    t->session.used = used > t->session.used ? used : t->session.used;
+    return r->rounds == NULL && !r->failed_for_all && r->end_err.code >= 0 && r->opts.job_name[0] != '\0';
 }
 
 /*
@@ -423,8 +402,7 @@ static void count_used_locked(mr_reader *r)
  */
 static bool counts_locked(const mr_reader *r)
 {
-    return r->rounds == NULL && !r->failed_for_all && r->end_err.code >= 0 && r->opts.job_name[0] != '\0' &&
-           r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    return has_others_locked(r) && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
 /* Of one that we broke off ourselves, since its elements are not what they should be, the worker keeps them. */
@@ -457,14 +435,26 @@ uint64_t mr_reader_holds_locked(const mr_reader *r)
     return n;
 }
 
+/* What operators behind the read have taken up: it counts as used, at least once, too. */
+static uint64_t held_back_locked(const mr_reader *r)
+{
+    return has_others_locked(r) ? r->held_back : 0;
+}
+
 /*
- * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of tasks that are over the
- * dispatcher is told; of the rest the workers hear from it that this client is gone, and count it.
+ * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of tasks that are over, and
+ * what is held back, the dispatcher is told; of the rest the workers hear from it that this client is gone, and count
+ * it.
  */
 static void count_abandoned_locked(mr_reader *r)
 {
-    struct mr_read_end sum = {0};
+    struct mr_read_end sum = {.abandoned_elements = held_back_locked(r)};
     struct mr_read_task *t;
+
+    if (sum.abandoned_elements > 0) {
+        mr_log(MR_LOG_WARN, "closing a reader with elements that nobody gets: a buffer behind it holds them", "job",
+               "%s", r->job_id, "elements", "%" PRIu64, sum.abandoned_elements, NULL);
+    }
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
@@ -498,7 +488,7 @@ static void fill_release_locked(mr_reader *r, struct unheard *u, Millrace__Relea
 
     req->client = r->client;
     req->iteration_id = r->iteration_id;
-    req->abandoned = mr_reader_holds_locked(r);
+    req->abandoned = mr_reader_holds_locked(r) + held_back_locked(r);
     req->unheard = u->list;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
@@ -532,7 +522,7 @@ static void say_goodbye(mr_reader *r)
     struct mr_read_task *t;
 
     mr_mutex_lock(&r->lock);
-    count_used_locked(r);
+    mr_read_given_settle_locked(r);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (r->failed && t->failing_ms != 0) {
@@ -565,6 +555,7 @@ void mr_reader_close(void *ctx)
     struct mr_read_task *t;
 
     stop_threads(r, true, true);
+    mr_read_given_unfollow(r);
     say_goodbye(r);
     mr_mutex_lock(&r->lock);
     TAILQ_FOREACH(t, &r->tasks, link)

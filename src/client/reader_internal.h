@@ -47,6 +47,7 @@ struct mr_read_task {
     mr_rpc_channel *channel;
     mr_rpc_stream *stream; /* NULL: not connected; set until `ended` has run */
     struct mr_session session;
+    unsigned given;               /* of what the application is not through with, so many are this one's */
     struct mr_round_queue rounds; /* coordinated: in place of the session's queue */
     uint64_t batch;               /* there is a stream, begun in this batch, and no connection yet; 0: no */
     bool connected;               /* something was sent on this stream: there is a connection */
@@ -74,6 +75,15 @@ struct mr_read_task {
     bool refused_why;     /* `why` is what the worker said, and its stream has not ended yet */
 };
 
+/* Elements of one task that the application was given and is not through with. */
+struct mr_read_given {
+    TAILQ_ENTRY(mr_read_given) link;
+    struct mr_read_task *task;
+    uint64_t session; /* that they came in */
+    uint64_t rows;
+    size_t bytes;
+};
+
 /* What people were told of workers that cannot be reached. */
 struct mr_read_away {
     unsigned told; /* how many there are */
@@ -94,6 +104,7 @@ struct mr_read_wait {
 };
 
 typedef TAILQ_HEAD(mr_read_tasks, mr_read_task) mr_read_tasks;
+typedef TAILQ_HEAD(mr_read_givens, mr_read_given) mr_read_givens;
 
 struct mr_reader {
     struct mr_read_options opts;
@@ -110,18 +121,19 @@ struct mr_reader {
     pthread_cond_t due;       /* for link, and for who opens or closes */
     pthread_cond_t timer_due; /* for the timer, which has much more to do: for each message that comes */
     struct mr_rng rng;
-    mr_read_tasks tasks;        /* all that something is still to be done for */
-    struct mr_map by_key;       /* ... */
-    mr_read_tasks full;         /* have elements, or have failed; in turn: who was read last stands last */
-    mr_read_tasks touched;      /* something happened there since the application found that nobody has elements */
-    mr_read_tasks news;         /* owe their worker a word */
-    unsigned shares;            /* tasks that the credits are for */
-    bool reshared;              /* of few credits each has more, for somebody has left */
-    bool litter;                /* there are channels or tasks that nobody needs any more */
-    uint64_t lists;             /* complete task lists that came */
-    struct mr_read_task *given; /* whose elements the application has at the moment, or NULL */
-    uint64_t given_elements;    /* ... so many */
-    uint64_t taken;             /* elements, in all */
+    mr_read_tasks tasks;   /* all that something is still to be done for */
+    struct mr_map by_key;  /* ... */
+    mr_read_tasks full;    /* have elements, or have failed; in turn: who was read last stands last */
+    mr_read_tasks touched; /* something happened there since the application found that nobody has elements */
+    mr_read_tasks news;    /* owe their worker a word */
+    unsigned shares;       /* tasks that the credits are for */
+    bool reshared;         /* of few credits each has more, for somebody has left */
+    bool litter;           /* there are channels or tasks that nobody needs any more */
+    uint64_t lists;        /* complete task lists that came */
+    mr_read_givens given;  /* what the application is not through with, in its order */
+    uint64_t taken;        /* elements that it was given, in all */
+    uint64_t used;         /* ... and is through with */
+    uint64_t held_back;    /* at the goodbye: ... and was never handed, by operators that mix them */
     unsigned ntasks;
     bool had_tasks;
     uint64_t skipped; /* as in the tasks: all that there ever were */
@@ -172,6 +184,21 @@ void mr_reader_wake_locked(mr_reader *r);
 /* Elements that nobody gets when this reader goes: the application is not through with them, and their task is over. */
 uint64_t mr_reader_holds_locked(const mr_reader *r);
 uint64_t mr_reader_holds_of_locked(const struct mr_read_task *t);
+
+/* ---- read_given.c ---- */
+
+int mr_read_given_new(struct mr_read_given **ret, mr_error *err);
+/* Takes @g. The rest with the lock, but for following. */
+void mr_read_given_add_locked(mr_reader *r, struct mr_read_given *g);
+/* Of all elements that were given the first @used are used; workers are told, if @tell. */
+void mr_read_use_locked(mr_reader *r, uint64_t used, bool tell);
+/* What was used when this reader says goodbye. Nothing is given any more. */
+void mr_read_given_settle_locked(mr_reader *r);
+void mr_read_given_clear_locked(mr_reader *r);
+/* Its hand log tells it what is used; else it is what was given before. */
+bool mr_read_follows(const mr_reader *r);
+void mr_read_given_follow(mr_reader *r);
+void mr_read_given_unfollow(mr_reader *r);
 
 /* ---- read_tasks.c; all with the lock ---- */
 

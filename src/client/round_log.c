@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/sync.h"
+#include "client/steps.h"
 #include "dataset/graph.h"
 #include "dataset/operator.h"
 
@@ -29,20 +30,6 @@ static bool is_coordinated_read(const mr_dataset *ds)
     return n != NULL && n->i > 0;
 }
 
-/* One element out for each that went in, in that order. */
-static bool keeps_step(const mr_dataset *ds)
-{
-    static const char *const names[] = {"map", "prefetch", "take"};
-    const struct mr_attr *ordered = find_attr(ds, "deterministic");
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(ds->op->name, names[i]) == 0) {
-            return ordered == NULL || (ordered->kind == MR_ATTR_BOOL && ordered->i != 0);
-        }
-    }
-    return false;
-}
-
 /* @steps are left: a graph whose nodes meet again has more paths than anybody can walk. */
 static bool has_coordinated_read(const mr_dataset *ds, size_t *steps)
 {
@@ -61,11 +48,13 @@ static bool has_coordinated_read(const mr_dataset *ds, size_t *steps)
 void mr_round_log_init(struct mr_round_log *log, const mr_dataset *ds)
 {
     size_t steps = STEPS_MAX;
+    const mr_dataset *below;
+    bool mixed = false;
 
     memset(log, 0, sizeof *log);
     mr_mutex_init(&log->lock);
-    while (!is_coordinated_read(ds) && keeps_step(ds)) {
-        ds = ds->inputs[0];
+    while (!is_coordinated_read(ds) && (below = mr_steps_input(ds, &mixed)) != NULL && !mixed) {
+        ds = below;
     }
     log->follows = is_coordinated_read(ds);
     log->obstacle = !log->follows && has_coordinated_read(ds, &steps) ? ds->op->name : NULL;

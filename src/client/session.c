@@ -33,6 +33,7 @@ void mr_session_next(struct mr_session *s)
     s->received = 0;
     s->returned = 0;
     s->used = 0;
+    s->given_bytes = 0;
     s->bytes = 0;
     mr_session_reconnect(s);
 }
@@ -124,7 +125,7 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
     return MR_OK;
 }
 
-int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, mr_error *err)
+int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_t *session, mr_error *err)
 {
     if (s->count == 0) {
         return MR_END;
@@ -149,6 +150,7 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, mr_erro
             bytes = bytes < q->bytes ? bytes : q->bytes;
         }
     }
+    *session = q->session;
     if (q->session == s->number) {
         s->returned += take;
     }
@@ -177,14 +179,15 @@ void mr_session_found_empty(struct mr_session *s)
     }
 }
 
-void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t *limit,
-                       uint64_t *limit_bytes)
+void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t given_max,
+                       uint64_t *limit, uint64_t *limit_bytes)
 {
     uint64_t window = s->window < window_max ? s->window : window_max;
     uint64_t most = s->returned + window;
+    bool sated = s->given_bytes >= given_max && s->returned - s->used > 1;
 
     *limit = most > s->received ? most : s->received;
-    *limit_bytes = s->bytes + (budget > s->queued_bytes ? budget - s->queued_bytes : 0);
+    *limit_bytes = s->bytes + (budget > s->queued_bytes && !sated ? budget - s->queued_bytes : 0);
 }
 
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes)

@@ -31,6 +31,7 @@ struct mr_engine_iter {
     struct mr_op_iter *root;
     uint32_t demand; /* rows */
     bool pulled;
+    bool passed; /* the last pull ended with the error of an element */
 };
 
 static int open_root(struct mr_engine_iter *it, mr_error *err)
@@ -135,11 +136,17 @@ int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_b
     int rc = pull(it, want, timeout_ms, ret, &failure);
 
     (void)mr_memory_enter(before);
+    it->passed = rc < 0 && mr_op_element_failed(rc, &failure);
     if (rc < 0 && err != NULL) {
         *err = failure;
         err->traits &= ~(MR_UNCOUNTED | MR_PASSED);
     }
     return rc;
+}
+
+bool mr_engine_passed(const mr_engine_iter *it)
+{
+    return it->passed;
 }
 
 /* ---- state ---- */

@@ -80,6 +80,8 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
  * not interrupted).
  */
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
+/* The last pull ended with an error in the place of an element, which the next one does not meet again. */
+bool mr_engine_passed(const mr_engine_iter *it);
 /* Any thread: blocked and later pulls return MR_ECANCELED. */
 void mr_engine_cancel(mr_engine_iter *it);
 /* Origins are not part of a state: what a restored iterator had read already descends from nothing. */

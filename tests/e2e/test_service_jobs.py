@@ -102,7 +102,8 @@ def test_operators_behind_the_read_that_hold_nothing_lose_nothing(cluster, guara
         assert guarantee == "at_least_once" or len(got) == 1000, name
 
 
-def test_readers_come_and_go_and_lose_nothing(make_cluster):
+@pytest.mark.parametrize("prefetch", [0, 10])
+def test_readers_come_and_go_and_lose_nothing(make_cluster, prefetch):
     """
     Each closes at another place; who meets the end was there when the others had closed. If this process had to wait for a CPU for
     so long that the end did not wait for one of them, what that one closes with is counted.
@@ -113,7 +114,8 @@ def test_readers_come_and_go_and_lose_nothing(make_cluster):
 
     def read(limits):
         for limit in limits:
-            it, mine = iter(Dataset.range(20_000).apply(cluster.distribute("distributed_epoch", job_name="shared"))), []
+            ds, mine = Dataset.range(20_000).apply(cluster.distribute("distributed_epoch", job_name="shared")), []
+            it = iter(ds.prefetch(prefetch) if prefetch else ds)
             if limit != 0:
                 try:
                     for x in it:

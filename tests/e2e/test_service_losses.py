@@ -244,6 +244,91 @@ def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, igno
         assert it.losses.lost_elements == 0  # who knows what the file has
 
 
+# ---- operators behind the read that hold elements back ----
+
+# One comes out for each that goes in, in order: what is used is known, and the rest is given back.
+IN_ORDER = {
+    "enumerate": lambda ds: ds.enumerate().map(lambda i, x: x).prefetch(4),
+    "map": lambda ds: ds.map(lambda x: x, num_parallel_calls=4),
+    "prefetch": lambda ds: ds.prefetch(10),
+    "prefetch as it likes": lambda ds: ds.prefetch(mr.AUTOTUNE),
+    "several": lambda ds: ds.map(lambda x: x, num_parallel_calls=3).prefetch(50).take(900).map(lambda x: x).prefetch(2),
+}
+# One for each, but nobody knows which: those that are held back are counted.
+MIXED = {
+    "map": lambda ds: ds.map(lambda x: x, num_parallel_calls=4, deterministic=False),
+    "shuffle": lambda ds: ds.shuffle(100),
+    "shuffle and others": lambda ds: ds.prefetch(7).shuffle(50).enumerate().map(lambda i, x: x).prefetch(3),
+}
+
+
+def leave(cluster, behind, guarantee, n=1000, first=100):
+    """A reader takes @first elements and is closed, another one reads the rest. What each got; both iterators; what was said."""
+    ds = Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        it = iter(behind(ds))
+        got = values(itertools.islice(it, first))
+        it.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mr.DataLossWarning)
+        rest = iter(Dataset.range(n).apply(
+            cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee)))
+        return got, values(rest), it, rest, said
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_what_is_held_back_in_order_goes_to_others(make_cluster, name, guarantee):
+    got, others, it, rest, said = leave(make_cluster(workers=2), IN_ORDER[name], guarantee)
+    assert sorted(got + others) == list(range(1000))
+    assert str(it.losses) == str(rest.losses) == "nothing lost" and not said
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("name", MIXED)
+def test_what_is_held_back_in_another_order_is_counted(make_cluster, name, guarantee):
+    got, others, it, rest, said = leave(make_cluster(workers=2), MIXED[name], guarantee)
+    gone = it.losses.abandoned_elements
+    missing = set(range(1000)) - set(got) - set(others)
+    if guarantee == "at_most_once":
+        assert len(got + others) == len(set(got + others)) and gone == len(missing)
+    else:
+        assert len(missing) <= gone  # the last of them were given back
+    assert name == "map" or gone > 0
+    assert rest.losses.abandoned_elements == gone  # the job's record says it, too
+    assert [w.category for w in said] == [mr.DataLossWarning] * (gone > 0)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_an_element_that_failed_was_used(cluster, guarantee):
+    ds = Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee))
+    it = iter(ds.map(lambda x: 1 // mr.cast(x % 7 > 0, mr.int64) * x, num_parallel_calls=3).prefetch(20))
+    got = []
+    while len(got) < 90:
+        try:
+            got.append(int(next(it)))
+        except mr.errors.InvalidArgumentError:
+            got.append(None)
+    it.close()
+    others = [int(x) for x in Dataset.range(1000).apply(
+        cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee))]
+    failed = set(range(1000)) - set(got) - set(others)
+    assert len(failed) == got.count(None) > 0 and all(x % 7 == 0 for x in failed)
+    assert len(got) + len(others) == 1000 and str(it.losses) == "nothing lost"
+
+
+def test_a_prefetch_that_is_larger_than_what_is_kept_for_it(cluster):
+    """It holds fewer elements; whoever takes them is served to the end."""
+    n, numbers = 40, 1 << 20  # of 8 MiB: four of them fill what a reader leaves with the application
+    ds = Dataset.range(n).map(lambda x: mr.fill([numbers], x))
+    it = iter(ds.apply(cluster.distribute("distributed_epoch", job_name="large")).prefetch(1000))
+    got = [int(next(it)[0])]
+    wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) >= 5, "the prefetch holds what it may")
+    got += [int(x[-1]) for x in it]
+    assert got == list(range(n)) and str(it.losses) == "nothing lost"
+
+
 # ---- workers out of reach ----
 
 

@@ -2,6 +2,7 @@ if(TARGET mr_client)
   mr_test(registration_test LABEL unit SOURCES ${MR_TEST_DIR}/registration_test.c LIBRARIES mr_client)
   mr_test(session_test LABEL unit SOURCES ${MR_TEST_DIR}/session_test.c LIBRARIES mr_client)
   mr_test(round_log_test LABEL unit SOURCES ${MR_TEST_DIR}/round_log_test.c LIBRARIES mr_client)
+  mr_test(hand_log_test LABEL unit SOURCES ${MR_TEST_DIR}/hand_log_test.c LIBRARIES mr_client)
   mr_test(read_waits_test LABEL unit SOURCES ${MR_TEST_DIR}/read_waits_test.c LIBRARIES mr_client)
   mr_test(read_options_test LABEL unit SOURCES ${MR_TEST_DIR}/read_options_test.c LIBRARIES mr_client)
   mr_test(control_test LABEL unit SOURCES ${MR_TEST_DIR}/control_test.c ${MR_TEST_DIR}/fake_dispatcher.c

@@ -79,6 +79,10 @@ static void what_stands_in_the_way(void **state)
     (void)state;
     expect_follows(read_of(2), true, NULL);
     expect_follows(behind("take", behind("prefetch", read_of(2), "buffer_size", 2), "count", 3), true, NULL);
+    mr_dataset *numbered[] = {
+        read_of(2), apply("range", NULL, 0, (struct mr_attr[]){INT("start", 0), INT("stop", 9), INT("step", 1)}, 3)};
+    expect_follows(apply("zip", numbered, 2, NULL, 0), true, NULL); /* as enumerate makes it */
+    expect_follows(behind("take", behind("shuffle", read_of(2), "buffer_size", 2), "count", 3), false, "'shuffle'");
     expect_follows(behind("prefetch", behind("skip", read_of(2), "count", 3), "buffer_size", 2), false, "'skip'");
     expect_follows(read_of(0), false, NULL);
     expect_follows(behind("skip", read_of(0), "count", 3), false, NULL);

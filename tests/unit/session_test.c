@@ -36,8 +36,9 @@ static int add(struct mr_session *s, uint64_t first, int64_t value, uint32_t n)
 static uint32_t take(struct mr_session *s, uint32_t n, int64_t value)
 {
     mr_block *block = NULL;
+    uint64_t session;
 
-    if (mr_session_take(s, n, &block, NULL) != MR_OK) {
+    if (mr_session_take(s, n, &block, &session, NULL) != MR_OK) {
         return 0;
     }
     uint32_t got = mr_block_rows(block);
@@ -139,7 +140,7 @@ static uint64_t exchange(struct mr_session *s, uint64_t window_max, uint64_t bud
     uint64_t limit;
     uint64_t limit_bytes;
 
-    mr_session_limits(s, window_max, budget, &limit, &limit_bytes);
+    mr_session_limits(s, window_max, budget, budget, &limit, &limit_bytes);
     uint64_t n = limit - s->received;
     allow(s, limit);
     s->limit_bytes = limit_bytes;
@@ -173,7 +174,7 @@ static void a_slow_worker_is_not_asked_for_more(void **state)
 
     mr_session_init(&s);
     for (int i = 0; i < 10; i++) {
-        mr_session_limits(&s, MR_WINDOW_MAX, 1 << 20, &limit, &limit_bytes);
+        mr_session_limits(&s, MR_WINDOW_MAX, 1 << 20, 1 << 20, &limit, &limit_bytes);
         allow(&s, limit);
         assert_int_equal(add(&s, s.received, 0, 1), MR_OK); /* though it might send more */
         assert_int_equal(take(&s, 1, 0), 1);
@@ -192,11 +193,33 @@ static void the_byte_budget_holds_back(void **state)
     mr_session_init(&s);
     allow(&s, 100);
     assert_int_equal(add(&s, 0, 0, 10), MR_OK);
-    mr_session_limits(&s, MR_WINDOW_MAX, 64, &limit, &limit_bytes);
+    mr_session_limits(&s, MR_WINDOW_MAX, 64, 64, &limit, &limit_bytes);
     assert_int_equal(limit_bytes, 80); /* what came: nothing more */
     assert_int_equal(take(&s, 9, 0), 9);
-    mr_session_limits(&s, MR_WINDOW_MAX, 64, &limit, &limit_bytes);
+    mr_session_limits(&s, MR_WINDOW_MAX, 64, 64, &limit, &limit_bytes);
     assert_int_equal(limit_bytes, 80 + 64 - 8);
+    mr_session_clear(&s);
+}
+
+/* The application's own buffers are bounded by what it is not through with; one element it may always have. */
+static void what_the_application_holds_back_is_bounded(void **state)
+{
+    struct mr_session s;
+    uint64_t limit;
+    uint64_t limit_bytes;
+
+    mr_session_init(&s);
+    allow(&s, 100);
+    assert_int_equal(add(&s, 0, 0, 10), MR_OK);
+    assert_int_equal(take(&s, 10, 0), 10);
+    s.given_bytes = 80;
+    mr_session_limits(&s, MR_WINDOW_MAX, 64, 81, &limit, &limit_bytes);
+    assert_int_equal(limit_bytes, 80 + 64);
+    mr_session_limits(&s, MR_WINDOW_MAX, 64, 80, &limit, &limit_bytes);
+    assert_int_equal(limit_bytes, 80); /* what came: nothing more */
+    s.used = 9;
+    mr_session_limits(&s, MR_WINDOW_MAX, 64, 80, &limit, &limit_bytes);
+    assert_int_equal(limit_bytes, 80 + 64);
     mr_session_clear(&s);
 }
 
@@ -249,6 +272,7 @@ int main(void)
         cmocka_unit_test(slow_start_doubles),
         cmocka_unit_test(a_slow_worker_is_not_asked_for_more),
         cmocka_unit_test(the_byte_budget_holds_back),
+        cmocka_unit_test(what_the_application_holds_back_is_bounded),
         cmocka_unit_test(telling_is_worth_it_from_half_on),
         cmocka_unit_test(what_was_taken_is_counted_in_bytes),
     };

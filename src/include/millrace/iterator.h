@@ -70,7 +70,7 @@ struct mr_losses {
     uint64_t lost_workers;       /* lost while they had a task of these reads */
     uint64_t incomplete_reads;   /* reads with elements missing */
     uint64_t skipped_elements;   /* that fell out of the window of a shared production before the job had them */
-    uint64_t abandoned_elements; /* at_most_once: that went with readers of the job, perhaps unused */
+    uint64_t abandoned_elements; /* that went with readers of the job, perhaps unused */
 };
 
 /* Never waits. As many fields as @ret->struct_size has room for are written; MR_EINVAL if that is no size. */
@@ -85,17 +85,17 @@ MR_API int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err);
 /*
  * Of which round of a coordinated read the element is that was handed out last: MR_OK, or MR_END if none was (yet).
  * Rounds are numbered from 0 for all consumers alike, and some may be left out after a worker was lost: whoever keeps a
- * checkpoint keeps this number, and begins again with resume_round = *@ret + 1. Works behind map (in order), prefetch
- * and take, too; behind other operators it is MR_EPRECOND, which names them, and so it is for what comes after an
- * element whose function failed here. Never waits.
+ * checkpoint keeps this number, and begins again with resume_round = *@ret + 1. Works behind map (in order), prefetch,
+ * take and enumerate, too; behind other operators it is MR_EPRECOND, which names them, and so it is for what comes
+ * after an element whose function failed here. Never waits.
  */
 MR_API int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err);
 
 /*
  * The last @rows elements that mr_iterator_next_block() handed out were not used. For an iterator that is freed next: a
  * read from a service leaves them to other readers of its job, as it does with what it was sent and did not hand out.
- * Operators behind the service that hold elements back (prefetch, batch, shuffle) count as part of the application.
- * Only the last call counts.
+ * What map (in order), prefetch, take and enumerate hold goes there, too; what other operators hold is lost. Only the
+ * last call counts.
  */
 MR_API void mr_iterator_give_back(mr_iterator *it, uint64_t rows);
 
