@@ -215,7 +215,8 @@ class NumpyIterator:
     def _refill(self):
         """Wait for the rows of the next block, 100 ms at most. They may be there already, or not yet."""
         with self._calls:
-            if operator.length_hint(self._rows) or self._settle():
+            rows = self._rows
+            if operator.length_hint(rows) or self._settle():
                 return  # another thread, or a signal handler, has fetched them; or they are those of set_state()
             handle = self._handle
             if handle is None and self._state == "ended":
@@ -229,13 +230,16 @@ class NumpyIterator:
                 if why:
                     warnings.warn(f"this pass ended early: {why}", errors.DataLossWarning, 3)
                 raise StopIteration
-            rc = _ffi.MR_OK if block.ptr else error.code
+            room, at = byref(block.ptr), byref(error)
             if not (block.ptr or error.code):
                 self._ask_round()  # of what was returned: it stays the answer until the next element is
-                # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
-                rc = lib.mr_iterator_next_block(handle, 0, _SLICE_MS, byref(block.ptr), byref(error))
+            # A signal handler may have read up to here. No signal is handled between this look and the call.
+            # 0 rows: the library's demand, which grows while we keep coming and stays below a millisecond of work.
+            rc = _ffi.MR_OK if block.ptr else error.code or lib.mr_iterator_next_block(handle, 0, _SLICE_MS, room, at)
+            if self._rows is not rows:
+                return  # the handler's read has left rows that come first
             if rc == _ffi.MR_OK:
-                self._take_over(handle, block)
+                self._take_over(handle, block, rows)
                 _warn(self._new_losses(handle), 4)
             elif rc == _ffi.MR_END:
                 new = self._new_losses(handle)
@@ -245,19 +249,21 @@ class NumpyIterator:
             elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
                 failure = errors.from_code(rc, error.message.decode("utf-8", "replace"), error.traits)
                 self._new_losses(handle)
-                if failure.permanent:
-                    self._broke_off = f"{type(failure).__name__}: {failure.message}"
+                broke_off = f"{type(failure).__name__}: {failure.message}" if failure.permanent else None
+                if not error.code:
+                    return  # a signal handler's read has raised it; none runs from here to the raise
+                self._broke_off = broke_off
                 error.code = 0
                 try:
                     raise failure
                 finally:  # The error holds this frame: it would hold itself, and a closed iterator its threads.
                     del failure, handle, block, error
 
-    def _take_over(self, handle, block):
-        """The rows of @block are the next ones; there is room for another block. Both or nothing."""
+    def _take_over(self, handle, block, before):
+        """The rows of @block come after @before; there is room for another block. Both or nothing."""
         _, columns = _block.block_columns(block)
         after = {"_rows": iter(list(self._build(*columns))), "_next": _block.Block()}
-        if self._handle is handle and self._next is block:  # not closed, nor taken over by a signal handler
+        if self._handle is handle and self._rows is before:  # not closed, nor read by a signal handler
             self.__dict__.update(after)
 
     def _new_losses(self, handle):
@@ -390,12 +396,12 @@ class NumpyIterator:
             inner = b""
             handle, block = self._handle, self._next
             if handle is not None:
-                if block.ptr:  # a read was interrupted; the rows before it are used up
-                    self._take_over(handle, block)
                 ptr, size, error = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.Error()
                 check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(error)), error)
                 inner = _ffi.take_bytes(ptr, size.value)
             pending, due = list(copy.copy(self._rows)), self._next_error
+            if block.ptr:  # a read was interrupted
+                pending += self._build(*_block.block_columns(block)[1])
             ended = self._state == "ended"
         leaves = [_structure.flatten(element)[0] for element in pending]
         columns = [list(column) for column in zip(*leaves)]

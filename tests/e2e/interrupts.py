@@ -56,6 +56,17 @@ def cut_off(call, step):
     Calls @call() and raises at the @step-th place in the package at which Python asks for signals: where a function begins, behind
     a call, before a loop goes round. Whether it raised; else the call was through before that.
     """
+    def cut():
+        raise Interrupt
+
+    try:
+        return during(call, step, cut)
+    except Interrupt:
+        return True
+
+
+def during(call, step, handler):
+    """As cut_off(), but @handler() is called there, and the call goes on. Whether it was."""
     places = 0
     last = {}  # frame -> the instruction before
 
@@ -69,16 +80,14 @@ def cut_off(call, step):
             places += before.startswith(("RESUME", "CALL", "JUMP_BACKWARD"))
             if places > step:
                 sys.settrace(None)
-                raise Interrupt
+                handler()
         return trace
 
     old = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
-        return False
-    except Interrupt:
-        return True
+        return places > step
     finally:
         sys.settrace(old)
         last.clear()  # frames hold what they have made

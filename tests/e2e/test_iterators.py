@@ -18,7 +18,7 @@ import pytest
 
 import millrace as mr
 from conftest import is_waiting, wait_until
-from interrupts import cut_off, interrupted
+from interrupts import cut_off, during, interrupted
 
 Dataset = mr.Dataset
 
@@ -433,6 +433,36 @@ def test_whatever_is_cut_off_by_an_exception_can_be_done_again(call, closes):
         rest = [int(x) for x, _ in it]
         assert rest == [int(x) for x, _ in resumed]
         assert got + rest == everything or call is next and got + rest == everything[:3] + everything[4:]
+
+
+def failing(n):
+    return Dataset.range(n).map(lambda x: 100 // (x % 5))
+
+
+@pytest.mark.parametrize("ds,everything", [(Dataset.range(40), list(range(40))),
+                                           (Dataset.range(20).batch(3).unbatch(), list(range(20))),
+                                           (failing(20), ["error" if x % 5 == 0 else 100 // (x % 5) for x in range(20)])])
+@pytest.mark.parametrize("handled", [1, 7])
+def test_a_signal_handler_reads_from_the_iterator_it_interrupts(ds, everything, handled):
+    """Wherever it comes: in the first call, and where a block was used up."""
+    def read(n):
+        for _ in range(n):
+            try:
+                got.append(int(next(it)))
+            except StopIteration:
+                pass
+            except mr.errors.InvalidArgumentError:
+                got.append("error")
+
+    for before in (0, 1):  # then the next block is needed
+        through, step = False, 0
+        while not through:
+            it, got = iter(ds), []
+            read(before)
+            through = not during(lambda: read(1), step, lambda: read(handled))
+            read(len(everything))
+            assert sorted(map(str, got)) == sorted(map(str, everything)), (before, step)
+            step += 1
 
 
 def test_a_read_after_a_close_that_was_cut_off_ends():
