@@ -8,9 +8,11 @@
  * the start of the header, multiple of 64), bytes u64 (of the column), values u64 columns, each at a multiple of 64:
  *     FIXED:  dims i64[rank]; then parts, each at a multiple of 64: [STRING: offsets u64[values + 1]], data
  *     VAR:    row_dims i64[rows][rank], starts u64[rows + 1]; then as above
+ *   behind the columns, at a multiple of 64, if something is known of where the rows come from (trace.h):
+ *     bytes u64, then so many bytes (trace_pack.c). Who does not know of it passes over it.
  *   total_bytes is a multiple of 64.
  *
- * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values).
+ * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values), a trace in O(rows).
  */
 #ifndef MR_ELEMENT_BLOCK_H
 #define MR_ELEMENT_BLOCK_H

@@ -188,6 +188,28 @@ static int check_place(const struct mr_wire_column *entry, uint64_t total, uint6
     return MR_OK;
 }
 
+/* What stands behind the columns, which end at @at: nothing, or a trace. */
+static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, mr_block *block, mr_error *err)
+{
+    uint64_t n;
+
+    at = mr_align64(at);
+    if (at >= total) {
+        return MR_OK;
+    }
+    memcpy(&n, base + at, sizeof n); /* @total is a multiple of 64. */
+    at += sizeof n;
+    if (n == 0 || n > total - at) {
+        return mr_error_set(err, MR_EDATALOSS, "%llu bytes about records, %llu are there", (unsigned long long)n,
+                            (unsigned long long)(total - at));
+    }
+    int rc = mr_trace_decode(base + at, (size_t)n, block->rows, &block->trace, err);
+    if (rc < 0) {
+        mr_error_wrap(err, "the records that the rows come from");
+    }
+    return rc;
+}
+
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret, size_t *used, mr_error *err)
 {
     const unsigned char *base = mr_buffer_data(buffer);
@@ -226,6 +248,11 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
             return rc;
         }
         c->owner[0] = buffer;
+    }
+    rc = decode_trace(base, at, h->total_bytes, block, err);
+    if (rc < 0) {
+        mr_block_unref(block);
+        return rc;
     }
     *ret = block;
     *used = (size_t)h->total_bytes;

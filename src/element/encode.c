@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -117,6 +118,18 @@ static void write_column(struct writer *w, const struct mr_column *c, uint32_t r
     pad(w);
 }
 
+/* What is known of where the rows come from, behind the columns. */
+static void write_trace(struct writer *w, const struct mr_buf *trace)
+{
+    uint64_t n = trace->len;
+
+    if (n > 0) {
+        memcpy(put(w, sizeof n), &n, sizeof n);
+        memcpy(put(w, trace->len), trace->data, trace->len);
+        pad(w);
+    }
+}
+
 /* How much scratch a column may take at most. */
 static size_t column_scratch(const struct mr_column *c, uint32_t rows)
 {
@@ -152,16 +165,20 @@ static uint64_t checksum_of(const struct writer *w)
 int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, struct mr_encoded *ret, mr_error *err)
 {
     /* Per column at most: shapes, starts, offsets, data, and the scratch between them. */
-    size_t iov_max = 2 + (size_t)block->ncolumns * 8;
+    size_t iov_max = 3 + (size_t)block->ncolumns * 8;
     size_t directory = (size_t)block->ncolumns * sizeof(struct mr_wire_column);
     size_t scratch = mr_align64(sizeof(struct mr_wire_header) + directory);
+    struct mr_buf trace = MR_BUF_INIT;
     unsigned char *memory;
 
     for (uint32_t i = 0; i < block->ncolumns; i++) {
         scratch += column_scratch(&block->columns[i], block->rows);
     }
+    mr_trace_encode(block, &trace);
+    scratch += trace.len > 0 ? sizeof(uint64_t) + trace.len + MR_BLOCK_ALIGN : 0;
     memory = mr_malloc(iov_max * sizeof(struct iovec) + scratch);
     if (memory == NULL) {
+        mr_buf_free(&trace);
         return mr_error_nomem(err);
     }
     struct writer w = {.iov = (struct iovec *)(void *)memory, .scratch = memory + iov_max * sizeof(struct iovec)};
@@ -171,6 +188,8 @@ int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, st
     for (uint32_t i = 0; i < block->ncolumns; i++) {
         write_column(&w, &block->columns[i], block->rows, &entries[i]);
     }
+    write_trace(&w, &trace);
+    mr_buf_free(&trace);
     MR_ASSERT(w.count <= iov_max);
     MR_ASSERT(w.scratch <= memory + iov_max * sizeof(struct iovec) + scratch);
     *header = (struct mr_wire_header){.magic = MR_WIRE_MAGIC,

@@ -92,6 +92,11 @@ int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);
 mr_trace *mr_trace_ref(mr_trace *trace); /* NULL is fine, here and below */
 void mr_trace_unref(mr_trace *trace);
 size_t mr_trace_bytes(const mr_trace *trace);
+/* The trace of @block's rows as bytes (block.h) at the end of @out; nothing if nothing is known. */
+struct mr_buf;
+void mr_trace_encode(const mr_block *block, struct mr_buf *out);
+/* What is known of @rows rows; *@ret stays NULL where there is no memory for it. MR_EDATALOSS names the fault. */
+int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret, mr_error *err);
 /* @to, which has none, was made of these rows of @from, of all rows of @blocks in turn, or of their columns. */
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
 void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n);

@@ -2,36 +2,12 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "element/internal.h"
+#include "element/trace_internal.h"
 
 #include <inttypes.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <stdio.h>
 #include <string.h>
-
-struct mr_trace_file {
-    _Atomic uint32_t refs;
-    bool uncompressed;
-    char path[];
-};
-
-/* What is known of one of the blocks that were zipped: of row r, its record `first` + r. */
-struct part {
-    mr_trace *trace; /* one reference */
-    uint32_t first;
-};
-
-/* Of a block as it was read (offsets) or zipped (parts), which is small, or of any rows (records). */
-struct mr_trace {
-    _Atomic uint32_t refs;
-    uint32_t rows;
-    bool alike;             /* records: one, for all rows there are */
-    struct mr_record first; /* offsets: row 0 */
-    uint64_t *offsets;      /* or NULL */
-    struct mr_record *records;
-    struct part *parts;
-    uint32_t nparts;
-};
 
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
 {
@@ -46,7 +22,7 @@ mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
     return file;
 }
 
-static mr_trace_file *file_ref(mr_trace_file *file)
+mr_trace_file *mr_trace_file_ref(mr_trace_file *file)
 {
     if (file != NULL) {
         atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
@@ -61,8 +37,7 @@ void mr_trace_file_unref(mr_trace_file *file)
     }
 }
 
-/* With room for @size bytes a row behind it, or for each of something else. */
-static mr_trace *trace_new(uint32_t rows, size_t size)
+mr_trace *mr_trace_new(uint32_t rows, size_t size)
 {
     mr_trace *t = mr_malloc(sizeof *t + rows * size);
 
@@ -76,7 +51,7 @@ static mr_trace *trace_new(uint32_t rows, size_t size)
 /* Records to be set, then held. */
 static mr_trace *records_new(uint32_t rows)
 {
-    mr_trace *t = trace_new(rows, sizeof *t->records);
+    mr_trace *t = mr_trace_new(rows, sizeof *t->records);
 
     if (t != NULL) {
         t->records = (struct mr_record *)(void *)(t + 1);
@@ -85,16 +60,33 @@ static mr_trace *records_new(uint32_t rows)
 }
 
 /* A run of records of one file has one reference: its first record's. */
-static bool begins_run(const mr_trace *t, uint32_t row)
+bool mr_record_begins_run(const struct mr_record *records, uint32_t i)
 {
-    return row == 0 || t->records[row].file != t->records[row - 1].file;
+    return i == 0 || records[i].file != records[i - 1].file;
+}
+
+static void let_go_files(const struct mr_record *records, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (mr_record_begins_run(records, i)) {
+            mr_trace_file_unref(records[i].file);
+        }
+    }
+}
+
+void mr_records_free(struct mr_record *records, uint32_t n)
+{
+    if (records != NULL) {
+        let_go_files(records, n);
+        mr_free(records);
+    }
 }
 
 static void hold_files(mr_trace *t)
 {
     for (uint32_t r = 0; r < t->rows; r++) {
-        if (begins_run(t, r)) {
-            (void)file_ref(t->records[r].file);
+        if (mr_record_begins_run(t->records, r)) {
+            (void)mr_trace_file_ref(t->records[r].file);
         }
     }
 }
@@ -116,11 +108,12 @@ void mr_trace_unref(mr_trace *t)
     for (uint32_t i = 0; i < t->nparts; i++) {
         mr_trace_unref(t->parts[i].trace);
     }
-    for (uint32_t r = 0; t->records != NULL && r < t->rows; r++) {
-        if (begins_run(t, r)) {
-            mr_trace_file_unref(t->records[r].file);
-        }
+    if (t->records != NULL) {
+        let_go_files(t->records, t->rows);
     }
+    mr_free(t->own);
+    mr_trace_unref(t->groups);
+    mr_trace_packed_free(t);
     mr_free(t);
 }
 
@@ -135,17 +128,8 @@ size_t mr_trace_bytes(const mr_trace *t)
         n += sizeof t->parts[0] + mr_trace_bytes(t->parts[i].trace);
     }
     n += t->records != NULL ? t->rows * sizeof t->records[0] : 0;
+    n += mr_trace_packed_bytes(t) + mr_trace_bytes(t->groups);
     return sizeof *t + n + (t->offsets != NULL ? t->rows * sizeof t->offsets[0] : 0);
-}
-
-size_t mr_block_trace_bytes(const mr_block *block)
-{
-    const mr_trace *t = block->trace;
-
-    if (t == NULL) {
-        return 0;
-    }
-    return t->alike ? sizeof *t->records : block->rows * (t->offsets != NULL ? sizeof *t->offsets : sizeof *t->records);
 }
 
 /* @to is of what comes of both. */
@@ -166,12 +150,41 @@ static bool is_same(const struct mr_record *a, const struct mr_record *b)
            (a->file == b->file || strcmp(a->file->path, b->file->path) == 0);
 }
 
+static struct mr_record record_at(const mr_trace *t, uint32_t at);
+
+static struct mr_record record_of_joined(const mr_trace *t, uint32_t at)
+{
+    uint32_t i = 0;
+
+    while (at >= t->parts[i].rows) {
+        at -= t->parts[i].rows;
+        i++;
+    }
+    const struct mr_trace_part *part = &t->parts[i];
+    return part->trace != NULL ? record_at(part->trace, part->first + at) : (struct mr_record){0};
+}
+
 static struct mr_record record_at(const mr_trace *t, uint32_t at)
 {
     struct mr_record all = {0};
 
+    if (t->joined) {
+        return record_of_joined(t, at);
+    }
+
+    for (uint32_t k = 0; t->groups != NULL && k < t->per; k++) {
+        struct mr_record part = record_at(t->groups, t->groups_first + at * t->per + k);
+
+        add_record(&all, &part);
+    }
+    if (t->groups != NULL) {
+        return all;
+    }
+    if (t->packed != NULL) {
+        return mr_trace_packed_at(t, at);
+    }
     if (t->records != NULL) {
-        return t->records[t->alike ? 0 : at];
+        return t->alike ? t->records[0] : at < t->rows ? t->records[at] : (struct mr_record){0};
     }
     if (t->offsets != NULL) {
         return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
@@ -186,7 +199,12 @@ static struct mr_record record_at(const mr_trace *t, uint32_t at)
     return all;
 }
 
-static struct mr_record record_of(const mr_block *block, uint32_t row)
+bool mr_block_traced(const mr_block *block)
+{
+    return block->trace != NULL;
+}
+
+struct mr_record mr_block_record(const mr_block *block, uint32_t row)
 {
     return block->trace != NULL ? record_at(block->trace, block->trace_first + row) : (struct mr_record){0};
 }
@@ -194,10 +212,10 @@ static struct mr_record record_of(const mr_block *block, uint32_t row)
 void mr_record_add(struct mr_record *to, const mr_block *block)
 {
     for (uint32_t r = 0; block->trace != NULL && r < block->rows; r++) {
-        struct mr_record more = record_of(block, r);
+        struct mr_record more = mr_block_record(block, r);
 
         if (to->file == NULL) {
-            (void)file_ref(more.file);
+            (void)mr_trace_file_ref(more.file);
         }
         add_record(to, &more);
     }
@@ -211,13 +229,13 @@ void mr_record_clear(struct mr_record *record)
 
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets)
 {
-    mr_trace *t = file != NULL ? trace_new(block->rows, sizeof *offsets) : NULL;
+    mr_trace *t = file != NULL ? mr_trace_new(block->rows, sizeof *offsets) : NULL;
 
     MR_ASSERT(block->trace == NULL);
     if (t != NULL) {
         t->offsets = (uint64_t *)(void *)(t + 1);
         memcpy(t->offsets, offsets, block->rows * sizeof *offsets);
-        t->first = (struct mr_record){.file = file_ref(file), .number = record, .offset = offsets[0]};
+        t->first = (struct mr_record){.file = mr_trace_file_ref(file), .number = record, .offset = offsets[0]};
     }
     block->trace = t;
 }
@@ -230,23 +248,59 @@ void mr_block_trace_as(mr_block *to, const mr_block *from)
     to->trace_first = from->trace_first;
 }
 
+/*
+ * What takes few bytes a row is handed on by reference, and looked up when somebody asks: mostly nobody does, and rows
+ * of caches and of workers come fast.
+ */
+static bool is_light(const mr_trace *t)
+{
+    return t->packed != NULL || t->groups != NULL || t->joined;
+}
+
+static mr_trace *groups_of(const mr_block *from, uint32_t rows, uint32_t per)
+{
+    mr_trace *t = mr_trace_new(rows, 0);
+
+    if (t != NULL) {
+        t->groups = mr_trace_ref(from->trace);
+        t->groups_first = from->trace_first;
+        t->per = per;
+    }
+    return t;
+}
+
+static struct mr_record record_of_group(const mr_block *from, uint32_t first, uint32_t per)
+{
+    const mr_trace *t = from->trace;
+    struct mr_record all = {0};
+
+    if (t->offsets != NULL) { /* one behind the other */
+        all = mr_block_record(from, first);
+        all.more = per - 1;
+        return all;
+    }
+    for (uint32_t k = 0; k < per; k++) {
+        struct mr_record part = mr_block_record(from, first + k);
+
+        add_record(&all, &part);
+    }
+    return all;
+}
+
 void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per)
 {
-    mr_trace *t = from->trace != NULL ? records_new(to->rows) : NULL;
+    mr_trace *t = NULL;
 
-    for (uint32_t r = 0; t != NULL && r < to->rows; r++) {
-        bool as_read = from->trace->offsets != NULL; /* one behind the other */
-
-        t->records[r] = as_read ? record_of(from, r * per) : (struct mr_record){0};
-        t->records[r].more = as_read ? per - 1 : 0;
-        for (uint32_t k = 0; k < per && !as_read; k++) {
-            struct mr_record part = record_of(from, r * per + k);
-
-            add_record(&t->records[r], &part);
+    if (from->trace != NULL && is_light(from->trace)) {
+        t = groups_of(from, to->rows, per);
+    } else if (from->trace != NULL) {
+        t = records_new(to->rows);
+        for (uint32_t r = 0; t != NULL && r < to->rows; r++) {
+            t->records[r] = record_of_group(from, r * per, per);
         }
-    }
-    if (t != NULL) {
-        hold_files(t);
+        if (t != NULL) {
+            hold_files(t);
+        }
     }
     to->trace = t;
 }
@@ -265,10 +319,24 @@ void mr_block_trace_rows(mr_block *to, const struct mr_record *records)
     to->trace = t;
 }
 
+void mr_block_trace_give(mr_block *to, struct mr_record *records, uint32_t n)
+{
+    mr_trace *t = mr_trace_new(n, 0);
+
+    MR_ASSERT(to->trace == NULL && n <= to->rows);
+    if (t == NULL) {
+        mr_records_free(records, n);
+        return;
+    }
+    t->records = records;
+    t->own = records;
+    to->trace = t;
+}
+
 void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret)
 {
-    *ret = record_of(block, row);
-    (void)file_ref(ret->file);
+    *ret = mr_block_record(block, row);
+    (void)mr_trace_file_ref(ret->file);
 }
 
 int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_error *err)
@@ -298,7 +366,7 @@ void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows)
     mr_trace *t = from->trace != NULL ? records_new(to->rows) : NULL;
 
     for (uint32_t r = 0; t != NULL && r < to->rows; r++) {
-        t->records[r] = record_of(from, rows[r]);
+        t->records[r] = mr_block_record(from, rows[r]);
     }
     if (t != NULL) {
         hold_files(t);
@@ -306,17 +374,43 @@ void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows)
     to->trace = t;
 }
 
+static mr_trace *joined(const mr_block *const *blocks, size_t n, uint32_t rows)
+{
+    mr_trace *t = mr_trace_new((uint32_t)n, sizeof(struct mr_trace_part));
+
+    if (t == NULL) {
+        return NULL;
+    }
+    t->rows = rows;
+    t->parts = (struct mr_trace_part *)(void *)(t + 1);
+    t->nparts = (uint32_t)n;
+    t->joined = true;
+    for (size_t k = 0; k < n; k++) {
+        t->parts[k] = (struct mr_trace_part){
+            .trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first, .rows = blocks[k]->rows};
+    }
+    return t;
+}
+
 void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n)
 {
     mr_trace *t = NULL;
     uint32_t at = 0;
+    bool known = false;
+    bool light = true;
 
-    for (size_t k = 0; k < n && t == NULL; k++) {
-        t = blocks[k]->trace != NULL ? records_new(to->rows) : NULL;
+    for (size_t k = 0; k < n; k++) {
+        known |= blocks[k]->trace != NULL;
+        light &= blocks[k]->trace == NULL || is_light(blocks[k]->trace);
     }
+    if (known && light) {
+        to->trace = joined(blocks, n, to->rows);
+        return;
+    }
+    t = known ? records_new(to->rows) : NULL;
     for (size_t k = 0; t != NULL && k < n; k++) {
         for (uint32_t r = 0; r < blocks[k]->rows; r++) {
-            t->records[at++] = record_of(blocks[k], r);
+            t->records[at++] = mr_block_record(blocks[k], r);
         }
     }
     if (t != NULL) {
@@ -342,15 +436,15 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
         }
         return;
     }
-    mr_trace *t = trace_new(known, sizeof *t->parts);
+    mr_trace *t = mr_trace_new(known, sizeof *t->parts);
     if (t != NULL) {
         t->rows = to->rows;
-        t->parts = (struct part *)(void *)(t + 1);
+        t->parts = (struct mr_trace_part *)(void *)(t + 1);
     }
     for (size_t k = 0; t != NULL && k < n; k++) {
         if (blocks[k]->trace != NULL) {
             t->parts[t->nparts++] =
-                (struct part){.trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first};
+                (struct mr_trace_part){.trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first};
         }
     }
     to->trace = t;
@@ -358,7 +452,7 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
 
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT])
 {
-    struct mr_record r = record_of(block, row);
+    struct mr_record r = mr_block_record(block, row);
     char numbers[64];
     char others[32] = "";
 

@@ -25,6 +25,7 @@ void mr_rows_free(struct mr_rows *s)
         mr_origin_unref(s->origins[i]);
     }
     mr_free(s->origins);
+    mr_row_records_free(&s->records);
     mr_free(s->single);
     mr_free(s->packed);
     if (s->env != NULL) {
@@ -45,13 +46,35 @@ static int over_budget(const struct mr_rows *s, mr_error *err)
                         mr_env_budget_text(s->env).text);
 }
 
+/* Elements come before the names of their records. */
+static void forget_records(struct mr_rows *s)
+{
+    size_t bytes = s->records.cap * MR_ROW_RECORD_BYTES;
+
+    mr_row_records_free(&s->records);
+    (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - bytes);
+}
+
+/* @more bytes for an array. */
+static bool charge_array(struct mr_rows *s, size_t more)
+{
+    if (mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
+        return true;
+    }
+    if (s->records.cap == 0) {
+        return false;
+    }
+    forget_records(s);
+    return mr_env_recharge_array(s->env, &s->arrays, s->arrays + more);
+}
+
 static int grow(struct mr_rows *s, mr_error *err)
 {
     size_t size = s->fixed > 0 ? s->fixed : sizeof(mr_block *);
     size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
     size_t more = (cap - s->cap) * size;
 
-    if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
+    if (!charge_array(s, more)) {
         return over_budget(s, err);
     }
     void **array = s->fixed > 0 ? (void **)&s->packed : (void **)&s->single;
@@ -70,7 +93,7 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
 {
     size_t more = (s->cap - s->origins_cap) * sizeof(mr_origin *);
 
-    if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
+    if (!charge_array(s, more)) {
         return over_budget(s, err);
     }
     mr_origin **bigger = mr_reallocarray(s->origins, s->cap, sizeof(mr_origin *));
@@ -82,6 +105,28 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
     s->origins = bigger;
     s->origins_cap = s->cap;
     return MR_OK;
+}
+
+/* Where the row at the end comes from, if there is memory for it. */
+static void keep_record(struct mr_rows *s, const mr_block *block, uint32_t row)
+{
+    struct mr_record record = mr_block_record(block, row);
+
+    if (record.file == NULL) {
+        return;
+    }
+    if (s->records.cap < s->cap) {
+        size_t more = (s->cap - s->records.cap) * MR_ROW_RECORD_BYTES;
+
+        if (!mr_env_recharge_array(s->env, &s->arrays, s->arrays + more)) {
+            return;
+        }
+        if (!mr_row_records_grow(&s->records, s->cap)) {
+            (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
+            return;
+        }
+    }
+    mr_row_records_set(&s->records, s->n, &record);
 }
 
 /* Bytes of a row of column @i of a spec whose rows have one size. */
@@ -161,6 +206,9 @@ int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
     if (tracked) {
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }
+    if (s->fixed > 0 && mr_block_traced(block)) {
+        keep_record(s, block, row);
+    }
     s->n++;
     return MR_OK;
 }
@@ -174,6 +222,9 @@ static void remove_packed(struct mr_rows *s, size_t i)
         mr_origin_unref(s->origins[i]);
         s->origins[i] = s->origins[s->n];
         s->origins[s->n] = NULL;
+    }
+    if (s->records.cap > 0) {
+        mr_row_records_remove(&s->records, i, s->n);
     }
 }
 
@@ -206,6 +257,20 @@ int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out 
     return rc;
 }
 
+/* Where the row comes from that is put next: if there is memory for it. */
+static void put_record(const struct mr_rows *s, size_t i, struct mr_rows_out *out)
+{
+    if (out->records == NULL && mr_row_records_know(&s->records, i)) {
+        out->records = mr_calloc(out->cap, sizeof *out->records);
+    }
+    if (out->records != NULL) {
+        mr_row_records_get(&s->records, i, &out->records[out->n]);
+        if (mr_record_begins_run(out->records, out->n)) {
+            (void)mr_trace_file_ref(out->records[out->n].file);
+        }
+    }
+}
+
 int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err)
 {
     if (s->fixed == 0) {
@@ -220,6 +285,9 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         if (rc != MR_OK) {
             return rc;
         }
+    }
+    if (s->records.cap > 0 || out->records != NULL) {
+        put_record(s, i, out);
     }
     const unsigned char *from = s->packed + i * s->fixed;
     size_t n = mr_spec_leaves(s->spec);
@@ -251,6 +319,10 @@ int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_
         return rc;
     }
     MR_ASSERT(out->n <= rows); /* none of these are ever left over */
+    if (out->records != NULL) {
+        mr_block_trace_give(out->block, out->records, out->n);
+        out->records = NULL;
+    }
     int rc = mr_block_add_origin(&out->block, out->origin, err);
     if (rc != MR_OK) {
         return rc;
@@ -270,6 +342,7 @@ void mr_rows_out_free(struct mr_rows_out *out)
 {
     mr_block_unref(out->block);
     mr_origin_unref(out->origin);
+    mr_records_free(out->records, out->n);
     mr_gather_free(&out->gather);
     *out = (struct mr_rows_out){0};
 }

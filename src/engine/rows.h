@@ -1,7 +1,8 @@
 /*
  * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks, so that one of them
  * does not hold a whole block in memory; large ones are kept by reference. Rows of one fixed size lie packed in one
- * array, and beside them where they come from, if somebody wants to know (element/origin.h).
+ * array, and beside them where they come from, if somebody wants to know (element/origin.h) or there are records that
+ * they were read from (element/trace.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
@@ -10,6 +11,7 @@
 
 #include "engine/env.h"
 #include "engine/gather.h"
+#include "engine/row_records.h"
 
 /* From here on a row is kept by reference. */
 #define MR_ROW_COPY_BYTES_MAX 4096u
@@ -17,11 +19,12 @@
 struct mr_rows {
     struct mr_env *env;
     const mr_spec *spec;
-    size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
-    unsigned char *packed; /* if fixed */
-    mr_origin **origins;   /* if fixed: a reference for each row, or NULL where it has none */
-    size_t origins_cap;    /* 0: no row had an origin so far */
-    mr_block **single;     /* else: blocks of one row */
+    size_t fixed;                  /* bytes of every row, if that is known and small; else 0 */
+    unsigned char *packed;         /* if fixed */
+    mr_origin **origins;           /* if fixed: a reference for each row, or NULL where it has none */
+    size_t origins_cap;            /* 0: no row had an origin so far */
+    struct mr_row_records records; /* if fixed and some row comes from one */
+    mr_block **single;             /* else: blocks of one row */
     size_t n;
     size_t cap;
     size_t charged; /* for single rows */
@@ -30,8 +33,9 @@ struct mr_rows {
 
 /* Rows on their way out, in one block. */
 struct mr_rows_out {
-    mr_block *block;   /* if fixed: allocated for `cap` rows */
-    mr_origin *origin; /* if fixed: of the rows that were put */
+    mr_block *block;           /* if fixed: allocated for `cap` rows */
+    mr_origin *origin;         /* if fixed: of the rows that were put */
+    struct mr_record *records; /* if fixed: of the rows that were put; NULL: none has one */
     struct mr_gather gather;
     uint32_t n;
     uint32_t cap;

@@ -1,6 +1,8 @@
 """Elements that fail: what stands behind them has the place that it would have, whatever puts elements together or counts them."""
 
 import contextlib
+import itertools
+import re
 import warnings
 
 import numpy as np
@@ -280,16 +282,20 @@ def number(line):
     return mr.strings.to_number(line, mr.int64)
 
 
-def messages(ds):
-    """What the errors of reading @ds say."""
-    it, seen = iter(ds), []
+def past_errors(it):
+    """The elements of @it; of those that fail, what the error says."""
     while True:
         try:
-            next(it)
+            yield next(it)
         except StopIteration:
-            return seen
+            return
         except mr.errors.MillraceError as e:
-            seen.append(e.message)
+            yield e.message
+
+
+def messages(ds):
+    """What the errors of reading @ds say."""
+    return [m for m in past_errors(iter(ds)) if isinstance(m, str)]
 
 
 FILES_TO_NUMBERS = {
@@ -328,7 +334,6 @@ SEVERAL_LINES = {
     "shuffle of batches": lambda ds: ds.batch(3).shuffle(3, seed=1).map(numbers),
     "filter of batches": lambda ds: ds.batch(3).filter(lambda b: mr.size(b) > 0).map(numbers),
     "interleave of batches": lambda ds: Dataset.range(2).interleave(lambda _: ds.batch(3).map(numbers), cycle_length=2),
-    "windows": lambda ds: ds.window(3).flat_map(lambda w: w).map(number),
     "batches of windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)).map(numbers),
     "groups": lambda ds: ds.group_by_window(lambda line: 0, lambda key, group: group.batch(3), 3).map(numbers),
     "slices of a batch": lambda ds: ds.batch(3).flat_map(lambda b: Dataset.from_tensor_slices(b)).map(number),
@@ -364,6 +369,7 @@ FROM_ONE_LINE = {
     "shard": lambda ds: ds.shard(2, 0).map(number),
     "unique": lambda ds: ds.unique().map(number),
     "repeat": lambda ds: ds.repeat(2).map(number),
+    "windows": lambda ds: ds.window(3).flat_map(lambda w: w).map(number),
     "windows of one": lambda ds: ds.window(1).flat_map(lambda w: w).map(number),
 }
 
@@ -384,6 +390,53 @@ def test_an_error_names_records_of_each_format(tmp_path):
     assert "map (step 3), element 2 (file '" in error and "/t', record 2, offset 34 (uncompressed))" in error
     (error,) = messages(mr.FixedLengthRecordDataset(str(tmp_path / "f"), 3, header_bytes=4).map(number))
     assert "/f', record 2, offset 10)" in error
+
+
+NUMBERS_OF_LINES = {
+    "shuffle": lambda ds: ds.shuffle(5, seed=1),
+    "shuffle of all": lambda ds: ds.shuffle(1000, seed=1),
+    "shuffle of a shuffle": lambda ds: ds.shuffle(3, seed=1).shuffle(4, seed=2),
+    "shuffle of pairs": lambda ds: Dataset.zip(Dataset.range(100), ds).shuffle(5, seed=1).map(lambda i, n: n),
+    "shuffle, and others": lambda ds: Dataset.range(5, 30).concatenate(ds).shuffle(20, seed=1),
+    "cache": lambda ds: ds.cache(),
+    "cache, again": lambda ds: ds.cache().repeat(2),
+    "cache of a shuffle": lambda ds: ds.shuffle(5, seed=1).cache(),
+    "shuffle of a cache": lambda ds: ds.cache().repeat(2).shuffle(5, seed=1),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS_OF_LINES)
+def test_an_error_of_a_number_names_the_record(lines, name):
+    files, offsets = lines
+    read = Dataset.from_tensor_slices(files).interleave(mr.TextLineDataset, cycle_length=2).map(
+        lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    found = messages(NUMBERS_OF_LINES[name](read).map(lambda n: 100 // (n - 4)))
+    records = {f"(file '{file}', record 4, offset {offset})" for file, offset in zip(files, offsets)}
+    assert {re.search(r"\(file [^)]*\)|$", m)[0] for m in found} == records, found
+
+
+CUTS = {
+    "shuffle": lambda ds: ds.shuffle(5, seed=1),
+    "shuffle of lines": lambda ds: ds.map(lambda n: (n, b"")).shuffle(5, seed=1).map(lambda n, _: n),
+    "cache": lambda ds: ds.cache().repeat(2),
+    "batch": lambda ds: ds.batch(2).unbatch(),
+    "prefetch": lambda ds: ds.prefetch(8),
+    "windows": lambda ds: ds.window(3).flat_map(lambda w: w),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_an_error_behind_a_state_names_the_record(lines, name):
+    read = mr.TextLineDataset(lines[0][1]).map(lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    ds = CUTS[name](read).map(lambda n: 100 // (n - 4))
+    for cut in range(4):
+        with iter(ds) as it, iter(ds) as other:
+            assert len(list(itertools.islice(past_errors(it), cut))) == cut
+            other.set_state(it.get_state())
+            found = [m for m in past_errors(other) if isinstance(m, str)]
+            assert found or cut > 0
+            assert all(f"(file '{lines[0][1]}', record" in m for m in found), found
+            assert any("offset 12)" in m for m in found) or not found, found
 
 
 ZIPPED = {

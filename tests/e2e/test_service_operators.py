@@ -112,6 +112,11 @@ def test_an_error_of_a_worker_names_the_record(make_cluster, tmp_path):
         with pytest.raises(mr.errors.InvalidArgumentError) as e:
             list(ds.apply(cluster.distribute(mode)))
         assert f"map (step 3){number} (file '{files[2]}', record 5, offset 10): " in str(e.value)
+    lengths = mr.TextLineDataset(files).map(lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    for ds in (lengths, lengths.shuffle(7), lengths.cache(), lengths.batch(1).unbatch()):  # what fails here, not there
+        with pytest.raises(mr.errors.InvalidArgumentError) as e:
+            list(ds.apply(cluster.distribute("distributed_epoch")).shuffle(5).map(lambda n: 100 // (n - 4)))
+        assert f"(file '{files[2]}', record 5, offset 10): " in str(e.value)
     with pytest.raises(mr.errors.InvalidArgumentError) as e:
         list(Dataset.range(20).map(lambda x: 100 // (x - 15)).apply(cluster.distribute("distributed_epoch")))
     assert "map (step 2): floor_div" in str(e.value)

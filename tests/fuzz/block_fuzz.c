@@ -1,8 +1,9 @@
 /*
  * Whatever decodes as a block can be read to its last byte, and encoding it gives a block that decodes again. Slices
- * are taken too: they are what the rest of the program does with a block first.
+ * are taken too: they are what the rest of the program does with a block first. So are the records that rows come from.
  */
 #include "element/block.h"
+#include "element/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,13 @@ static void use(const mr_block *block)
     if (mr_block_decode(bytes, 0, 0, &again, &used, NULL) < 0 || used != mr_buffer_size(bytes) ||
         mr_block_rows(again) != rows || mr_block_slice(again, rows / 2, rows - rows / 2, &half, NULL) < 0) {
         abort();
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        char texts[2][MR_TRACE_TEXT];
+
+        if (strcmp(mr_block_row_text(block, r, texts[0]), mr_block_row_text(again, r, texts[1])) != 0) {
+            abort();
+        }
     }
     mr_block_unref(again);
     if (mr_block_copy_rows(half, 0, mr_block_rows(half), &again, NULL) == MR_OK) {

@@ -140,6 +140,112 @@ static void rows_know_their_records(void **state)
     mr_block_unref(blocks[1]);
 }
 
+static void expect_same_records(const mr_block *a, const mr_block *b)
+{
+    char text[MR_TRACE_TEXT];
+
+    assert_int_equal(mr_block_rows(a), mr_block_rows(b));
+    for (uint32_t r = 0; r < mr_block_rows(a); r++) {
+        expect_record(b, r, mr_block_row_text(a, r, text));
+    }
+}
+
+/* What is known of the rows of @block is known of what comes of it, also behind its bytes, and of a packed copy. */
+static void expect_records_travel(const mr_block *block)
+{
+    const uint32_t rows = mr_block_rows(block);
+    mr_block *forms[2];
+    mr_buffer *bytes;
+    size_t used;
+
+    assert_int_equal(mr_block_encode_buffer(block, 0, true, &bytes, NULL), MR_OK);
+    assert_int_equal(mr_block_decode(bytes, 0, 0, &forms[0], &used, NULL), MR_OK);
+    assert_int_equal(used, mr_buffer_size(bytes));
+    mr_buffer_unref(bytes);
+    forms[1] = counting(rows);
+    assert_true(mr_block_trace_pack(forms[1], block, 0) > 0);
+    for (size_t i = 0; i < 2; i++) {
+        const mr_block *twice[2] = {forms[i], forms[i]};
+        const mr_block *both[2] = {block, block};
+        mr_block *a[3];
+        mr_block *b[3];
+
+        expect_same_records(block, forms[i]);
+        assert_int_equal(mr_block_concat(twice, 2, &b[0], NULL), MR_OK);
+        assert_int_equal(mr_block_concat(both, 2, &a[0], NULL), MR_OK);
+        assert_int_equal(mr_block_slice(b[0], 3, 2 * rows - 5, &b[1], NULL), MR_OK);
+        assert_int_equal(mr_block_slice(a[0], 3, 2 * rows - 5, &a[1], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(b[0], 2, &b[2], NULL), MR_OK);
+        assert_int_equal(mr_block_batch(a[0], 2, &a[2], NULL), MR_OK);
+        for (int k = 0; k < 3; k++) {
+            expect_same_records(a[k], b[k]);
+            mr_block_unref(a[k]);
+            mr_block_unref(b[k]);
+        }
+        mr_block_unref(forms[i]);
+    }
+}
+
+static void records_travel_with_the_bytes(void **state)
+{
+    const uint64_t places[20] = {0, 10, 25, 30, 1000, 1001, 2000, 3000, 4000, UINT64_C(1) << 60, UINT64_MAX};
+    const uint32_t picked[] = {19, 25, 25, 3, 0, 21, 22, 39, 1, 2, 20};
+    mr_trace_file *file = mr_trace_file_new("a", false);
+    mr_trace_file *other = mr_trace_file_new("b", true);
+    mr_block *blocks[3] = {counting(20), counting(2), counting(20)};
+    mr_block *joined;
+    mr_block *out;
+
+    mr_block_trace(blocks[0], file, 7, places);
+    mr_block_trace(blocks[2], other, UINT64_MAX - 10, places);
+    mr_trace_file_unref(file);
+    mr_trace_file_unref(other);
+    expect_records_travel(blocks[0]);
+    expect_records_travel(blocks[2]);
+    assert_int_equal(mr_block_concat((const mr_block *const *)blocks, 3, &joined, NULL),
+                     MR_OK); /* the second: unknown */
+    expect_records_travel(joined);
+    assert_int_equal(mr_block_gather(joined, picked, 11, &out, NULL), MR_OK);
+    expect_records_travel(out);
+    mr_block_unref(out);
+    assert_int_equal(mr_block_batch(joined, 3, &out, NULL), MR_OK);
+    mr_buffer *bytes;
+    mr_block *back;
+    size_t used;
+    assert_int_equal(mr_block_encode_buffer(out, 0, true, &bytes, NULL), MR_OK);
+    assert_int_equal(mr_block_decode(bytes, 0, 0, &back, &used, NULL), MR_OK);
+    expect_same_records(out, back);
+    expect_record(back, 0, "file 'a', records 7 to 9, offset 0");
+    mr_block_unref(back);
+    mr_block_unref(out);
+    mr_block_unref(joined);
+    mr_buffer_unref(bytes);
+    for (int i = 0; i < 3; i++) {
+        mr_block_unref(blocks[i]);
+    }
+}
+
+/* Lines that follow one another take a byte or two each; elements without records take nothing. */
+static void records_take_few_bytes(void **state)
+{
+    uint64_t places[1000];
+    mr_block *block = counting(1000);
+    mr_buffer *bytes[2];
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        places[i] = i * UINT64_C(50);
+    }
+    assert_int_equal(mr_block_encode_buffer(block, 0, false, &bytes[0], NULL), MR_OK);
+    mr_trace_file *file = mr_trace_file_new("a", false);
+    mr_block_trace(block, file, 7, places);
+    mr_trace_file_unref(file);
+    assert_int_equal(mr_block_encode_buffer(block, 0, false, &bytes[1], NULL), MR_OK);
+    assert_in_range(mr_buffer_size(bytes[1]) - mr_buffer_size(bytes[0]), 1000, 2000);
+    mr_block_unref(block);
+    mr_buffer_unref(bytes[0]);
+    mr_buffer_unref(bytes[1]);
+}
+
 static void a_slice_pins_the_whole(void **state)
 {
     mr_block *block = counting(1000);
@@ -373,7 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(records_travel_with_the_bytes),
+        cmocka_unit_test(records_take_few_bytes),          cmocka_unit_test(columns_in_one_place_are_not_exclusive),
         cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
         cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
         cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "element/frame.h"
+#include "element/trace.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
@@ -40,6 +41,13 @@ static mr_block *random_block(struct mr_rng *rng, struct table *t)
     table_new(t, 0, whole.columns);
     table_append(t, &whole, first, count);
     table_free(&whole);
+    if (count > 0 && mr_rng_below(rng, 2) == 0) {
+        const uint64_t places[8] = {5, 50, 55, 500, 5000, 5001, 5555, 9999};
+        mr_trace_file *file = mr_trace_file_new("file", false);
+
+        mr_block_trace(slice, file, mr_rng_below(rng, 1000), places);
+        mr_trace_file_unref(file);
+    }
     return slice;
 }
 

@@ -17,8 +17,6 @@
 
 /* A block that holds so many times its own bytes is copied. */
 #define PINNED_FACTOR 2u
-/* Where elements come from is kept if it takes at most this part of what they take: it is for words only. */
-#define TRACE_SHARE 4u
 
 /* The elements of a complete pass. */
 struct kept {
@@ -35,7 +33,8 @@ struct cache_iter {
     struct mr_gather left;    /* reading: still to give */
     struct kept *kept;        /* the dataset's; NULL: nothing is shared */
     size_t charged;
-    bool failed; /* reading: an element has; nothing is kept */
+    size_t names; /* charged for the records that elements come from */
+    bool failed;  /* reading: an element has; nothing is kept */
 };
 
 enum { READING = 1, FAILED = 2 }; /* in states */
@@ -117,12 +116,26 @@ static int publish(struct cache_iter *it, mr_error *err)
 
 /* ---- running ---- */
 
+/* Elements come before the names of their records. The blocks are those of a pass that nobody else has seen. */
+static void forget_names(struct cache_iter *it)
+{
+    for (size_t i = it->rows.head; i < it->rows.n; i++) {
+        mr_block_trace_forget(it->rows.parts[i].block);
+    }
+    (void)mr_env_recharge(it->head.env, &it->names, 0);
+}
+
 static int recharge(struct cache_iter *it, mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
     size_t bytes = it->rows.bytes;
+    bool fits = bytes <= it->charged || mr_env_recharge(head->env, &it->charged, bytes);
 
-    if (bytes > it->charged && !mr_env_recharge(head->env, &it->charged, bytes)) {
+    if (!fits && it->names > 0) {
+        forget_names(it);
+        fits = mr_env_recharge(head->env, &it->charged, bytes);
+    }
+    if (!fits) {
         int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s", (unsigned long long)it->rows.rows,
                               bytes, mr_env_budget_text(head->env).text);
 
@@ -162,7 +175,7 @@ static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 }
 
 /* @block as it is kept: without what it descends from, and without memory of others that it would hold. */
-static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
+static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret, mr_error *err)
 {
     uint32_t n = mr_block_column_count(block);
     uint32_t rows = mr_block_rows(block);
@@ -180,8 +193,12 @@ static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
     if (rc == MR_OK) {
         rc = mr_block_from_columns(rows, columns, n, ret, err);
     }
-    if (rc == MR_OK && mr_block_trace_bytes(block) <= mr_block_row_bytes(block, 0, rows) / TRACE_SHARE) {
-        mr_block_trace_as(*ret, block);
+    if (rc == MR_OK) {
+        size_t names = mr_block_trace_pack(*ret, block, mr_block_row_bytes(block, 0, rows));
+
+        if (names > 0 && !mr_env_recharge(it->head.env, &it->names, it->names + names)) {
+            mr_block_trace_forget(*ret);
+        }
     }
     mr_block_unref(copy);
     mr_free(columns);
@@ -192,7 +209,7 @@ static int as_kept(const mr_block *block, mr_block **ret, mr_error *err)
 static int keep(struct cache_iter *it, const mr_block *block, mr_error *err)
 {
     mr_block *kept = NULL;
-    int rc = as_kept(block, &kept, err);
+    int rc = as_kept(it, block, &kept, err);
 
     if (rc == MR_OK) {
         rc = mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err);
@@ -222,6 +239,7 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
         it->failed = true;
         mr_gather_clear(&it->rows);
         (void)mr_env_recharge(it->head.env, &it->charged, 0);
+        (void)mr_env_recharge(it->head.env, &it->names, 0);
     }
     if (rc < 0 && err != NULL) {
         *err = failure;
@@ -318,6 +336,7 @@ static void cache_close(struct mr_op_iter *head)
 
     mr_op_close(it->input);
     mr_env_release(head->env, it->charged);
+    mr_env_release(head->env, it->names);
     mr_gather_free(&it->rows);
     mr_gather_free(&it->left);
 }
