@@ -276,8 +276,8 @@ static void detach_refused_locked(struct mr_conn *c, bool is_new)
 }
 
 /*
- * Attach @c, whose stream has not ended, to its session in @t; worker->lock is held. *@replaced: the stream that had it
- * before, to be ended.
+ * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not dropped; worker->lock is
+ * held. *@replaced: the stream that had it before, to be ended.
  */
 static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err)
 {
@@ -292,10 +292,6 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
                                    t->attempt, open->attempt);
     }
     MR_LOCK(&t->lock);
-    if (t->cancelled) {
-        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: task %s was taken from %s", t->id,
-                                   c->worker->address);
-    }
     if (t->turns != NULL) {
         return mr_turns_attach_locked(c, t, replaced, err);
     }
