@@ -224,6 +224,10 @@ _SPLITS = [
         "recovery.c", "    if (is_forsaken(it)) {\n", "    if (false) {\n", *_RECOVERY,
     ),
     _core(
+        "SUSPECTS_WAIT", "3.6", "suspects wait after the end was told, until something else happens",
+        "splits.c", "        mr_iteration_unsettle(core, it); /* suspects' turn */\n", "", *_RECOVERY,
+    ),
+    _core(
         "NO_CRASH_COUNTS", "3.6", "a split that comes back from a crash is not suspected",
         "recovery.c",
         "    uint32_t losses = range->losses + (r->crashed ? 1 : 0);\n", "    uint32_t losses = range->losses;\n",
@@ -364,6 +368,10 @@ _LIVENESS = [
         "mr_time_add(report->since, core->config.worker_timeout_ms) <= core->now", "report->since <= core->now",
     ),
     _core(
+        "REPORTS_CARRIED", "7.3", "a client that moves takes along since when it has missed a worker",
+        "clients.c", "    forget_reports(client);\n    join(client, it);\n", "    join(client, it);\n", *_RECOVERY,
+    ),
+    _core(
         "SHARED_WAITS", "7.3", "who reads a production waits for another worker when only a closed one is left",
         "recovery.c", "it->makes == NULL && !it->rec->joining;", "it->makes == NULL && it->uses == NULL;",
         "core_sharing_test", "sim_story_test", "walks",
@@ -389,6 +397,16 @@ _LIVENESS = [
         "RETENTION_ARMED_ANEW", "7.8", "each leader counts long retention from its own beginning",
         "timers.c", "    if (keep_ms < MR_LONG_MS) {\n", "    if (true) {\n",
         "core_retention_test", "sim_retention_test",
+    ),
+    _core(
+        "USED_SINCE_UNUSED", "7.8", "the record of a job that is used says since when nobody uses it",
+        "clients.c", "        it->job->rec->released_ms = 0;\n", "",
+        "core_retention_test", "walks",
+    ),
+    _core(
+        "READ_SINCE_UNREAD", "7.8", "the record of an iteration that is read says since when nobody reads it",
+        "clients.c", "        it->rec->unread_ms = 0;\n        mr_iteration_put", "        mr_iteration_put",
+        "core_retention_test", "walks",
     ),
     _core(
         "NAMED_COLLECTED", "7.9", "datasets that have a name are forgotten like others",

@@ -527,6 +527,22 @@ static void suspects_come_last_and_by_themselves(void **state)
     assert_int_equal(the_end(f)->lost_splits, 0);
 }
 
+/* Nothing else happens: whoever asked last may be at work on what it has for hours. */
+static void suspects_are_read_as_soon_as_the_end_was_told(void **state)
+{
+    struct fixture *f = *state;
+    char task[160];
+
+    expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
+    add_worker(&f->t, "w3", "a:1");
+    expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
+    add_worker(&f->t, "w4", "a:1");
+    assert_null(recovery_of(f, "w2", 0)); /* the losses are counted, and others are to be read first */
+    drain(f, "w2", f->tasks[2], 1);
+    snprintf(task, sizeof task, "%s", recovery_of(f, "w2", 0));
+    expect_range(&f->t, "w2", task, 1, 99, 0, 10);
+}
+
 static void recovery_tasks_are_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -824,6 +840,25 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
     assert_int_equal(the_end(f)->repeated_splits, 10);
 }
 
+/* What it missed for the job before says nothing of what it reaches now: its new streams have a minute of their own. */
+static void a_client_that_moves_begins_to_miss_workers_anew(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t hundred[] = {100};
+
+    put_dataset(&f->t, "more", FP2, hundred, 1);
+    for (int i = 0; i < 80; i++) {
+        if (i == 40) {
+            open_at_least_once(f, "more");
+        }
+        beat_worker(&f->t, "w1");
+        beat_worker(&f->t, "w2");
+        beat_client(&f->t, "c1", f->iteration, "w1");
+        table_wait(&f->t, 1000);
+    }
+    expect_range(&f->t, "w1", task_of(f->iteration, "w1", 1), 1, 10, 0, 10);
+}
+
 /* Out of reach of clients for long, and then dead: that it is dead is what counts, since a split may have killed it. */
 static void a_silent_worker_is_waited_for_until_it_is_lost(void **state)
 {
@@ -986,6 +1021,7 @@ int main(void)
         T(a_split_that_kills_its_readers_fails_the_iteration),
         T(with_ignore_errors_it_is_counted_and_left_out),
         T(suspects_come_last_and_by_themselves),
+        T(suspects_are_read_as_soon_as_the_end_was_told),
         T(recovery_tasks_are_bounded),
         T(what_comes_back_is_given_whatever_repetition_is_asked_for),
         T(a_jump_drops_what_nobody_was_given_and_keeps_what_came_back),
@@ -994,6 +1030,7 @@ int main(void)
         T(what_was_joined_is_finished_with_its_last),
         T(losing_a_worker_in_a_hundred_jobs_is_one_write),
         T(what_an_unreachable_worker_has_goes_to_others),
+        T(a_client_that_moves_begins_to_miss_workers_anew),
         T(what_workers_have_whose_records_are_deleted_goes_to_others),
         T(and_so_does_what_recovery_tasks_have),
         T(at_most_once_what_they_had_is_counted),

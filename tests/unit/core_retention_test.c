@@ -290,6 +290,29 @@ static void retention_fires_though_a_leader_lives_a_day(void **state)
     stop(t);
 }
 
+/* The records of a job that somebody reads again say so, whoever looks at them (`millrace state`). */
+static void records_say_since_when_nobody_reads_and_only_then(void **state)
+{
+    struct table *t = start(NULL);
+    static const char *const clients[] = {"c1", "c2"};
+    char key[80];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(
+            open_job(t,
+                     (struct open_args){.client = clients[i], .dataset = "numbers", .name = "train", .dynamic = true}),
+            MR_OK);
+        snprintf(key, sizeof key, "iterations/%s", opened(t)->iteration_id);
+        assert_null(strstr(table_get(t, "jobs/train"), "\"releasedMs\""));
+        assert_null(strstr(table_get(t, key), "\"unreadMs\""));
+        release_opened(t, clients[i]);
+        assert_non_null(strstr(table_get(t, "jobs/train"), "\"releasedMs\""));
+        assert_non_null(strstr(table_get(t, key), "\"unreadMs\""));
+    }
+    stop(t);
+}
+
 static void a_time_that_is_still_to_come_counts_as_now(void **state)
 {
     struct table *t = start(NULL);
@@ -731,6 +754,7 @@ int main(void)
         cmocka_unit_test(what_a_leader_saw_end_needs_no_grace),
         cmocka_unit_test(what_went_with_clients_of_a_forgotten_worker_is_counted),
         cmocka_unit_test(retention_fires_though_a_leader_lives_a_day),
+        cmocka_unit_test(records_say_since_when_nobody_reads_and_only_then),
         cmocka_unit_test(a_time_that_is_still_to_come_counts_as_now),
         cmocka_unit_test(a_forgotten_repetition_is_not_run_again),
         cmocka_unit_test(a_dynamic_iteration_is_collected_once_its_job_has_gone_on),
