@@ -165,10 +165,16 @@ static int register_dataset(mr_reader *r, mr_error *err)
     return rc;
 }
 
+/* It is to go on behind the last round, as a consumer does whose model was saved there. */
+static bool resumes_at_end(const mr_reader *r, const Millrace__IterationEnd *end)
+{
+    return r->opts.resumes && end != NULL && end->rounds > 0 && r->opts.resume_round >= end->rounds;
+}
+
 /*
  * Whoever begins anew under a name that was used finds an end, and would take it for an epoch without elements. A later
- * epoch of an object, or one that others have read while this reader opened, may well have none for it. @age_ms: of
- * the reader, when it asked.
+ * epoch of an object, or one that others have read while this reader opened, may well have none for it; and a consumer
+ * may say that it has had all rounds. @age_ms: of the reader, when it asked.
  */
 static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)
 {
@@ -179,8 +185,7 @@ static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64
     if (!reply->finished || failed || !named || r->attached) {
         return MR_OK;
     }
-    /* A consumer that comes back begins at the end, too. */
-    if (!r->opts.begins || meanwhile || r->opts.num_consumers > 0) {
+    if (!r->opts.begins || meanwhile || resumes_at_end(r, reply->end)) {
         mr_log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it", "job", "%s",
                r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
         return MR_OK;

@@ -277,6 +277,42 @@ def test_consumers_that_all_restart_say_where_they_begin(cluster):
     assert first[0].numbers == list(range(done)) and second[0].numbers[0] == done
 
 
+def told_that_it_is_over(consumer, epoch=0):
+    consumer.join(LONG_S)
+    assert not consumer.is_alive() and not consumer.seen
+    assert isinstance(consumer.error, mr.errors.FailedPreconditionError), consumer.error
+    assert f"job 'rounds' had ended its epoch {epoch} " in str(consumer.error)
+    assert f"first_epoch={epoch + 1}" in str(consumer.error)
+
+
+@pytest.mark.parametrize("of", [1, 2])
+def test_who_reads_an_epoch_anew_that_is_over_is_told(cluster, of):
+    ds = Dataset.range(20)
+    first = Consumers(cluster, of, ds=ds)
+    first.join()
+    n = len(first.rounds())
+    for options in ({}, {"resume_round": 0}, {"resume_round": n - 1}):
+        for consumer in Consumers(cluster, of, ds=ds, **options):
+            told_that_it_is_over(consumer)
+    alone = Consumer(cluster, of - 1, of, ds=ds)
+    alone.start()
+    told_that_it_is_over(alone)
+    following = Consumers(cluster, of, ds=ds, first_epoch=1)
+    following.join()
+    assert following.rounds() == first.rounds()
+    for consumer in Consumers(cluster, of, ds=ds, first_epoch=1):
+        told_that_it_is_over(consumer, epoch=1)
+
+
+def test_who_goes_on_behind_the_last_round_has_the_end(cluster):
+    ds = Dataset.range(20)
+    first = Consumers(cluster, 2, ds=ds)
+    first.join()
+    after = Consumers(cluster, 2, ds=ds, resume_round=first[0].iterator.round + 1)
+    after.join()
+    assert [c.seen for c in after] == [[], []]
+
+
 @pytest.mark.parametrize("leaves", ["one", "all"])
 def test_an_orderly_close_in_the_middle_loses_no_round(cluster, leaves):
     """What those who go had received and not returned comes to those who take their places."""
