@@ -1,12 +1,10 @@
 """Datasets of the records of files."""
 
-import os
-
 import numpy as np
 
 from ._block import as_tensor_array
 from ._tensor import AttrTable, Tensor
-from .dataset import AUTOTUNE, Dataset, _apply, _bytes, _number
+from .dataset import AUTOTUNE, Dataset, _apply, _bytes, _number, _paths
 
 
 def _record_file(op, filename, compression_type, buffer_size, sizes):
@@ -18,13 +16,6 @@ def _record_file(op, filename, compression_type, buffer_size, sizes):
     if buffer_size is not None:
         _number(attrs, "buffer_size", buffer_size)
     return _apply(op, attrs=attrs)
-
-
-def _paths(value):
-    """@value, with what os.fspath() makes of the paths in it."""
-    if isinstance(value, (list, tuple)):
-        return [_paths(v) for v in value]
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def _names(filenames):

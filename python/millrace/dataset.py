@@ -3,6 +3,7 @@
 import ctypes
 import glob
 import itertools
+import os
 
 import numpy as np
 
@@ -99,6 +100,13 @@ def _absent(name, instead):
     return method
 
 
+def _paths(value):
+    """@value, with what os.fspath() makes of the paths in it."""
+    if isinstance(value, (list, tuple)):
+        return [_paths(v) for v in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 class Dataset:
     """
     A sequence of elements and how it is made; immutable. Without a service it runs here, in the C engine; with
@@ -186,12 +194,12 @@ class Dataset:
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None, name=None):
         """
-        The files that match a pattern (or any of several), as strings. The pattern is expanded now, here: the names are
-        part of the dataset. Shuffled anew in each pass unless shuffle=False.
+        The files that match a pattern (or any of several), as strings; a path is a pattern, too. The pattern is expanded
+        now, here: the names are part of the dataset. Shuffled anew in each pass unless shuffle=False.
         """
         if isinstance(file_pattern, Tensor):
             raise errors.UnimplementedError("Dataset.list_files inside a function is not built: expand the pattern outside")
-        patterns = np.atleast_1d(as_tensor_array(file_pattern)).reshape(-1).tolist()
+        patterns = np.atleast_1d(as_tensor_array(_paths(file_pattern))).reshape(-1).tolist()
         if not all(isinstance(p, bytes) for p in patterns):
             raise TypeError(f"file_pattern is a string or several, not {file_pattern!r}")
         files = sorted({f for p in patterns for f in glob.glob(p)})

@@ -179,6 +179,15 @@ def test_list_files_expands_when_called_and_shuffles_by_default(tmp_path):
         Dataset.list_files(str(tmp_path / "nothing-here-*"))
 
 
+def test_list_files_takes_paths(tmp_path):
+    names = ["a.csv", "a.txt", "b.txt"]
+    for name in names:
+        (tmp_path / name).write_text("")
+    expected = [str(tmp_path / name).encode() for name in names]
+    assert list(Dataset.list_files(tmp_path / "*.txt", shuffle=False)) == expected[1:]
+    assert list(Dataset.list_files([tmp_path / "*.csv", str(tmp_path / "b*")], shuffle=False)) == expected[::2]
+
+
 def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(TypeError):
         with mr.io.TFRecordWriter(str(tmp_path / "x")) as writer:
