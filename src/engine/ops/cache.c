@@ -3,10 +3,10 @@
  *
  * What is kept belongs to the dataset object (struct mr_dataset.kept): all iterators over it share it, and it goes with
  * it. A pass that ends early leaves nothing, nor does one in which an element failed: what is kept would have each
- * element behind that in another place. A pass that has read as many elements as there are need not see the end. Each
- * iterator that holds the elements has them on its memory budget. Inside of functions nothing is shared: there the
- * dataset is another one for each element. A pass over splits is one reader's part: it is kept for the passes of that
- * engine iterator only.
+ * element behind that in another place. A pass that has read as many elements as the input is known to have need not
+ * see the end. Each iterator that holds the elements has them on its memory budget. Inside of functions nothing is
+ * shared: there the dataset is another one for each element. A pass over splits is one reader's part: it is kept for
+ * the passes of that engine iterator only.
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
