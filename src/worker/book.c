@@ -640,5 +640,6 @@ void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)
         .untaken = book->untaken,
         .sessions = (uint32_t)book->shares.taken,
         .buffered_bytes = book->ready_bytes + book->sent_bytes,
+        .finished = book->finished,
     };
 }

@@ -151,6 +151,7 @@ struct mr_book_counts {
     uint64_t untaken;  /* received by one, perhaps never given to an application */
     uint32_t sessions;
     uint64_t buffered_bytes; /* ready, or sent and kept */
+    bool finished;           /* the pipeline has ended */
 };
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret);
 

@@ -108,6 +108,7 @@ static int fill_entry(struct entry *e, mr_error *err)
     e->base.abandoned = counts.lost + counts.untaken + t->before.missing;
     e->base.sessions = counts.sessions;
     e->base.buffered_bytes = counts.buffered_bytes;
+    e->base.finished = counts.finished;
     if (t->kind == MR_TASK_READING) {
         fill_reading_locked(e);
     } else if (t->kind == MR_TASK_TURNS) {

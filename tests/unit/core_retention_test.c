@@ -596,6 +596,50 @@ static void a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for(void 
     stop(t);
 }
 
+static void finish_pipeline(struct table *t, const char *worker, const char *iteration, uint32_t sessions)
+{
+    Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
+
+    progress.task_id = (char *)(uintptr_t)task_of(iteration, worker, 1);
+    progress.produced = progress.delivered = 7;
+    progress.sessions = sessions;
+    progress.finished = true;
+    assert_int_equal(beat_with_progress(t, worker, &progress), MR_OK);
+}
+
+/* A reader rests with elements, and another one waits for the end. */
+static void a_pipeline_that_has_ended_is_not_what_is_waited_for(void **state)
+{
+    struct mr_core_config config = {.task_timeout_ms = 90 * SECOND};
+    struct table *t = start(&config);
+    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "shared"};
+    char iteration[64];
+
+    (void)state;
+    add_workers(t, 0, 2);
+    open_job(t, args);
+    keep(iteration, opened(t)->iteration_id);
+    hang(t, iteration, 3, 1);
+    assert_non_null(strstr(waits_for(t, "c1", iteration), "the pipeline at worker h0:1 has given nothing for "));
+    args.client = "c2";
+    assert_int_equal(open_job(t, args), MR_OK);
+    for (int i = 0; i < 200; i++) {
+        table_wait(t, SECOND);
+        finish_pipeline(t, "w0", iteration, 2);
+        finish_pipeline(t, "w1", iteration, 2);
+        assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_OK);
+        assert_int_equal(beat_client(t, "c2", iteration, NULL), MR_OK);
+    }
+    assert_false(shown_as_stalled(t));
+    assert_string_equal(waits_for(t, "c2", iteration),
+                        "the pipeline at worker h0:1 (and 1 more) has ended, and 1 other reader of the job "
+                        "may not have used the last elements yet");
+    assert_false(watch_client(t, "c2", iteration)->tasks[0]->lost);
+    assert_int_equal(release_client(t, "c1", iteration), MR_OK);
+    assert_string_equal(waits_for(t, "c2", iteration), ""); /* its end is on its way */
+    stop(t);
+}
+
 static void a_stuck_task_is_closed_after_the_task_timeout(void **state)
 {
     struct mr_core_config config = {.task_timeout_ms = 90 * SECOND};
@@ -765,6 +809,7 @@ int main(void)
         cmocka_unit_test(a_dataset_goes_before_its_parts),
         cmocka_unit_test(a_job_that_goes_goes_as_a_whole),
         cmocka_unit_test(a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for),
+        cmocka_unit_test(a_pipeline_that_has_ended_is_not_what_is_waited_for),
         cmocka_unit_test(a_stuck_task_is_closed_after_the_task_timeout),
         cmocka_unit_test(a_named_dataset_goes_by_command_unless_it_is_used),
         cmocka_unit_test(a_job_with_clients_goes_only_by_force),

@@ -509,22 +509,6 @@ static void who_keeps_others_waiting_is_named(void **state)
     assert_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
 }
 
-/* What @client is told that it waits for. */
-static const char *waits_for(struct fixture *f, const char *client)
-{
-    static char text[256];
-    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
-
-    request.client = (char *)(uintptr_t)id_of(client);
-    request.iteration_id = f->it;
-    request.waits = true;
-    table_step(&f->t, &command);
-    assert_int_equal(the_reply(&f->t)->error.code, MR_OK);
-    snprintf(text, sizeof text, "%s", ((const Millrace__ClientHeartbeatReply *)the_reply(&f->t)->message)->waits_for);
-    return text;
-}
-
 static void say_missing(struct fixture *f, uint32_t consumer)
 {
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
@@ -542,25 +526,25 @@ static void a_consumer_is_told_what_it_waits_for(void **state)
 {
     struct fixture *f = *state;
 
-    assert_string_equal(waits_for(f, "c0"), ""); /* nothing is known here */
+    assert_string_equal(waits_for(&f->t, "c0", f->it), ""); /* nothing is known here */
     report(f, "c0", 1, 4, NULL, 0);
     report(f, "c1", 1, 3, NULL, 0);
     say_missing(f, 1);
-    assert_string_equal(waits_for(f, "c0"),
+    assert_string_equal(waits_for(&f->t, "c0", f->it),
                         "consumer 1 is at round 3 and has not asked for what others wait for, for 7 s");
 
     /* A worker is lost; who has not said what it has of it is more to the point. */
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
     table_wait(&f->t, 1);
     report(f, "c0", 1, 4, task_of(f->it, "w1", 1), 4);
-    assert_string_equal(waits_for(f, "c0"),
+    assert_string_equal(waits_for(&f->t, "c0", f->it),
                         "worker a:1 is lost, and consumer 1 has not said which of its rounds it has");
     report(f, "c1", 1, 3, task_of(f->it, "w1", 1), 4);
 
     assert_int_equal(release_client(&f->t, "c1", f->it), MR_OK);
-    assert_string_equal(waits_for(f, "c0"), "consumer 1 of 2 has gone, and nobody has taken its place");
+    assert_string_equal(waits_for(&f->t, "c0", f->it), "consumer 1 of 2 has gone, and nobody has taken its place");
     assert_int_equal(leave(&f->t, "w2"), MR_OK);
-    assert_string_equal(waits_for(f, "c0"), "the service has no worker");
+    assert_string_equal(waits_for(&f->t, "c0", f->it), "the service has no worker");
 }
 
 int main(void)

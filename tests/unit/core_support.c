@@ -473,6 +473,20 @@ int beat_client(struct table *t, const char *client, const char *iteration, cons
     return answer(t, &command);
 }
 
+const char *waits_for(struct table *t, const char *client, const char *iteration)
+{
+    static char said[256];
+    Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &request};
+
+    request.client = (char *)(uintptr_t)id_of(client);
+    request.iteration_id = text(iteration);
+    request.waits = true;
+    assert_int_equal(answer(t, &command), MR_OK);
+    snprintf(said, sizeof said, "%s", ((const Millrace__ClientHeartbeatReply *)the_reply(t)->message)->waits_for);
+    return said;
+}
+
 int release_client(struct table *t, const char *client, const char *iteration)
 {
     Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;

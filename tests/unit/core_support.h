@@ -92,6 +92,8 @@ struct open_args {
 int open_job(struct table *t, struct open_args args);
 const Millrace__OpenReply *opened(const struct table *t);
 int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable);
+/* What @client is told that it waits for. */
+const char *waits_for(struct table *t, const char *client, const char *iteration);
 int release_client(struct table *t, const char *client, const char *iteration);
 int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want);
 int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,

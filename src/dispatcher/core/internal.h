@@ -204,6 +204,7 @@ struct mr_task {
     struct mr_grant *grants;                 /* one a provider */
     uint64_t produced, delivered, abandoned; /* soft, as is the next one */
     int64_t waited_for; /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
+    bool finished;      /* soft: its pipeline has ended, and its end waits for clients */
     bool barren;        /* soft: it makes a production, and nothing came of it for long, or its worker drains */
     struct mr_sharing_report *sharing; /* soft: what its worker says of production and window; NULL: nothing */
 };

@@ -109,7 +109,7 @@ static void note_going_on(mr_core *core, struct mr_task *producing)
 
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
 {
-    bool wanted = progress->sessions > 0 && !mr_task_is_held_up(core, task) &&
+    bool wanted = progress->sessions > 0 && !progress->finished && !mr_task_is_held_up(core, task) &&
                   progress->produced == progress->delivered + progress->skipped;
     int64_t timeout_ms = core->config.task_timeout_ms;
 
@@ -127,6 +127,7 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
     task->produced = progress->produced;
     task->delivered = progress->delivered;
     task->abandoned = progress->abandoned;
+    task->finished = progress->finished;
     if (timeout_ms > 0 && task->waited_for != MR_NEVER) {
         mr_alarm_by(core, &task->iteration->alarm, mr_time_add(task->waited_for, timeout_ms));
     }

@@ -195,6 +195,37 @@ static bool say_stalled(const mr_core *core, const struct mr_iteration *it, char
     return true;
 }
 
+/* A pipeline has ended, and its task ends when all was used. */
+static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
+{
+    const struct mr_task *first = NULL;
+    const struct mr_task *task;
+    uint32_t others = 0;
+    char more[48] = "";
+
+    if (it->live_clients < 2) {
+        return false;
+    }
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN && task->finished) {
+            others += first != NULL ? 1 : 0;
+            first = first != NULL ? first : task;
+        }
+    }
+    if (first == NULL) {
+        return false;
+    }
+    if (others > 0) {
+        snprintf(more, sizeof more, " (and %u more)", others);
+    }
+    snprintf(out, size,
+             "the pipeline at worker %.60s%s has ended, and %u other reader%s of the job may not have used the last "
+             "elements yet",
+             first->worker->rec->address, more, it->live_clients - 1, it->live_clients > 2 ? "s" : "");
+    return true;
+}
+
 /* All splits are handed out, none has come back. */
 static bool nothing_is_left(const struct mr_iteration *it)
 {
@@ -234,7 +265,7 @@ void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, 
         snprintf(out, size,
                  "%u other reader%s of the job may hold elements back, and be lost with them (at least once)",
                  it->live_clients - 1, it->live_clients > 2 ? "s" : "");
-    } else {
-        (void)say_stalled(core, it, out, size);
+    } else if (!say_stalled(core, it, out, size)) {
+        (void)say_kept(it, out, size);
     }
 }
