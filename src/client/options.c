@@ -218,8 +218,8 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
     }
     o->num_consumers = (uint32_t)num->i;
     o->consumer_index = (uint32_t)index->i;
-    o->resumes = resume != NULL;
-    o->resume_round = resume != NULL ? (uint64_t)resume->i : 0;
+    o->resumes = resume != NULL && o->begins; /* a later epoch begins with its first round */
+    o->resume_round = o->resumes ? (uint64_t)resume->i : 0;
     int rc = text(attrs, n, "last_round", "drop", &last, err);
     if (rc == MR_OK) {
         rc = parse_last_round(last, &o->last_round, err);

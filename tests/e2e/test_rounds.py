@@ -313,6 +313,17 @@ def test_who_goes_on_behind_the_last_round_has_the_end(cluster):
     assert [c.seen for c in after] == [[], []]
 
 
+def test_a_later_epoch_begins_with_its_first_round(cluster):
+    both = [Dataset.range(20).apply(mr.service.distribute(
+        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i, resume_round=5)) for i in range(2)]
+    for first in (10, 0):
+        its = [iter(ds) for ds in both]
+        groups = [[x, x + 1] for x in range(first, 20, 2)]
+        assert [[int(next(it)) for it in its] for _ in groups] == groups
+        for it in its:
+            assert list(it) == []
+
+
 @pytest.mark.parametrize("leaves", ["one", "all"])
 def test_an_orderly_close_in_the_middle_loses_no_round(cluster, leaves):
     """What those who go had received and not returned comes to those who take their places."""
