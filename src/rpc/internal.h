@@ -42,6 +42,7 @@ struct mr_rpc_runtime {
     pid_t pid;
     grpc_completion_queue *cq;
     pthread_t thread;
+    atomic_uint events; /* that it has come back from gRPC with */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     unsigned calls;                     /* lock: calls of any kind that still use the queue */
@@ -138,13 +139,37 @@ struct mr_rpc_connections {
 
 void mr_rpc_connections_look(struct mr_rpc_connections *c);
 
+/* ---- connections that keep gRPC's thread to themselves (floods.c). One thread. ---- */
+
+struct mr_rpc_received {
+    int fd;
+    char peer[MR_RPC_PEER_SIZE];
+    uint64_t bytes;
+};
+
+struct mr_rpc_floods {
+    int port;
+    size_t message_bytes;             /* the largest there is */
+    unsigned events;                  /* that the runtime's thread had seen when it was looked at last */
+    int64_t since_ms;                 /* ... for the first time, */
+    int64_t used_ms;                  /* and the thread's CPU time then */
+    struct mr_rpc_received *received; /* when it was noticed that it is long ago */
+    size_t n;
+    size_t cap;
+};
+
+void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64_t now_ms);
+void mr_rpc_floods_free(struct mr_rpc_floods *f);
+
 /* ---- connections that take back their calls (resets.c) ---- */
 
 struct mr_rpc_resets {
     intptr_t server; /* gRPC's number of it */
     int64_t calls_max;
     struct mr_rpc_connections connections; /* which are looked at by the same thread; set before it starts */
-    int64_t seen;                          /* calls of the server when all connections were looked at, or fewer since */
+    struct mr_rpc_floods floods;           /* the same */
+    const mr_rpc_runtime *rt;
+    int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;
     bool watching;
     pthread_mutex_t lock;

@@ -10,10 +10,11 @@
  * holds around a call into gRPC, and asks for numbers alone, so it is never held up by what it looks for.
  *
  * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same thread looks for
- * hosts with too many connections (connections.c).
+ * hosts with too many connections (connections.c), and for those that send what is no call (floods.c).
  */
 #include "rpc/internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"
 
@@ -177,6 +178,7 @@ static void *watch(void *arg)
         mr_mutex_unlock(&r->lock);
         glance(r);
         mr_rpc_connections_look(&r->connections);
+        mr_rpc_floods_look(&r->floods, r->rt, mr_now_ms());
         mr_mutex_lock(&r->lock);
         if (!r->stopping) {
             (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);
@@ -219,6 +221,7 @@ void mr_rpc_resets_free(struct mr_rpc_resets *r)
         mr_mutex_unlock(&r->lock);
         (void)pthread_join(r->thread, NULL);
     }
+    mr_rpc_floods_free(&r->floods);
     (void)pthread_cond_destroy(&r->stopped);
     (void)pthread_mutex_destroy(&r->lock);
 }

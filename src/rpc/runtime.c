@@ -160,6 +160,7 @@ static void *poll_events(void *arg)
         due_ms = tick_servers(rt, due_ms);
         grpc_event ev = grpc_completion_queue_next(rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
 
+        atomic_fetch_add_explicit(&rt->events, 1, memory_order_relaxed);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
         }

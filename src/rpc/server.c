@@ -552,6 +552,8 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
         return mr_error_nomem(err);
     }
     srv->rt = rt;
+    srv->resets.rt = rt;
+    srv->resets.floods.message_bytes = l.message_bytes;
     mr_mutex_init(&srv->lock);
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
@@ -632,6 +634,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
         return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken or is not this host's", address);
     }
     srv->resets.connections.port = bound;
+    srv->resets.floods.port = bound;
     if (port != NULL) {
         *port = bound;
     }

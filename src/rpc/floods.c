@@ -1,0 +1,175 @@
+/*
+ * Connections that keep gRPC's thread to themselves. gRPC 1.51 reads a connection for as long as more comes, on the
+ * completion queue's thread, and frames that are no calls (PING, SETTINGS, any of an unknown kind) give no event. A
+ * peer that sends nothing else, as fast as it can, stops everybody.
+ *
+ * It shows in the CPU time which that thread has used since its last event: however busy the machine is otherwise, that
+ * is the thread's own. Then it is noted how many bytes each connection has received. One that goes on beyond the
+ * largest message without an event is ended, and so is any of which many bytes came when there is no event for longer
+ * than the thread waits for one.
+ */
+#include "rpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* CPU time without an event: */
+#define NOTE_MS 50
+#define FLOOD_MS 200
+/* Time without an event, which is told of every second if there is none: */
+#define HELD_MS (MR_RPC_TICK_MS + MR_RPC_TICK_MS / 2)
+
+#define MANY_BYTES ((uint64_t)256 << 10)
+
+static int64_t cpu_ms(pthread_t thread)
+{
+    clockid_t clock;
+    struct timespec t;
+
+    if (pthread_getcpuclockid(thread, &clock) != 0 || clock_gettime(clock, &t) != 0) {
+        return 0;
+    }
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* As many as the kernel has, read or not. */
+static uint64_t bytes_received(int fd)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+
+    memset(&info, 0, sizeof info);
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+static void end_flood(const struct mr_rpc_floods *f, int fd, const char *peer, uint64_t bytes)
+{
+    int held = mr_rpc_socket_hold(fd, peer, f->port);
+
+    if (held < 0 && errno == 0) {
+        return; /* It is gone. */
+    }
+    if (held < 0 || !mr_rpc_socket_end(held)) {
+        mr_log(MR_LOG_WARN, "a connection that keeps all others waiting cannot be ended, trying again", "peer", "%s",
+               peer, "error", "%s", strerror(errno), NULL);
+        return;
+    }
+    mr_log(MR_LOG_WARN, "a peer sends so much that is no call that others wait, ending its connection", "peer", "%s",
+           peer, "bytes", "%llu", (unsigned long long)bytes, NULL);
+}
+
+static int by_fd(const void *key, const void *at)
+{
+    return *(const int *)key - ((const struct mr_rpc_received *)at)->fd;
+}
+
+/* The kernel lists descriptors in ascending order, and so they were noted. */
+static const struct mr_rpc_received *noted(const struct mr_rpc_floods *f, int fd, const char *peer)
+{
+    const struct mr_rpc_received *r = f->n > 0 ? bsearch(&fd, f->received, f->n, sizeof *r, by_fd) : NULL;
+
+    return r != NULL && strcmp(r->peer, peer) == 0 ? r : NULL;
+}
+
+/* What connection @fd of @peer has received until now. Without memory it is not noted, and so not ended. */
+static void note(struct mr_rpc_floods *f, int fd, const char *peer)
+{
+    if (f->n == f->cap) {
+        size_t cap = f->cap == 0 ? 16 : 2 * f->cap;
+        struct mr_rpc_received *more = mr_reallocarray(f->received, cap, sizeof *more);
+
+        if (more == NULL) {
+            return;
+        }
+        f->received = more;
+        f->cap = cap;
+    }
+    f->received[f->n].fd = fd;
+    memcpy(f->received[f->n].peer, peer, MR_RPC_PEER_SIZE);
+    f->received[f->n++].bytes = bytes_received(fd);
+}
+
+static void judge(const struct mr_rpc_floods *f, int fd, const char *peer, bool held)
+{
+    const struct mr_rpc_received *before = noted(f, fd, peer);
+    uint64_t bytes = before != NULL ? bytes_received(fd) - before->bytes : 0;
+
+    if (bytes >= MANY_BYTES + (held ? 0 : f->message_bytes)) {
+        end_flood(f, fd, peer, bytes);
+    }
+}
+
+static DIR *descriptors(void)
+{
+    return opendir("/proc/self/fd"); /* NULL: next time, it is looked at as long as it lasts */
+}
+
+/* Returns -1 at the end. */
+static int next_connection(const struct mr_rpc_floods *f, DIR *dir, char peer[MR_RPC_PEER_SIZE])
+{
+    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+        int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
+
+        if (fd >= 0 && mr_rpc_socket_peer(fd, f->port, peer)) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+static void note_all(struct mr_rpc_floods *f)
+{
+    char peer[MR_RPC_PEER_SIZE];
+    DIR *dir = descriptors();
+
+    for (int fd; dir != NULL && (fd = next_connection(f, dir, peer)) >= 0;) {
+        note(f, fd, peer);
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+static void judge_all(const struct mr_rpc_floods *f, bool held)
+{
+    char peer[MR_RPC_PEER_SIZE];
+    DIR *dir = descriptors();
+
+    for (int fd; dir != NULL && (fd = next_connection(f, dir, peer)) >= 0;) {
+        judge(f, fd, peer, held);
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+}
+
+void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64_t now_ms)
+{
+    unsigned events = atomic_load_explicit(&rt->events, memory_order_relaxed);
+    int64_t used_ms = cpu_ms(rt->thread);
+
+    if (events != f->events) {
+        f->events = events;
+        f->since_ms = now_ms;
+        f->used_ms = used_ms;
+        f->n = 0;
+    } else if (used_ms - f->used_ms >= NOTE_MS && f->n == 0) {
+        note_all(f);
+    } else if (used_ms - f->used_ms >= FLOOD_MS) {
+        judge_all(f, now_ms - f->since_ms >= HELD_MS);
+    }
+}
+
+void mr_rpc_floods_free(struct mr_rpc_floods *f)
+{
+    mr_free(f->received);
+}

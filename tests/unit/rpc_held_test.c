@@ -1,0 +1,204 @@
+/*
+ * Who keeps gRPC's thread to itself is found and cut off, and nobody else. The thread is the test's own, which uses CPU
+ * time as it likes; connections are sockets that nobody serves.
+ */
+#include "rpc/internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MANY ((size_t)300 << 10)
+#define MESSAGE ((size_t)2 << 20)
+#define FEW ((size_t)100 << 10)
+
+struct pair {
+    int ours; /* the server's end */
+    int peers;
+};
+
+struct fixture {
+    mr_rpc_runtime rt;
+    struct mr_rpc_floods floods;
+    int listener;
+    struct sockaddr_in at;
+    int64_t now_ms;
+};
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    socklen_t len = sizeof f.at;
+
+    f = (struct fixture){.rt = {.thread = pthread_self()}, .at = {.sin_family = AF_INET}};
+    f.at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    f.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(f.listener, (struct sockaddr *)&f.at, sizeof f.at), 0);
+    assert_int_equal(listen(f.listener, 8), 0);
+    assert_int_equal(getsockname(f.listener, (struct sockaddr *)&f.at, &len), 0);
+    f.floods.port = ntohs(f.at.sin_port);
+    f.floods.message_bytes = MESSAGE;
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    (void)close(f->listener);
+    mr_rpc_floods_free(&f->floods);
+    return 0;
+}
+
+/* From 127.0.0.@host. */
+static struct pair pair_open(struct fixture *f, unsigned char host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    struct pair p = {.peers = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+
+    from.sin_addr.s_addr = htonl((INADDR_LOOPBACK & 0xffffff00u) | host);
+    assert_int_equal(bind(p.peers, (struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(p.peers, (struct sockaddr *)&f->at, sizeof f->at), 0);
+    p.ours = accept(f->listener, NULL, NULL);
+    assert_true(p.ours >= 0);
+    return p;
+}
+
+static void pair_close(struct pair *p)
+{
+    (void)close(p->ours);
+    (void)close(p->peers);
+}
+
+static void carry(const struct pair *p, size_t n)
+{
+    static char bytes[4096];
+
+    for (; n > 0; n -= sizeof bytes) {
+        assert_int_equal(send(p->peers, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+        assert_int_equal(recv(p->ours, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    }
+}
+
+static bool is_cut(const struct pair *p)
+{
+    char byte;
+    ssize_t n = recv(p->peers, &byte, 1, MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+static void use_cpu(int64_t ms)
+{
+    struct timespec t;
+    int64_t until = 0, now;
+
+    do {
+        (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        now = (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+        until = until == 0 ? now + ms * 1000000 : until;
+    } while (now < until);
+}
+
+/* It has just come back from gRPC. */
+static void look_after_event(struct fixture *f)
+{
+    atomic_fetch_add(&f->rt.events, 1);
+    mr_rpc_floods_look(&f->floods, &f->rt, f->now_ms);
+}
+
+/* After so much CPU time, and time, in gRPC. */
+static void look_after(struct fixture *f, int64_t cpu_ms, int64_t ms)
+{
+    use_cpu(cpu_ms);
+    f->now_ms += ms;
+    mr_rpc_floods_look(&f->floods, &f->rt, f->now_ms);
+}
+
+static void more_than_a_message_without_an_event_is_a_flood(void **state)
+{
+    struct fixture *f = *state;
+    struct pair flood = pair_open(f, 2), before = pair_open(f, 3), large = pair_open(f, 4);
+
+    carry(&before, MESSAGE + MANY);
+    look_after_event(f);
+    look_after(f, 60, 60); /* noted */
+    carry(&flood, MESSAGE + MANY);
+    carry(&large, MESSAGE);
+    look_after(f, 200, 200);
+    assert_true(is_cut(&flood));
+    assert_false(is_cut(&before) || is_cut(&large));
+    pair_close(&flood);
+    pair_close(&before);
+    pair_close(&large);
+}
+
+static void much_while_there_is_no_event_for_long_is_a_flood(void **state)
+{
+    struct fixture *f = *state;
+    struct pair flood = pair_open(f, 2), slow = pair_open(f, 3);
+
+    look_after_event(f);
+    look_after(f, 60, 60);
+    carry(&flood, MANY);
+    carry(&slow, FEW);
+    look_after(f, 200, 900);
+    assert_false(is_cut(&flood));
+    look_after(f, 0, 600);
+    assert_true(is_cut(&flood));
+    assert_false(is_cut(&slow));
+    pair_close(&flood);
+    pair_close(&slow);
+}
+
+/* Suspended, or without its share of a busy machine. */
+static void a_thread_that_does_not_run_is_not_held(void **state)
+{
+    struct fixture *f = *state;
+    struct pair busy = pair_open(f, 2);
+
+    look_after_event(f);
+    look_after(f, 60, 60);
+    carry(&busy, MANY);
+    look_after(f, 0, 100000);
+    assert_false(is_cut(&busy));
+    pair_close(&busy);
+}
+
+static void as_long_as_events_come_nobody_is_cut_off(void **state)
+{
+    struct fixture *f = *state;
+    struct pair busy = pair_open(f, 2);
+
+    for (int i = 0; i < 4; i++) {
+        look_after_event(f);
+        look_after(f, 60, 60);
+        carry(&busy, MESSAGE);
+        look_after(f, 100, 1000);
+    }
+    assert_false(is_cut(&busy));
+    pair_close(&busy);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(more_than_a_message_without_an_event_is_a_flood),
+        TEST(much_while_there_is_no_event_for_long_is_a_flood),
+        TEST(a_thread_that_does_not_run_is_not_held),
+        TEST(as_long_as_events_come_nobody_is_cut_off),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
