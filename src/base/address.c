@@ -62,3 +62,15 @@ bool mr_address_is_valid(const char *text)
 
     return parse(text, false, &address);
 }
+
+bool mr_address_is_any(const struct mr_address *address)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    /* inet_aton() takes what others take who connect: "0", too. */
+    if (address->host[0] == '\0' || inet_aton(address->host, &v4) != 0) {
+        return address->host[0] == '\0' || v4.s_addr == htonl(INADDR_ANY);
+    }
+    return inet_pton(AF_INET6, address->host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+}

@@ -25,4 +25,7 @@ bool mr_address_parse_listen(const char *text, struct mr_address *ret);
 
 bool mr_address_is_valid(const char *text);
 
+/* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from elsewhere. */
+bool mr_address_is_any(const struct mr_address *address);
+
 #endif

@@ -5,7 +5,6 @@
  */
 #include "dispatcher/dispatcher.h"
 
-#include "base/address.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -212,12 +211,7 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     if (n < 0 || (size_t)n >= sizeof d->address) {
         return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
     }
-    if (!mr_address_is_valid(d->address)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
-                            d->address);
-    }
-    return MR_OK;
+    return mr_rpc_check_advertised(d->address, err);
 }
 
 /*

@@ -42,6 +42,8 @@ void mr_rpc_keep_forkable(void);
  * are reached. MR_EINVAL: it has none but the loopback's.
  */
 int mr_rpc_advertise(const char *listen, int port, const char *peers, char *out, size_t size, mr_error *err);
+/* Is @address one that others can be told? The loopback's is, if it was asked for: all may be on one machine. */
+int mr_rpc_check_advertised(const char *address, mr_error *err);
 
 /* ---- received messages ---- */
 

@@ -1,7 +1,6 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/internal.h"
 
-#include "base/address.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -48,12 +47,7 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     if (w->address == NULL) {
         return mr_error_nomem(err);
     }
-    if (!mr_address_is_valid(w->address)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
-                            w->address);
-    }
-    return MR_OK;
+    return mr_rpc_check_advertised(w->address, err);
 }
 
 static int copy_tags(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)

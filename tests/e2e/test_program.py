@@ -64,6 +64,12 @@ def test_version():
     *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}"],
        f"'{address}' is no address to advertise: host:port is wanted, with a port from 1 to 65535")
       for address in ("x:y", ":1", "localhost:0", "localhost:99999", "unix:/tmp/x:1", "dns:///x:1")],
+    *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}:7000"],
+       f"'{address}:7000' is no address to advertise: nobody can connect to it")
+      for address in ("0.0.0.0", "[::]", "[0::0]", "0")],
+    (["worker", "--dispatcher", "localhost:1", "--advertise-address=0.0.0.0:%port%"], "nobody can connect to it"),
+    (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address=0.0.0.0:5050"],
+     "'0.0.0.0:5050' is no address to advertise: nobody can connect to it"),
     (["dispatcher", "--etcd-endpoints", "localhost:1", "--worker-timeout", "1s"],
      "--worker-timeout 1000 ms: at least three heartbeats (3000 ms) are needed"),
     (["dispatcher", "--etcd-endpoints", "localhost:1", "--client-timeout", "7s", "--heartbeat", "3s"],

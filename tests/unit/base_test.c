@@ -416,6 +416,8 @@ static void an_address_is_host_and_port(void **state)
         "[127.0.0.1]:1",
     };
     static const char *const listening[] = {":1", ":0", "x:0", "[::]:0"};
+    static const char *const any[] = {":1", "0.0.0.0:1", "0:1", "[::]:1", "[0:0::0]:1"};
+    static const char *const somebody[] = {"x:1", "127.0.0.1:1", "0.0.0.1:1", "[::1]:1", "[fe80::1%eth0]:1"};
     char longest[MR_ADDRESS_BYTES_MAX + 2];
     struct mr_address address;
 
@@ -432,6 +434,14 @@ static void an_address_is_host_and_port(void **state)
     for (size_t i = 0; i < sizeof listening / sizeof listening[0]; i++) {
         assert_false(mr_address_is_valid(listening[i]));
         assert_true(mr_address_parse_listen(listening[i], &address));
+    }
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+        assert_true(mr_address_parse_listen(any[i], &address));
+        assert_true(mr_address_is_any(&address));
+    }
+    for (size_t i = 0; i < sizeof somebody / sizeof somebody[0]; i++) {
+        assert_true(mr_address_parse(somebody[i], &address));
+        assert_false(mr_address_is_any(&address));
     }
     memset(longest, 'x', sizeof longest);
     memcpy(longest + sizeof longest - 4, ":80", 4);
