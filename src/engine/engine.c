@@ -94,6 +94,11 @@ void mr_engine_cancel(mr_engine_iter *it)
     mr_env_cancel(&it->env);
 }
 
+size_t mr_engine_held_bytes(const mr_engine_iter *it)
+{
+    return atomic_load_explicit(&it->env.used_bytes, memory_order_relaxed);
+}
+
 static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes, int64_t ns)
 {
     uint32_t rows = mr_block_rows(block);

@@ -84,6 +84,8 @@ int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_b
 bool mr_engine_passed(const mr_engine_iter *it);
 /* Any thread: blocked and later pulls return MR_ECANCELED. */
 void mr_engine_cancel(mr_engine_iter *it);
+/* Any thread: bytes of elements in buffers of its operators (shuffle, cache, prefetch, ...). */
+size_t mr_engine_held_bytes(const mr_engine_iter *it);
 /* Origins are not part of a state: what a restored iterator had read already descends from nothing. */
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err);

@@ -195,6 +195,11 @@ void mr_task_pump(struct mr_task *t);
 void mr_task_release_client(struct mr_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
 bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
+/*
+ * The pipeline of @t found no memory: put before @err who else has much of the budget, and what can be done (holder.c).
+ * No lock is held.
+ */
+void mr_task_name_holder(const struct mr_task *t, mr_error *err);
 
 /* ---- which tasks there are (assignments.c) ---- */
 

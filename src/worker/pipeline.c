@@ -209,6 +209,9 @@ static int open_engine(struct mr_task *t, struct mr_kept_definition **kept, mr_e
     }
     if (rc == MR_OK) {
         rc = mr_engine_open(ds, &opts, &engine, err);
+        if (rc == MR_EEXHAUSTED) {
+            mr_task_name_holder(t, err);
+        }
     }
     if (rc == MR_OK) {
         MR_LOCK(&t->lock);
@@ -270,6 +273,9 @@ static int pull(struct mr_task *t, struct mr_want want, mr_block **ret, mr_error
     int rc = mr_engine_pull(t->engine, want, -1, &block, err);
     size_t bytes = rc == MR_OK ? mr_block_row_bytes(block, 0, mr_block_rows(block)) : 0;
 
+    if (rc == MR_EEXHAUSTED) {
+        mr_task_name_holder(t, err);
+    }
     note_pull(t, begun_ns, rc == MR_OK ? mr_block_rows(block) : 0, bytes);
     if (rc == MR_OK) {
         rc = check_rows(block, bytes, err);

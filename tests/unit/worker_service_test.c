@@ -3,6 +3,7 @@
  * splits, the end, errors, stopping. No assertion is about time: waiting is for events.
  */
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
 #include "worker/worker.h"
@@ -20,6 +21,7 @@
 #define SHORT 100
 #define HOST_TASKS 2 /* at work at once, of the worker that has few */
 #define LONG_MS 60000
+#define BUDGET_MIB 64 /* of the worker that has little memory */
 #define OTHER_HOST "127.0.0.2"
 #define WAITING 4 /* streams for tasks that are not here, of that worker */
 
@@ -69,21 +71,21 @@ static mr_dataset *make_failing(int64_t n)
     return ds;
 }
 
-static mr_worker *start_worker(struct fixture *f, uint32_t tasks_max, uint32_t waiting_max)
+static mr_worker *start_worker(struct fixture *f, struct mr_worker_options opts)
 {
     char list[64];
     mr_worker *w;
     mr_error err;
 
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
-    struct mr_worker_options opts = {.dispatchers = list, .tasks_max = tasks_max, .waiting_max = waiting_max};
+    opts.dispatchers = list;
     if (mr_worker_start(&opts, &w, &err) != MR_OK) {
         fail_msg("%s", err.message);
     }
     return w;
 }
 
-static int setup_with(void **state, uint32_t tasks_max, uint32_t waiting_max)
+static int setup_with(void **state, struct mr_worker_options opts)
 {
     struct fixture *f = mr_calloc(1, sizeof *f);
     mr_dataset *ds = fake_range(N);
@@ -95,7 +97,7 @@ static int setup_with(void **state, uint32_t tasks_max, uint32_t waiting_max)
     ds = fake_range(SHORT);
     fake_add_dataset(f->d, "short", ds);
     mr_dataset_unref(ds);
-    f->w = start_worker(f, tasks_max, waiting_max);
+    f->w = start_worker(f, opts);
     assert_int_equal(mr_worker_wait_registered(f->w, 30000, NULL), MR_OK);
     *state = f;
     return 0;
@@ -103,12 +105,17 @@ static int setup_with(void **state, uint32_t tasks_max, uint32_t waiting_max)
 
 static int setup(void **state)
 {
-    return setup_with(state, 0, 0);
+    return setup_with(state, (struct mr_worker_options){0});
 }
 
 static int setup_small(void **state)
 {
-    return setup_with(state, 2 * HOST_TASKS, WAITING);
+    return setup_with(state, (struct mr_worker_options){.tasks_max = 2 * HOST_TASKS, .waiting_max = WAITING});
+}
+
+static int setup_tight(void **state)
+{
+    return setup_with(state, (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB});
 }
 
 static int teardown(void **state)
@@ -717,6 +724,53 @@ static void a_failing_pipeline_tells_readers_and_dispatcher(void **state)
     fake_client_free(c);
 }
 
+/* Its end, which is an error of that code, for want of memory; *@message is freed with mr_free(). */
+static void expect_no_memory(struct fixture *f, const char *task, char **message)
+{
+    struct fake_client *c = open_client(f, task, "b", 0, 1);
+
+    assert_int_equal(fake_client_drain(c, NULL, 0, message), MR_EEXHAUSTED);
+    fake_client_free(c);
+}
+
+static bool has_no_session(const struct fake_progress *p)
+{
+    return p->sessions == 0;
+}
+
+/* What a shuffle that nobody reads any more holds cannot be thrown away: whom it keeps from reading is told that. */
+static void who_finds_no_memory_is_told_who_has_it(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_attr large = {.name = "batch_size", .kind = MR_ATTR_INT, .i = MR_MIB / 8};
+    struct mr_attr buffer = {.name = "buffer_size", .kind = MR_ATTR_INT, .i = BUDGET_MIB * 5 / 8};
+    mr_dataset *ds = fake_apply("shuffle", fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1), &buffer, 1);
+    struct mr_frame_content m;
+    char *message = NULL;
+
+    fake_add_dataset(f->d, "hungry", ds);
+    mr_dataset_unref(ds);
+    fake_assign(f->d, "t1", "hungry", -1, 0);
+    fake_assign(f->d, "t2", "hungry", -1, 0);
+    fake_assign(f->d, "t3", "hungry", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 1);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    expect_no_memory(f, "t2", &message);
+    assert_ptr_equal(strstr(message, "job j1 holds "), message);
+    assert_non_null(strstr(message, " MiB (raise --memory-budget): "));
+    mr_free(message);
+    fake_client_done(c, 1);
+    assert_int_equal(fake_client_wait_end(c), MR_OK);
+    fake_client_free(c);
+    fake_wait_progress(f->d, "t1", has_no_session);
+    expect_no_memory(f, "t3", &message);
+    assert_ptr_equal(strstr(message, "job j1 holds "), message);
+    assert_non_null(strstr(message, " MiB unread (read it, millrace job delete j1, or raise --memory-budget): "));
+    assert_non_null(strstr(message, " of which are in use"));
+    mr_free(message);
+}
+
 static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
 {
     struct fixture *f = *state;
@@ -1115,6 +1169,7 @@ int main(void)
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(a_task_begins_with_its_first_reader),
+        cmocka_unit_test_setup_teardown(who_finds_no_memory_is_told_who_has_it, setup_tight, teardown),
         cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small, teardown),
         cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
         cmocka_unit_test_setup_teardown(a_host_leaves_waiting_to_others, setup_small, teardown),

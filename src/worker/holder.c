@@ -1,0 +1,89 @@
+/*
+ * Who has the memory budget, for the error of a pipeline that found no room in it: often the buffer of another job,
+ * which nobody reads any more and which keeps what it has until somebody does, or it is deleted.
+ *
+ * All tasks are walked, once for each pipeline that fails so.
+ */
+#include "worker/internal.h"
+
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+
+/* Who holds less of the budget than this part is not worth naming. */
+#define WORTH_NAMING_PART 8u
+
+struct holder {
+    struct mr_task *task; /* a reference; NULL: none */
+    uint64_t bytes;
+    bool unread;
+};
+
+/* What @t holds. It may take more, and less, at any time. */
+static struct holder look_at(struct mr_task *t)
+{
+    struct mr_book_counts counts;
+
+    MR_LOCK(&t->lock);
+    mr_book_counts(t->book, &counts);
+    return (struct holder){
+        .task = t,
+        .bytes = counts.buffered_bytes + (t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine)),
+        .unread = t->kind == MR_TASK_OWN && counts.sessions == 0,
+    };
+}
+
+/* The task beside @t that holds most. */
+static struct holder find_holder(const struct mr_task *t)
+{
+    struct mr_worker *w = t->worker;
+    struct holder most = {0};
+    struct mr_task *other;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(other, &w->tasks, link)
+    {
+        struct holder one = other == t ? most : look_at(other);
+
+        most = one.bytes > most.bytes ? one : most;
+    }
+    if (most.task != NULL) {
+        (void)mr_task_ref(most.task);
+    }
+    return most;
+}
+
+/* In front, in few words: an error has room for so much, and its end is what is cut. */
+static void tell(const struct mr_task *t, const struct holder *most, mr_error *err)
+{
+    bool makes = most->task->kind == MR_TASK_PRODUCING;
+    const char *kind = makes ? "production" : "job";
+    const char *name = makes ? most->task->production : most->task->job;
+    uint64_t mib = most->bytes / MR_MIB;
+
+    mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget", "task", "%s", t->id,
+           "holder", "%s", most->task->id, kind, "%s", name, "mib", "%" PRIu64, mib, "read", "%s",
+           most->unread ? "no" : "yes", NULL);
+    if (most->unread) {
+        mr_error_wrap(err,
+                      "job %s holds %" PRIu64 " MiB unread (read it, millrace job delete %s, or raise --memory-budget)",
+                      name, mib, name);
+    } else {
+        mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", kind, name, mib);
+    }
+}
+
+void mr_task_name_holder(const struct mr_task *t, mr_error *err)
+{
+    struct holder most = find_holder(t);
+
+    if (most.task == NULL) {
+        return;
+    }
+    if (most.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+        tell(t, &most, err);
+    }
+    mr_task_unref(most.task);
+}
