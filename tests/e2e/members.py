@@ -259,13 +259,14 @@ class Balancer(Door):
 
 
 class Program:
-    """`millrace <words>`, its log in a file."""
+    """`millrace <words>`, its log in a file. With @descriptors it may have so many open."""
 
-    def __init__(self, directory, name, *words):
+    def __init__(self, directory, name, *words, descriptors=None):
+        limit = ["prlimit", f"--nofile={descriptors}"] if descriptors is not None else []
         self.log_path = str(directory / f"{name}-{time.monotonic_ns()}.log")
         read, write = os.pipe()
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(with_parent([PROGRAM, *words, f"--ready-fd={write}"]), stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen(with_parent([*limit, PROGRAM, *words, f"--ready-fd={write}"]), stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, pass_fds=[write])
         os.close(write)
         with os.fdopen(read) as f:

@@ -1,0 +1,216 @@
+"""One host takes all that it may of a dispatcher and a worker, and another one is served. Each 127.0.0.x is a host of its own."""
+
+import contextlib
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from conftest import wait_until, with_parent
+from members import Program
+
+OTHER_HOST = "127.0.0.2"  # other_host.c
+TASKS = 16  # at work, of one worker
+DESCRIPTORS = 512  # of one server, which takes half as many connections
+CONNECTIONS_SHARE = DESCRIPTORS // 4
+SILENT_CALLS = 1024  # of one server
+CALLS_EACH, CALLERS = 400, 4
+IDLE = 300  # with what a server has open anyway less than DESCRIPTORS: it shall have to choose
+ELEMENTS = 1000
+
+HOLD_TASKS = """
+import sys, threading
+import millrace as mr
+ds = mr.Dataset.range(1 << 60).apply(mr.service.distribute("parallel_epochs", sys.argv[1]))
+iterators = [iter(ds) for _ in range(int(sys.argv[2]))]
+for it in iterators:
+    threading.Thread(target=next, args=(it,), daemon=True).start()
+threading.Event().wait()
+"""
+
+READ_AN_EPOCH = """
+import sys
+import millrace as mr
+service, elements = sys.argv[1], int(sys.argv[2])
+dataset = mr.service.register_dataset(service, mr.Dataset.range(elements))
+ds = mr.service.from_dataset_id("distributed_epoch", service, dataset, job_name="bystander")
+print(*ds.as_numpy_iterator())
+"""
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PING = 0, 1, 3, 4, 6
+ACK = END_STREAM = 1
+END_HEADERS = 4
+
+
+def _frame(kind, flags, stream, body=b""):
+    return len(body).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + body
+
+
+def _literal(name, value):
+    """A field of HPACK, which no table keeps; @name as it is written, with its length or as a number of the static table."""
+    return name + bytes((len(value),)) + value.encode()
+
+
+class Peer:
+    """A connection from the other host, with calls that say nothing. It answers pings, so that nobody takes it for dead."""
+
+    def __init__(self, address):
+        host, port = address.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), source_address=(OTHER_HOST, 0))
+        self.heard = self.closed = False
+        self._calls = self._ended = 0
+        self._in = b""
+        self._sending = threading.Lock()
+        self._send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0))
+
+    @property
+    def ended_calls(self):
+        return self._calls if self.closed else self._ended
+
+    def _send(self, data):
+        with self._sending, contextlib.suppress(OSError):  # The server has ended the connection: hear() finds it so.
+            self.socket.sendall(data)
+
+    def call(self, path):
+        block = (b"\x83\x86" + _literal(b"\x04", path) + _literal(b"\x01", "test") + _literal(b"\x0f\x10", "application/grpc")
+                 + _literal(b"\0\x02te", "trailers"))
+        self._send(_frame(HEADERS, END_HEADERS, 2 * self._calls + 1, block))
+        self._calls += 1
+
+    def hear(self):
+        """What has come; a server that ends the connection may do it in any way."""
+        try:
+            got = self.socket.recv(65536)
+        except OSError:
+            got = b""
+        self.closed = not got
+        self._in += got
+        while len(self._in) >= 9 and len(self._in) >= 9 + (size := int.from_bytes(self._in[:3], "big")):
+            self._take(self._in[3], self._in[4], self._in[9:9 + size])
+            self._in = self._in[9 + size:]
+
+    def _take(self, kind, flags, body):
+        self.heard = True
+        if kind in (SETTINGS, PING) and not flags & ACK:
+            self._send(_frame(kind, ACK, 0, body if kind == PING else b""))
+        elif kind == RST_STREAM or (kind == HEADERS and flags & END_STREAM):
+            self._ended += 1
+
+
+class Flood:
+    """Connections to one server, and calls. A thread of its own listens to all; what it dies of, the test is told by check()."""
+
+    def __init__(self, address):
+        self._address = address
+        self._selector = selectors.DefaultSelector()
+        self._peers = []
+        self._stopping = False
+        self._died = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def connect(self):
+        peer = Peer(self._address)
+        self._peers.append(peer)
+        self._selector.register(peer.socket, selectors.EVENT_READ, peer)
+        return peer
+
+    def _run(self):
+        try:
+            while not self._stopping:
+                for key, _ in self._selector.select(0.05):
+                    key.data.hear()
+                    if key.data.closed:
+                        self._selector.unregister(key.fileobj)
+                        key.fileobj.close()
+        except Exception as e:  # told by check()
+            self._died = e
+
+    def check(self):
+        assert self._died is None, self._died
+        return True
+
+    @property
+    def connections(self):
+        return sum(not peer.closed for peer in self._peers)
+
+    @property
+    def ended_calls(self):
+        return sum(peer.ended_calls for peer in self._peers)
+
+    def stop(self):
+        self._stopping = True
+        self._thread.join()
+        for peer in self._peers:
+            peer.socket.close()
+        self._selector.close()
+
+
+@pytest.fixture
+def closing():
+    """Whatever is put there ends with the test, the last first."""
+    ends = []
+    yield ends
+    for end in reversed(ends):
+        end()
+
+
+@pytest.fixture
+def servers(etcd, tmp_path, closing):
+    """A dispatcher and a worker, with few descriptors and few tasks at work."""
+    etcd.clusters.append("flood")
+    dispatcher = Program(tmp_path, "dispatcher", "dispatcher", "--listen=127.0.0.1:0", f"--etcd-endpoints={etcd.endpoint}",
+                         "--cluster=flood", "--worker-timeout=60s", "--lease-ttl=60s", descriptors=DESCRIPTORS)
+    closing.append(dispatcher.kill)
+    worker = Program(tmp_path, "worker", "worker", f"--dispatcher={dispatcher.address}", "--listen=127.0.0.1:0",
+                     f"--tasks-max={TASKS}", "--log-level=debug", descriptors=DESCRIPTORS)
+    closing.append(worker.kill)
+    return dispatcher, worker
+
+
+def take_tasks(service, worker, closing):
+    """A client of the other host opens jobs and reads hardly anything of them, until the worker refuses one."""
+    client = subprocess.Popen(with_parent([sys.executable, "-c", HOLD_TASKS, service, str(2 * TASKS)]),
+                              stdin=subprocess.DEVNULL, env={**os.environ, "LD_PRELOAD": os.environ["MILLRACE_OTHER_HOST"]})
+    closing.append(client.wait)
+    closing.append(client.kill)
+    worker.wait_for("read refused", f"host {OTHER_HOST} has", f"of {TASKS} tasks at work")
+    assert client.poll() is None
+
+
+def take_calls(flood, path):
+    """Calls without a message, until those that are too many were ended. On connections that came early, and stay for it."""
+    for _ in range(CALLERS):
+        peer = flood.connect()
+        wait_until(lambda: flood.check() and (peer.heard or peer.closed), "the server says something")
+        for _ in range(CALLS_EACH):
+            peer.call(path)
+    surplus = CALLERS * CALLS_EACH - SILENT_CALLS
+    wait_until(lambda: flood.check() and flood.ended_calls >= surplus, lambda: f"{surplus} calls are ended, not {flood.ended_calls}")
+
+
+def take_connections(flood):
+    for _ in range(IDLE):
+        flood.connect()
+    wait_until(lambda: flood.check() and flood.connections <= CONNECTIONS_SHARE,
+               lambda: f"{CONNECTIONS_SHARE} connections are left, not {flood.connections}")
+
+
+@pytest.mark.skipif("MILLRACE_OTHER_HOST" not in os.environ, reason="a sanitizer wants to be the first library")
+def test_a_host_that_takes_all_it_may_leaves_room(servers, closing):
+    dispatcher, worker = servers
+    service = "grpc://" + dispatcher.address
+    take_tasks(service, worker, closing)
+    for server, path in [(dispatcher, "/millrace.Dispatcher/GetDataset"), (worker, "/millrace.Worker/Read")]:
+        flood = Flood(server.address)
+        closing.append(flood.stop)
+        take_calls(flood, path)
+        take_connections(flood)
+    done = subprocess.run(with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS)]), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True, timeout=240)
+    assert done.returncode == 0
+    assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))
