@@ -112,6 +112,7 @@ void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
     atomic_init(&log->handed, 0);
     atomic_init(&log->unused, 0);
     atomic_init(&log->under_way, false);
+    atomic_init(&log->ended, false);
     log->way = find_way(ds, &log->splits_elements);
 }
 
@@ -125,6 +126,7 @@ void mr_hand_log_come(struct mr_hand_log *log)
 void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended)
 {
     atomic_store(&log->under_way, rows == 0 && !ended);
+    atomic_store(&log->ended, ended);
     atomic_fetch_add(&log->handed, failed ? 1 : rows);
 }
 
@@ -132,6 +134,11 @@ bool mr_hand_log_used_all(const struct mr_hand_log *log)
 {
     /* Also an error in place of an element used what was taken for it. */
     return !log->splits_elements && !atomic_load(&log->under_way) && atomic_load(&log->unused) == 0;
+}
+
+bool mr_hand_log_may_hold(const struct mr_hand_log *log)
+{
+    return log->way == MR_HAND_UNKNOWN && !atomic_load(&log->ended);
 }
 
 uint64_t mr_hand_log_used(const struct mr_hand_log *log)

@@ -30,6 +30,7 @@ struct mr_hand_log {
     enum mr_hand_way way;    /* constant, as is the next one */
     bool splits_elements;    /* one by one: an element that was taken may have been handed out in part */
     atomic_bool under_way;   /* the last pull ended without an element: operators may hold what it took */
+    atomic_bool ended;       /* ... with the end: they hold nothing */
     _Atomic uint64_t handed; /* elements */
     _Atomic uint64_t unused; /* of these: given back */
     /* In order: the reader, which is told that the first @used elements are used. NULL: nobody. */
@@ -47,5 +48,8 @@ void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool 
 bool mr_hand_log_used_all(const struct mr_hand_log *log);
 /* In order, mixed: elements that were used, if the application is through with all that it did not give back. */
 uint64_t mr_hand_log_used(const struct mr_hand_log *log);
+
+/* Operators may hold elements of which nobody knows whether they are used. */
+bool mr_hand_log_may_hold(const struct mr_hand_log *log);
 
 #endif

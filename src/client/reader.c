@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/sync.h"
+#include "client/hand_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -441,6 +442,19 @@ static uint64_t held_back_locked(const mr_reader *r)
     return has_others_locked(r) ? r->held_back : 0;
 }
 
+static void say_what_is_not_counted_locked(const mr_reader *r)
+{
+    const struct mr_hand_log *log = r->opts.hand_log;
+
+    if (log != NULL && mr_hand_log_may_hold(log) && r->taken > 0 && has_others_locked(r)) {
+        mr_log(
+            MR_LOG_WARN,
+            "closing a reader in the middle: what operators behind it hold nobody gets, and its number is not known; "
+            "prefetch directly behind distribute, and batch before it, lose nothing",
+            "job", "%s", r->job_id, NULL);
+    }
+}
+
 /*
  * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of tasks that are over, and
  * what is held back, the dispatcher is told; of the rest the workers hear from it that this client is gone, and count
@@ -456,6 +470,7 @@ static void count_abandoned_locked(mr_reader *r)
                "%s", r->job_id, "elements", "%" PRIu64, sum.abandoned_elements, NULL);
     }
 
+    say_what_is_not_counted_locked(r);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         uint64_t n = counts_locked(r) ? unused_locked(t) : 0;

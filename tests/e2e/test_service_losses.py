@@ -300,6 +300,19 @@ def test_what_is_held_back_in_another_order_is_counted(make_cluster, name, guara
     assert [w.category for w in said] == [mr.DataLossWarning] * (gone > 0)
 
 
+def test_what_may_be_held_back_is_told_where_it_is_not_counted(cluster, capfd):
+    def read(job_name, behind, n):
+        it = iter(behind(Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name=job_name))))
+        assert len(list(itertools.islice(it, n))) == n
+        it.close()
+        return "its number is not known" in capfd.readouterr().err
+
+    assert read("windows", lambda ds: ds.window(10).flat_map(lambda w: w), 25)
+    assert read("batches", lambda ds: ds.batch(10).prefetch(2), 3)
+    assert not read("in order", lambda ds: ds.prefetch(2), 25)
+    assert not read(None, lambda ds: ds.batch(10).prefetch(2), 3)  # nobody else reads it
+
+
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_an_element_that_failed_was_used(cluster, guarantee):
     ds = Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee))
