@@ -201,6 +201,9 @@ static int take_room(mr_definitions *d, const struct mr_definition_wanted *wante
 {
     bool noted = false;
 
+    if (bytes == 0) {
+        return MR_OK; /* Not known: it is seen when it has come, and is waited for then. */
+    }
     if (!mr_memory_could(d->memory, MR_MEMORY_HELD, bytes)) {
         return could_never(d, wanted, bytes, err);
     }

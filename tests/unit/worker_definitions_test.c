@@ -33,6 +33,7 @@ struct source {
     int fails;        /* so many times */
     uint32_t size;    /* of the constants of what is fetched */
     bool compressed;
+    bool unknown; /* how large it is, before it is there */
     mr_definitions *d;
     struct mr_kept_definition *held; /* let go of when somebody waits */
     struct source *inside;           /* fetches while this one does */
@@ -106,7 +107,7 @@ static int get(struct source *s, const char *fingerprint, struct mr_kept_definit
     struct mr_definition_bytes sent = definition_of(s->size, s->compressed);
     struct mr_definition_wanted wanted = {.dataset = "table",
                                           .fingerprint = fingerprint,
-                                          .sent_bytes = sent.size,
+                                          .sent_bytes = s->unknown ? 0 : sent.size,
                                           .fetch = fetch,
                                           .goes_on = goes_on,
                                           .ctx = s};
@@ -330,6 +331,32 @@ static void one_without_room_is_told(void **state)
     mr_memory_unref(memory);
 }
 
+/* Memory is short already: nobody can say of how much room there is none, before it has come. */
+static void one_of_unknown_size_is_told_when_it_has_come(void **state)
+{
+    mr_memory *memory = budget(2 * LARGE);
+    mr_definitions *d = definitions(memory, 0);
+    struct mr_kept_definition *none = NULL;
+    struct source s;
+    mr_error err;
+
+    (void)state;
+    source_init(&s, d, LARGE);
+    s.unknown = true;
+    s.ends = true; /* it is not asked */
+    mr_memory_add(memory, 2 * LARGE);
+    uint64_t used = mr_memory_used(memory);
+    assert_int_equal(get(&s, "one", &none, &err), MR_EEXHAUSTED);
+    assert_non_null(strstr(err.message, "no room for its definition of 2097"));
+    assert_int_equal(s.fetched, 1);
+    assert_int_equal(s.asked, 0);
+    assert_int_equal(mr_memory_used(memory), used);
+    mr_memory_release(memory, 2 * LARGE);
+    assert_int_equal(use(&s, "one"), MR_OK);
+    mr_definitions_free(d);
+    mr_memory_unref(memory);
+}
+
 /* At once, and neither fetched nor asked whether to wait. */
 static void one_that_never_fits_is_told(void **state)
 {
@@ -431,6 +458,7 @@ int main(void)
         cmocka_unit_test(one_that_finds_no_room_waits_for_others_to_let_go),
         cmocka_unit_test(one_that_is_larger_than_it_seemed_is_fetched_again),
         cmocka_unit_test(one_without_room_is_told),
+        cmocka_unit_test(one_of_unknown_size_is_told_when_it_has_come),
         cmocka_unit_test(one_that_never_fits_is_told),
         cmocka_unit_test(whoever_is_dropped_does_not_wait),
         cmocka_unit_test(large_ones_are_fetched_one_at_a_time),
