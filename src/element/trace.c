@@ -154,14 +154,21 @@ static struct mr_record record_at(const mr_trace *t, uint32_t at);
 
 static struct mr_record record_of_joined(const mr_trace *t, uint32_t at)
 {
-    uint32_t i = 0;
+    uint32_t low = 0;
+    uint32_t high = t->nparts - 1;
 
-    while (at >= t->parts[i].rows) {
-        at -= t->parts[i].rows;
-        i++;
+    while (low < high) { /* There may be a part for every other row, and somebody who asks for all rows. */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (at < t->parts[middle].end) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
     }
-    const struct mr_trace_part *part = &t->parts[i];
-    return part->trace != NULL ? record_at(part->trace, part->first + at) : (struct mr_record){0};
+    const struct mr_trace_part *part = &t->parts[low];
+    uint32_t begin = low > 0 ? part[-1].end : 0;
+    return part->trace != NULL ? record_at(part->trace, part->first + (at - begin)) : (struct mr_record){0};
 }
 
 static struct mr_record record_at(const mr_trace *t, uint32_t at)
@@ -227,6 +234,13 @@ void mr_record_clear(struct mr_record *record)
     *record = (struct mr_record){0};
 }
 
+/* @t, which may be NULL, is of @block's rows from the first on: a slice of another block had its rows further on. */
+static void set_trace(mr_block *block, mr_trace *t)
+{
+    block->trace = t;
+    block->trace_first = 0;
+}
+
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets)
 {
     mr_trace *t = file != NULL ? mr_trace_new(block->rows, sizeof *offsets) : NULL;
@@ -237,7 +251,7 @@ void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const
         memcpy(t->offsets, offsets, block->rows * sizeof *offsets);
         t->first = (struct mr_record){.file = mr_trace_file_ref(file), .number = record, .offset = offsets[0]};
     }
-    block->trace = t;
+    set_trace(block, t);
 }
 
 void mr_block_trace_as(mr_block *to, const mr_block *from)
@@ -302,7 +316,7 @@ void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per)
             hold_files(t);
         }
     }
-    to->trace = t;
+    set_trace(to, t);
 }
 
 void mr_block_trace_rows(mr_block *to, const struct mr_record *records)
@@ -316,7 +330,7 @@ void mr_block_trace_rows(mr_block *to, const struct mr_record *records)
         memcpy(t->records, records, to->rows * sizeof *records);
         hold_files(t);
     }
-    to->trace = t;
+    set_trace(to, t);
 }
 
 void mr_block_trace_give(mr_block *to, struct mr_record *records, uint32_t n)
@@ -330,7 +344,7 @@ void mr_block_trace_give(mr_block *to, struct mr_record *records, uint32_t n)
     }
     t->records = records;
     t->own = records;
-    to->trace = t;
+    set_trace(to, t);
 }
 
 void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret)
@@ -371,12 +385,13 @@ void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows)
     if (t != NULL) {
         hold_files(t);
     }
-    to->trace = t;
+    set_trace(to, t);
 }
 
 static mr_trace *joined(const mr_block *const *blocks, size_t n, uint32_t rows)
 {
     mr_trace *t = mr_trace_new((uint32_t)n, sizeof(struct mr_trace_part));
+    uint32_t end = 0;
 
     if (t == NULL) {
         return NULL;
@@ -386,8 +401,9 @@ static mr_trace *joined(const mr_block *const *blocks, size_t n, uint32_t rows)
     t->nparts = (uint32_t)n;
     t->joined = true;
     for (size_t k = 0; k < n; k++) {
+        end += blocks[k]->rows;
         t->parts[k] = (struct mr_trace_part){
-            .trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first, .rows = blocks[k]->rows};
+            .trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first, .end = end};
     }
     return t;
 }
@@ -404,7 +420,7 @@ void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n)
         light &= blocks[k]->trace == NULL || is_light(blocks[k]->trace);
     }
     if (known && light) {
-        to->trace = joined(blocks, n, to->rows);
+        set_trace(to, joined(blocks, n, to->rows));
         return;
     }
     t = known ? records_new(to->rows) : NULL;
@@ -416,7 +432,7 @@ void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n)
     if (t != NULL) {
         hold_files(t);
     }
-    to->trace = t;
+    set_trace(to, t);
 }
 
 void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
@@ -447,7 +463,7 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
                 (struct mr_trace_part){.trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first};
         }
     }
-    to->trace = t;
+    set_trace(to, t);
 }
 
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT])

@@ -14,7 +14,7 @@ struct mr_trace_file {
 struct mr_trace_part {
     mr_trace *trace; /* one reference; NULL: nothing */
     uint32_t first;
-    uint32_t rows; /* if joined */
+    uint32_t end; /* if joined: behind its last row */
 };
 
 /* Of a block as it was read (offsets) or zipped (parts), which is small, or of any rows (records, or packed). */

@@ -135,6 +135,15 @@ static void rows_know_their_records(void **state)
     expect_record(slice, 1, "file 'a', record 9, offset 25, and 1 more");
     mr_block_unref(out);
     mr_block_unref(slice);
+    slice = counting(4);
+    assert_int_equal(mr_block_slice(slice, 2, 2, &out, NULL), MR_OK);
+    mr_block_unref(slice);
+    slice = out;
+    file = mr_trace_file_new("c", false);
+    mr_block_trace(slice, file, 7, places);
+    mr_trace_file_unref(file);
+    expect_record(slice, 1, "file 'c', record 8, offset 10"); /* of its own rows, not of those that it is cut from */
+    mr_block_unref(slice);
     mr_block_unref(plain);
     mr_block_unref(blocks[0]);
     mr_block_unref(blocks[1]);
