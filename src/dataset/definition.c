@@ -15,6 +15,7 @@
 #define RATIO_MAX 1000
 #define STRUCTURE_BYTES_MAX (32 * MR_MIB)
 #define CONSTANTS_MAX (4u * MR_GRAPH_NODES_MAX) /* as many as operators that a definition may be worth */
+#define FIELDS_MAX (2u * CONSTANTS_MAX)         /* more are read for a long time, and are nothing */
 #define WINDOW_LOG_MAX 23                       /* 8 MiB, which all levels but those that are asked for by name keep */
 #define CONSTANTS_FIELD 4u
 
@@ -184,6 +185,7 @@ struct unpacking {
     mr_buffer **constants;
     size_t n;
     size_t cap;
+    size_t fields;
 };
 
 static int keep(struct unpacking *u, const void *bytes, size_t n, mr_error *err)
@@ -261,8 +263,11 @@ static int unpack_field(struct unpacking *u, mr_error *err)
     uint64_t value = 0;
     size_t key_n;
     size_t n = 0;
-    int rc = take_number(&u->from, &key, key_bytes, &key_n, err);
 
+    if (u->fields++ == FIELDS_MAX) {
+        return mr_error_set(err, MR_EINVAL, "dataset definition: more than %u fields", FIELDS_MAX);
+    }
+    int rc = take_number(&u->from, &key, key_bytes, &key_n, err);
     if (rc == MR_OK && ((key & 7) == WIRE_VARINT || (key & 7) == WIRE_BYTES)) {
         rc = take_number(&u->from, &value, bytes, &n, err);
     }

@@ -565,6 +565,26 @@ static void other_fields_are_passed_over(void **state)
     free(bytes);
 }
 
+/* A few bytes of a stranger must not keep a program reading for long. */
+static void countless_fields_are_refused(void **state)
+{
+    const uint8_t more[] = {0x39, 0, 0, 0, 0, 0, 0, 0, 0};
+    const size_t n = 600000;
+    uint8_t fingerprint[16];
+    size_t size = 0;
+    void *bytes = definition_of(10, 1, fingerprint, &size);
+    void *longer = calloc(1, size + n * sizeof more);
+
+    (void)state;
+    memcpy(longer, bytes, size);
+    for (size_t i = 0; i < n; i++) {
+        memcpy((uint8_t *)longer + size + i * sizeof more, more, sizeof more);
+    }
+    parse_sent_refused(longer, size + n * sizeof more, "more than 524288 fields");
+    free(longer);
+    free(bytes);
+}
+
 static void what_does_not_compress_is_sent_as_it_is(void **state)
 {
     const struct {
@@ -655,6 +675,7 @@ int main(void)
         cmocka_unit_test(what_compresses_is_sent_compressed),
         cmocka_unit_test(constants_are_not_copied),
         cmocka_unit_test(other_fields_are_passed_over),
+        cmocka_unit_test(countless_fields_are_refused),
         cmocka_unit_test(what_does_not_compress_is_sent_as_it_is),
         cmocka_unit_test(bombs_are_refused),
         cmocka_unit_test(a_wrong_size_is_refused),
