@@ -105,6 +105,14 @@ static uint64_t file_number(struct packer *p, const mr_trace_file *file)
             return k;
         }
     }
+    for (uint32_t k = last; k > 0 && k + FILES_SEARCHED > last; k--) { /* Blocks that were decoded have one each. */
+        const mr_trace_file **same = &p->recent[(k - 1) % FILES_SEARCHED];
+
+        if ((*same)->uncompressed == file->uncompressed && strcmp((*same)->path, file->path) == 0) {
+            *same = file;
+            return k;
+        }
+    }
     size_t n = strlen(file->path);
     unsigned char head[2 * NUMBER_BYTES_MAX];
     unsigned char *end = put_number(put_number(head, file->uncompressed), n);

@@ -234,6 +234,41 @@ static void records_travel_with_the_bytes(void **state)
     }
 }
 
+/* Each block that is decoded has files of its own; joined, they are listed once all the same. */
+static void a_file_is_listed_once(void **state)
+{
+    const uint64_t places[] = {0, 10};
+    const char *path = "a-path-that-is-long-enough";
+    mr_trace_file *file = mr_trace_file_new(path, false);
+    mr_block *blocks[8];
+    mr_block *joined;
+    mr_buffer *bytes;
+    size_t used;
+
+    for (uint32_t i = 0; i < 8; i++) {
+        mr_block *block = counting(2);
+
+        mr_block_trace(block, file, i * 7, places);
+        assert_int_equal(mr_block_encode_buffer(block, 0, true, &bytes, NULL), MR_OK);
+        assert_int_equal(mr_block_decode(bytes, 0, 0, &blocks[i], &used, NULL), MR_OK);
+        mr_buffer_unref(bytes);
+        mr_block_unref(block);
+    }
+    mr_trace_file_unref(file);
+    assert_int_equal(mr_block_concat((const mr_block *const *)blocks, 8, &joined, NULL), MR_OK);
+    expect_records_travel(joined);
+    assert_int_equal(mr_block_encode_buffer(joined, 0, true, &bytes, NULL), MR_OK);
+    const char *end = (const char *)mr_buffer_data(bytes) + mr_buffer_size(bytes);
+    const char *at = memmem(mr_buffer_data(bytes), mr_buffer_size(bytes), path, strlen(path));
+    assert_non_null(at);
+    assert_null(memmem(at + 1, (size_t)(end - at - 1), path, strlen(path)));
+    mr_buffer_unref(bytes);
+    mr_block_unref(joined);
+    for (int i = 0; i < 8; i++) {
+        mr_block_unref(blocks[i]);
+    }
+}
+
 /* Lines that follow one another take a byte or two each; elements without records take nothing. */
 static void records_take_few_bytes(void **state)
 {
@@ -487,13 +522,21 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(records_travel_with_the_bytes),
-        cmocka_unit_test(records_take_few_bytes),          cmocka_unit_test(columns_in_one_place_are_not_exclusive),
-        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
-        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
-        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(a_small_block_is_one_allocation),
+        cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(rows_know_their_records),
+        cmocka_unit_test(records_travel_with_the_bytes),
+        cmocka_unit_test(records_take_few_bytes),
+        cmocka_unit_test(a_file_is_listed_once),
+        cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(a_slice_pins_the_whole),
+        cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),
+        cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),
+        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),
+        cmocka_unit_test(no_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
