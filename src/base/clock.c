@@ -1,7 +1,14 @@
 #include "base/clock.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
+
+#define DAY_S 86400
+/* After so many years the calendar repeats. */
+#define CYCLE_YEARS 400
+#define CYCLE_DAYS 146097
 
 static int64_t read_clock(clockid_t id)
 {
@@ -26,14 +33,43 @@ int64_t mr_wall_ms(void)
     return read_clock(CLOCK_REALTIME) / MR_NS_PER_MS;
 }
 
+static int days_of_month(int64_t year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+
+    return days[month] + (month == 1 && leap);
+}
+
+static int64_t floor_of(int64_t n, int64_t unit)
+{
+    return n / unit - (n % unit < 0);
+}
+
+size_t mr_utc_format(int64_t seconds, char out[32])
+{
+    int64_t days = floor_of(seconds, DAY_S);
+    int64_t time = seconds - days * DAY_S;
+    int64_t cycles = floor_of(days, CYCLE_DAYS);
+    int64_t year = 1970 + cycles * CYCLE_YEARS;
+    int month = 0;
+
+    days -= cycles * CYCLE_DAYS;
+    while (days >= days_of_month(year, month)) {
+        days -= days_of_month(year, month);
+        month = (month + 1) % 12;
+        year += month == 0;
+    }
+    return (size_t)snprintf(out, 32, "%04" PRId64 "-%02d-%02dT%02d:%02d:%02d", year, month + 1, (int)days + 1,
+                            (int)(time / 3600), (int)(time / 60 % 60), (int)(time % 60));
+}
+
 void mr_wall_format(int64_t wall_ms, char out[32])
 {
-    time_t seconds = (time_t)(wall_ms / 1000);
-    struct tm tm;
+    int64_t seconds = floor_of(wall_ms, 1000);
+    size_t n = mr_utc_format(seconds, out);
 
-    (void)gmtime_r(&seconds, &tm);
-    size_t n = strftime(out, 32, "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(out + n, 32 - n, ".%03dZ", (int)(wall_ms % 1000));
+    (void)snprintf(out + n, 32 - n, ".%03dZ", (int)(wall_ms - seconds * 1000));
 }
 
 int64_t mr_backoff_ms(uint32_t attempt, int64_t base_ms, int64_t max_ms, uint64_t random)

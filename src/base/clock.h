@@ -13,6 +13,11 @@
 int64_t mr_now_ns(void);  /* CLOCK_BOOTTIME */
 int64_t mr_now_ms(void);  /* the same, in ms */
 int64_t mr_wall_ms(void); /* since 1970, UTC */
+/*
+ * "2026-01-31T12:00:00", of seconds since 1970; its length, at most 28. Safe after fork(): gmtime_r() takes a lock of
+ * the C library, which a child may find held by a thread that it does not have.
+ */
+size_t mr_utc_format(int64_t seconds, char out[32]);
 /* "2026-01-31T12:00:00.123Z" */
 void mr_wall_format(int64_t wall_ms, char out[32]);
 

@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
 
@@ -22,8 +23,8 @@ static char log_component[32] = "millrace";
 #define KEPT_LINE_BYTES ((MR_LOG_KEPT_BYTES_MAX - 1) / MR_LOG_KEPT)
 
 static struct {
-    pthread_mutex_t lock;
-    int fd; /* lock, as all of it; -1: nobody wants them */
+    atomic_int fd;        /* -1: nobody wants them */
+    pthread_mutex_t lock; /* guards the rest; a server's alone, for a forked child may find it held for ever */
     unsigned next;
     char lines[MR_LOG_KEPT][KEPT_LINE_BYTES + 1]; /* a ring */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -111,12 +112,10 @@ static void put_value(struct line *l, const char *fmt, va_list ap)
 static void put_time(struct line *l)
 {
     struct timespec ts;
-    struct tm tm;
     char text[64];
 
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    (void)gmtime_r(&ts.tv_sec, &tm);
-    size_t n = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    size_t n = mr_utc_format(ts.tv_sec, text);
     (void)snprintf(text + n, sizeof text - n, ".%06ldZ", ts.tv_nsec / 1000);
     put_str(l, text);
 }
@@ -144,8 +143,7 @@ static void put_next(struct line *l, const char *fmt, va_list *ap)
 
 void mr_log_keep_last(int fd)
 {
-    MR_LOCK(&kept.lock);
-    kept.fd = fd;
+    atomic_store(&kept.fd, fd);
 }
 
 /* Written anew with each line, in one call: whoever is killed between two calls leaves no half of it. */
@@ -154,10 +152,10 @@ static void keep(const char *line, size_t n)
     char all[MR_LOG_KEPT_BYTES_MAX];
     size_t len = 0;
 
-    MR_LOCK(&kept.lock);
-    if (kept.fd < 0) {
+    if (atomic_load(&kept.fd) < 0) {
         return;
     }
+    MR_LOCK(&kept.lock);
     bool whole = n <= KEPT_LINE_BYTES;
 
     (void)snprintf(kept.lines[kept.next], sizeof kept.lines[0], "%.*s%s", (int)(whole ? n : KEPT_LINE_BYTES - 4), line,
@@ -171,7 +169,7 @@ static void keep(const char *line, size_t n)
         len += size;
     }
     all[len] = '\0';
-    ssize_t written = pwrite(kept.fd, all, len + 1, 0);
+    ssize_t written = pwrite(atomic_load(&kept.fd), all, len + 1, 0);
     (void)written; /* Nobody is left to tell when they cannot be kept. */
 }
 

@@ -13,11 +13,15 @@
 #include "base/sync.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -320,6 +324,73 @@ static void the_last_records_are_kept_for_others(void **state)
     assert_int_equal(strcmp(text + strlen(text) - 4, "...\n"), 0);
 }
 
+static void a_time_is_that_of_the_calendar(void **state)
+{
+    static const int64_t days[] = {0,     58,    59,    364,   365,    789,    11015, 11016,
+                                   11017, 20818, 47540, 47541, 146096, 146097, -1};
+    char text[32], expected[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof days / sizeof days[0]; i++) {
+        for (int64_t second = 0; second < 86400; second += 12342) {
+            time_t at = (time_t)(days[i] * 86400 + second);
+            struct tm tm;
+
+            assert_non_null(gmtime_r(&at, &tm));
+            size_t n = strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S", &tm);
+            assert_int_equal(mr_utc_format(at, text), n);
+            assert_string_equal(text, expected);
+        }
+    }
+    mr_wall_format(-1, text);
+    assert_string_equal(text, "1969-12-31T23:59:59.999Z");
+    mr_wall_format(INT64_MAX, text); /* no end of it takes long */
+    assert_string_equal(text, "292278994-08-17T07:12:55.807Z");
+}
+
+static atomic_bool log_more;
+
+static void *log_on(void *arg)
+{
+    (void)arg;
+    while (atomic_load(&log_more)) {
+        mr_log(MR_LOG_WARN, "record", NULL);
+    }
+    return NULL;
+}
+
+/* A child has none of its parent's threads, so it waits for ever for what one of them holds. */
+static void a_forked_child_can_log(void **state)
+{
+    int saved = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY), status = 0;
+    pthread_t threads[4]; /* so that some lock is held at most times, if there is one */
+
+    (void)state;
+    assert_true(nowhere >= 0 && dup2(nowhere, STDERR_FILENO) >= 0);
+    atomic_store(&log_more, true);
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, log_on, NULL), 0);
+    }
+    for (int i = 0; i < 300 && status == 0; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            (void)alarm(20);
+            mr_log(MR_LOG_WARN, "record", NULL);
+            _exit(0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    atomic_store(&log_more, false);
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(nowhere);
+    assert_int_equal(status, 0);
+}
+
 static void *add_one(void *arg)
 {
     int *n = arg;
@@ -490,6 +561,8 @@ int main(void)
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),
         cmocka_unit_test(the_last_records_are_kept_for_others),
+        cmocka_unit_test(a_time_is_that_of_the_calendar),
+        cmocka_unit_test(a_forked_child_can_log),
         cmocka_unit_test(scoped_lock_and_timed_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
