@@ -83,6 +83,9 @@ static void on_used(void *reader, uint64_t used)
 
     MR_LOCK(&r->lock);
     mr_read_use_locked(r, used, true);
+    if (r->finished) {
+        mr_reader_wake_locked(r); /* The link may have stayed until now. */
+    }
 }
 
 /* Both on the thread of the application, as the log's word is. */

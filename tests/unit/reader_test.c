@@ -1447,6 +1447,38 @@ static void who_used_all_and_is_told_of_losses_leaves_as_well(void **state)
     expect_leave(f);
 }
 
+static bool is_watched(const struct fake_dispatcher *d)
+{
+    for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
+        if (d->watchers[i] != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The same where a prefetch has met that error before the application had the elements in front of it. */
+static void who_is_handed_the_last_elements_after_the_error_leaves_as_well(void **state)
+{
+    struct fixture *f = *state;
+
+    f->opts.on_loss = MR_ON_LOSS_ERROR;
+    follow(f, MR_HAND_IN_ORDER);
+    open_with_one_in_the_queue(f);
+    f->d.lost_splits = 1;
+    f->d.lost_workers = 1;
+    end_the_iteration(f);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
+    mr_mutex_lock(&f->d.lock);
+    while (is_watched(&f->d)) { /* the link has nothing more to do than that */
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    mr_mutex_unlock(&f->d.lock);
+    hand_out(f, 2);
+    expect_leave(f);
+}
+
 /* Others get it, and in a job without a name there are none. */
 static void what_others_get_is_no_loss(void **state)
 {
@@ -1698,6 +1730,7 @@ int main(int argc, char **argv)
         TEST(what_a_failed_read_goes_with_is_counted),
         TEST(what_came_before_elements_of_another_spec_is_counted),
         TEST(who_used_all_and_is_told_of_losses_leaves_as_well),
+        TEST(who_is_handed_the_last_elements_after_the_error_leaves_as_well),
         TEST(what_others_get_is_no_loss),
         TEST(heartbeats_come_as_often_as_the_dispatcher_needs),
         TEST(a_dead_job_is_an_error),
