@@ -357,8 +357,8 @@ class NumpyIterator:
         number with a checkpoint, and begin again with resume_round=round + 1. A consumer that takes its place again learns
         here where the others are.
 
-        map (in order), prefetch and take may stand behind the service; behind anything else, which may hold elements back or
-        drop some, it is FailedPreconditionError.
+        map (in order), prefetch, take and enumerate may stand behind the service; behind anything else, which may hold
+        elements back or drop some, it is FailedPreconditionError.
         """
         error = self._ask_round()
         if error is not None:
