@@ -390,22 +390,31 @@ class NumpyIterator:
         The position, as bytes: set_state() of an iterator over an equal dataset goes on with the next element. The
         elements that were fetched but not returned yet are part of it.
         """
-        self._need_place()
         with self._calls:
-            self._settle()
-            inner = b""
-            handle, block = self._handle, self._next
-            if handle is not None:
-                ptr, size, error = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.Error()
-                check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(error)), error)
-                inner = _ffi.take_bytes(ptr, size.value)
-            pending, due = list(copy.copy(self._rows)), self._next_error
-            if block.ptr:  # a read was interrupted
-                pending += self._build(*_block.block_columns(block)[1])
-            ended = self._state == "ended"
+            while True:
+                self._need_place()
+                self._settle()
+                rows, block, due = self._rows, self._next, _ffi.Error.from_buffer_copy(self._next_error)
+                before = operator.length_hint(rows), bool(block.ptr), due.code
+                ended, inner = self._state == "ended", self._save()
+                pending = list(copy.copy(rows))
+                if block.ptr:  # a read was interrupted
+                    pending += self._build(*_block.block_columns(block)[1])
+                now = operator.length_hint(rows), bool(block.ptr), self._next_error.code
+                if self._rows is rows and now == before:
+                    break  # else a signal handler has read meanwhile: of the parts some are from before that
         leaves = [_structure.flatten(element)[0] for element in pending]
         columns = [list(column) for column in zip(*leaves)]
         return _encode_state(ended, due, _ffi_leaf_dtypes(self._spec), columns, inner)
+
+    def _save(self):
+        """The library's state; nothing at the end."""
+        handle = self._handle
+        if handle is None:
+            return b""
+        ptr, size, error = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.Error()
+        check(lib.mr_iterator_save(handle, byref(ptr), byref(size), byref(error)), error)
+        return _ffi.take_bytes(ptr, size.value)
 
     def set_state(self, state):
         """

@@ -465,6 +465,25 @@ def test_a_signal_handler_reads_from_the_iterator_it_interrupts(ds, everything, 
             step += 1
 
 
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("handled", [1, 3])
+def test_a_signal_handler_reads_while_the_position_is_asked_for(before, handled):
+    """It is the one before that or the one behind it, and no mixture."""
+    def state():
+        nonlocal kept
+        kept = it.get_state()
+
+    through, step = False, 0
+    while not through:
+        it, kept = iter(Dataset.range(20)), None
+        assert [int(next(it)) for _ in range(before)] == list(range(before))
+        through = not during(state, step, lambda: [next(it) for _ in range(handled)])
+        again = iter(Dataset.range(20))
+        again.set_state(kept)
+        assert [int(x) for x in again] in (list(range(before, 20)), list(range(before + handled, 20))), step
+        step += 1
+
+
 def test_a_read_after_a_close_that_was_cut_off_ends():
     through, step = False, 0
     while not through:
