@@ -4,9 +4,10 @@
  * peer that sends nothing else, as fast as it can, stops everybody.
  *
  * It shows in the CPU time which that thread has used since its last event: however busy the machine is otherwise, that
- * is the thread's own. Then it is noted how many bytes each connection has received. One that goes on beyond the
- * largest message without an event is ended, and so is any of which many bytes came when there is no event for longer
- * than the thread waits for one.
+ * is the thread's own. Then it is noted how many bytes each connection has received. Honest messages give no event
+ * either, until one is whole, and several may come at a time; but no more than the server has memory for. A connection
+ * that goes on beyond that is ended. So is one of which many bytes came, however few a message has, when that thread
+ * has used far more time than such messages take.
  */
 #include "rpc/internal.h"
 
@@ -25,6 +26,7 @@
 /* CPU time without an event: */
 #define NOTE_MS 50
 #define FLOOD_MS 200
+#define HELD_CPU_MS 1000
 /* Time without an event, which is told of every second if there is none: */
 #define HELD_MS (MR_RPC_TICK_MS + MR_RPC_TICK_MS / 2)
 
@@ -103,7 +105,7 @@ static void judge(const struct mr_rpc_floods *f, int fd, const char *peer, bool 
     const struct mr_rpc_received *before = noted(f, fd, peer);
     uint64_t bytes = before != NULL ? bytes_received(fd) - before->bytes : 0;
 
-    if (bytes >= MANY_BYTES + (held ? 0 : f->message_bytes)) {
+    if (bytes >= MANY_BYTES + (held ? 0 : f->memory_bytes)) {
         end_flood(f, fd, peer, bytes);
     }
 }
@@ -165,7 +167,7 @@ void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64
     } else if (used_ms - f->used_ms >= NOTE_MS && f->n == 0) {
         note_all(f);
     } else if (used_ms - f->used_ms >= FLOOD_MS) {
-        judge_all(f, now_ms - f->since_ms >= HELD_MS);
+        judge_all(f, used_ms - f->used_ms >= HELD_CPU_MS && now_ms - f->since_ms >= HELD_MS);
     }
 }
 

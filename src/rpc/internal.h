@@ -149,7 +149,7 @@ struct mr_rpc_received {
 
 struct mr_rpc_floods {
     int port;
-    size_t message_bytes;             /* the largest there is */
+    size_t memory_bytes;              /* of messages that have not come in whole, all together */
     unsigned events;                  /* that the runtime's thread had seen when it was looked at last */
     int64_t since_ms;                 /* ... for the first time, */
     int64_t used_ms;                  /* and the thread's CPU time then */

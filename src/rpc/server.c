@@ -553,7 +553,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     }
     srv->rt = rt;
     srv->resets.rt = rt;
-    srv->resets.floods.message_bytes = l.message_bytes;
+    srv->resets.floods.memory_bytes = l.memory_bytes;
     mr_mutex_init(&srv->lock);
     mr_cond_init(&srv->changed);
     mr_rpc_tag_init(&srv->shutdown_tag, on_shutdown);
