@@ -150,9 +150,8 @@ static bool is_same(const struct mr_record *a, const struct mr_record *b)
            (a->file == b->file || strcmp(a->file->path, b->file->path) == 0);
 }
 
-static struct mr_record record_at(const mr_trace *t, uint32_t at);
-
-static struct mr_record record_of_joined(const mr_trace *t, uint32_t at)
+/* Of the parts of @t, which is joined, the one that has row *@at, which becomes the row of its trace. */
+static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *at)
 {
     uint32_t low = 0;
     uint32_t high = t->nparts - 1;
@@ -160,27 +159,43 @@ static struct mr_record record_of_joined(const mr_trace *t, uint32_t at)
     while (low < high) { /* There may be a part for every other row, and somebody who asks for all rows. */
         uint32_t middle = low + (high - low) / 2;
 
-        if (at < t->parts[middle].end) {
+        if (*at < t->parts[middle].end) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    const struct mr_trace_part *part = &t->parts[low];
-    uint32_t begin = low > 0 ? part[-1].end : 0;
-    return part->trace != NULL ? record_at(part->trace, part->first + (at - begin)) : (struct mr_record){0};
+    *at = t->parts[low].first + (*at - (low > 0 ? t->parts[low - 1].end : 0));
+    return &t->parts[low];
 }
 
-static struct mr_record record_at(const mr_trace *t, uint32_t at)
+static struct mr_record packed_at(mr_trace *t, uint32_t at, struct mr_record_cursor *c)
+{
+    struct mr_record_cursor nowhere = {0};
+
+    if (c == NULL) {
+        return mr_trace_packed_next(t, at, &nowhere);
+    }
+    if (c->trace != t) {
+        mr_record_cursor_clear(c);
+        c->trace = mr_trace_ref(t); /* another one at its address would be taken for it */
+    }
+    return mr_trace_packed_next(t, at, c);
+}
+
+/* @c may be NULL. */
+static struct mr_record record_at(mr_trace *t, uint32_t at, struct mr_record_cursor *c)
 {
     struct mr_record all = {0};
 
-    if (t->joined) {
-        return record_of_joined(t, at);
+    while (t != NULL && t->joined) {
+        t = part_of_joined(t, &at)->trace;
     }
-
+    if (t == NULL) {
+        return all;
+    }
     for (uint32_t k = 0; t->groups != NULL && k < t->per; k++) {
-        struct mr_record part = record_at(t->groups, t->groups_first + at * t->per + k);
+        struct mr_record part = record_at(t->groups, t->groups_first + at * t->per + k, c);
 
         add_record(&all, &part);
     }
@@ -188,7 +203,7 @@ static struct mr_record record_at(const mr_trace *t, uint32_t at)
         return all;
     }
     if (t->packed != NULL) {
-        return mr_trace_packed_at(t, at);
+        return packed_at(t, at, c);
     }
     if (t->records != NULL) {
         return t->alike ? t->records[0] : at < t->rows ? t->records[at] : (struct mr_record){0};
@@ -197,7 +212,7 @@ static struct mr_record record_at(const mr_trace *t, uint32_t at)
         return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
     }
     for (uint32_t i = 0; i < t->nparts; i++) {
-        struct mr_record one = record_at(t->parts[i].trace, t->parts[i].first + at);
+        struct mr_record one = record_at(t->parts[i].trace, t->parts[i].first + at, NULL);
 
         if (!is_same(&all, &one)) {
             add_record(&all, &one);
@@ -213,7 +228,18 @@ bool mr_block_traced(const mr_block *block)
 
 struct mr_record mr_block_record(const mr_block *block, uint32_t row)
 {
-    return block->trace != NULL ? record_at(block->trace, block->trace_first + row) : (struct mr_record){0};
+    return record_at(block->trace, block->trace_first + row, NULL);
+}
+
+struct mr_record mr_block_record_next(const mr_block *block, uint32_t row, struct mr_record_cursor *c)
+{
+    return record_at(block->trace, block->trace_first + row, c);
+}
+
+void mr_record_cursor_clear(struct mr_record_cursor *c)
+{
+    mr_trace_unref(c->trace);
+    *c = (struct mr_record_cursor){0};
 }
 
 void mr_record_add(struct mr_record *to, const mr_block *block)

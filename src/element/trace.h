@@ -60,6 +60,19 @@ int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_er
 bool mr_block_traced(const mr_block *block); /* false: of no row it is known */
 /* Of row @row; its file is lent as long as the block is there. */
 struct mr_record mr_block_record(const mr_block *block, uint32_t row);
+/*
+ * Where somebody is who asks for rows in their order, as each of packed ones is known by those before it. Zero:
+ * nowhere.
+ */
+struct mr_record_cursor {
+    mr_trace *trace; /* one reference */
+    uint32_t next;
+    uint32_t begin; /* of its bytes */
+    struct mr_record before;
+};
+/* As mr_block_record(). */
+struct mr_record mr_block_record_next(const mr_block *block, uint32_t row, struct mr_record_cursor *c);
+void mr_record_cursor_clear(struct mr_record_cursor *c);
 /* Records that are no block's: cleared by mr_record_clear(). */
 void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
 /* What was made of all rows of @block, too. */

@@ -38,7 +38,8 @@ struct mr_trace {
 /* With room for @size bytes a row behind it, or for each of something else. */
 mr_trace *mr_trace_new(uint32_t rows, size_t size);
 
-struct mr_record mr_trace_packed_at(const mr_trace *t, uint32_t row);
+/* @c, whose trace is not looked at, is somewhere in @t, or nowhere. */
+struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_record_cursor *c);
 size_t mr_trace_packed_bytes(const mr_trace *t); /* 0: it is in another form, here and below */
 void mr_trace_packed_free(mr_trace *t);
 

@@ -144,10 +144,11 @@ static unsigned char *put_row(struct packer *p, unsigned char *to, const struct 
 
 static void put_rows(struct packer *p, const mr_block *block)
 {
+    struct mr_record_cursor from = {0};
     struct mr_record before = {0};
 
     for (uint32_t r = 0; r < block->rows && !p->rows.failed; r++) {
-        struct mr_record record = mr_block_record(block, r);
+        struct mr_record record = mr_block_record_next(block, r, &from);
         unsigned char bytes[ROW_BYTES_MAX];
 
         before = r % GROUP == 0 ? (struct mr_record){0} : before;
@@ -158,6 +159,7 @@ static void put_rows(struct packer *p, const mr_block *block)
             before = record;
         }
     }
+    mr_record_cursor_clear(&from);
 }
 
 void mr_trace_encode(const mr_block *block, struct mr_buf *out)
@@ -216,18 +218,24 @@ static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_
     return true;
 }
 
-struct mr_record mr_trace_packed_at(const mr_trace *t, uint32_t row)
+struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_record_cursor *c)
 {
     const struct mr_trace_packed *p = t->packed;
-    struct bytes b = {.p = p->rows + p->groups[row / GROUP], .end = p->bytes + p->size};
-    struct mr_record at = {0};
+    const uint32_t group = row - row % GROUP;
     struct mr_record record = {0};
 
-    for (uint32_t r = row - row % GROUP; r <= row; r++) {
-        bool ok = get_row(&b, p, &at, &record);
+    if (c->next > row || c->next <= group) {
+        c->next = group;
+        c->begin = p->groups[row / GROUP];
+        c->before = (struct mr_record){0};
+    }
+    struct bytes b = {.p = p->rows + c->begin, .end = p->bytes + p->size};
+    for (; c->next <= row; c->next++) {
+        bool ok = get_row(&b, p, &c->before, &record);
 
         MR_ASSERT(ok); /* All were read when it was made. */
     }
+    c->begin = (uint32_t)(b.p - p->rows);
     return record;
 }
 

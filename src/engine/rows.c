@@ -26,6 +26,7 @@ void mr_rows_free(struct mr_rows *s)
     }
     mr_free(s->origins);
     mr_row_records_free(&s->records);
+    mr_record_cursor_clear(&s->from);
     mr_free(s->single);
     mr_free(s->packed);
     if (s->env != NULL) {
@@ -110,7 +111,7 @@ static int grow_origins(struct mr_rows *s, mr_error *err)
 /* Where the row at the end comes from, if there is memory for it. */
 static void keep_record(struct mr_rows *s, const mr_block *block, uint32_t row)
 {
-    struct mr_record record = mr_block_record(block, row);
+    struct mr_record record = mr_block_record_next(block, row, &s->from);
 
     if (record.file == NULL) {
         return;

@@ -24,6 +24,7 @@ struct mr_rows {
     mr_origin **origins;           /* if fixed: a reference for each row, or NULL where it has none */
     size_t origins_cap;            /* 0: no row had an origin so far */
     struct mr_row_records records; /* if fixed and some row comes from one */
+    struct mr_record_cursor from;  /* of the block that rows were last added of */
     mr_block **single;             /* else: blocks of one row */
     size_t n;
     size_t cap;

@@ -149,6 +149,29 @@ static void rows_know_their_records(void **state)
     mr_block_unref(blocks[1]);
 }
 
+/* The way to a row makes no difference, nor what was read on the way. */
+static void expect_records_in_any_order(const mr_block *a, const mr_block *b)
+{
+    const uint32_t steps[] = {1, 2, 7, 17, 23, 41};
+    const mr_block *blocks[2] = {a, b};
+    struct mr_record_cursor c = {0};
+
+    for (size_t k = 0; k < sizeof steps / sizeof steps[0]; k++) {
+        for (uint32_t i = 0; i < 2 * mr_block_rows(a); i++) {
+            const mr_block *block = blocks[k % 2 == 0 ? 1 : i % 3 % 2];
+            uint32_t row = i * steps[k] % mr_block_rows(a);
+            struct mr_record want = mr_block_record(block, row);
+            struct mr_record got = mr_block_record_next(block, row, &c);
+
+            assert_ptr_equal(got.file, want.file);
+            assert_int_equal(got.number, want.number);
+            assert_int_equal(got.offset, want.offset);
+            assert_int_equal(got.more, want.more);
+        }
+    }
+    mr_record_cursor_clear(&c);
+}
+
 static void expect_same_records(const mr_block *a, const mr_block *b)
 {
     char text[MR_TRACE_TEXT];
@@ -157,6 +180,7 @@ static void expect_same_records(const mr_block *a, const mr_block *b)
     for (uint32_t r = 0; r < mr_block_rows(a); r++) {
         expect_record(b, r, mr_block_row_text(a, r, text));
     }
+    expect_records_in_any_order(a, b);
 }
 
 /* What is known of the rows of @block is known of what comes of it, also behind its bytes, and of a packed copy. */
