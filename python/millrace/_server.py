@@ -31,11 +31,17 @@ class Child:
         self._owner = os.getpid()
         self._ended_here = False  # by stop() or kill()
         program = _ffi.program_path()
-        ready, child_end = os.pipe()
         last = os.memfd_create("millrace-last-log")  # lines of its log, which outlive it
         try:
             os.ftruncate(last, _LAST_LOG_BYTES)
             self._last_log = mmap.mmap(last, _LAST_LOG_BYTES, prot=mmap.PROT_READ)
+            self._start(program, subcommand, flags, last)
+        finally:
+            os.close(last)
+
+    def _start(self, program, subcommand, flags, last):
+        ready, child_end = os.pipe()
+        try:
             # First of all the descriptor: a flag that is refused is told there, too.
             argv = [program, subcommand, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}", f"--last-log-fd={last}",
                     *flags]
@@ -57,7 +63,6 @@ class Child:
             self.metrics = said.get("metrics")
         finally:
             os.close(ready)
-            os.close(last)
 
     def __del__(self):
         if hasattr(self, "_process"):  # a Server stops it first, unless a signal handler's exception met its start

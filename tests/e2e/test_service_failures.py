@@ -3,9 +3,11 @@
 import collections
 import contextlib
 import dataclasses
+import errno
 import gc
 import itertools
 import json
+import mmap
 import os
 import signal
 import socket
@@ -17,7 +19,7 @@ import threading
 import pytest
 
 import millrace as mr
-from millrace import _ffi
+from millrace import _ffi, _server
 from conftest import (children_of, free_port, freeze, is_waiting, judge_private_state, lives_lost, pid_gone, thaw, wait_until,
                       with_parent)
 from interrupts import cut_off
@@ -497,6 +499,29 @@ def test_a_server_that_cannot_start_says_so(etcd):
         port = int(server.address.rsplit(":", 1)[1])
         with pytest.raises(mr.errors.MillraceError, match="dispatcher"):
             mr.service.DispatchServer(etcd.dispatcher_config("busy", port=port))
+
+
+@pytest.mark.parametrize("module, name", [(os, "memfd_create"), (os, "ftruncate"), (mmap, "mmap")])
+def test_a_server_that_gets_no_room_for_its_log_leaves_no_pipe_behind(monkeypatch, module, name):
+    made, pipe = [], os.pipe
+
+    def remembered():
+        ends = pipe()
+        made.append(f"pipe:[{os.fstat(ends[0]).st_ino}]")
+        return ends
+
+    def refused(*_, **__):
+        raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+
+    monkeypatch.setattr(os, "pipe", remembered)
+    monkeypatch.setattr(module, name, refused)
+    with pytest.raises(OSError, match=os.strerror(errno.ENFILE)):
+        _server.Child("worker", [])
+    held = set()
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one that lists them, or another thread's
+            held.add(os.readlink(f"/proc/self/fd/{fd}"))
+    assert not held & set(made)
 
 
 def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
