@@ -108,6 +108,8 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* nohup(1) */
         sigaddset(&set, SIGHUP);
     }
@@ -173,6 +175,9 @@ static enum run_event read_signals(struct run *run)
             event = event == RUN_STOP ? RUN_STOP : RUN_CHILD;
         } else if (info.ssi_signo == SIGHUP && !run->ends_with_terminal) {
             mr_log(MR_LOG_INFO, "SIGHUP: there is nothing to read anew, going on", NULL);
+        } else if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
+            mr_log(MR_LOG_INFO, "a signal that means nothing here, going on", "signal", "%s",
+                   info.ssi_signo == SIGUSR1 ? "SIGUSR1" : "SIGUSR2", NULL);
         } else {
             mr_log(MR_LOG_INFO, "stopping", "signal", "%s", name_of(info.ssi_signo), NULL);
             event = RUN_STOP;

@@ -4,7 +4,7 @@
  * The ends: SIGTERM or SIGINT (orderly; a second one ends the process at once), the death of the owner (--owner-pid:
  * seen through a pidfd, which is tied to the process, unlike a death signal, which is tied to one of its threads, and
  * unlike a pipe, whose other end the owner's own children may hold open). SIGHUP ends none but who belongs to a
- * terminal.
+ * terminal; SIGUSR1 and SIGUSR2 end nobody.
  *
  * Threads: all functions belong to the main thread. run_prepare() comes before any other thread exists.
  */

@@ -248,6 +248,19 @@ def test_a_hangup_ends_dev_in_order_and_no_server(hangups):
         assert all(pid_gone(pid) for pid in children)
 
 
+def test_stray_signals_end_nobody():
+    with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
+        servers = [s["pid"] for s in said["servers"]]
+        for pid in [*servers, process.pid]:
+            os.kill(pid, signal.SIGUSR1)
+            os.kill(pid, signal.SIGUSR2)
+        ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
+        assert sorted(ds.as_numpy_iterator()) == list(range(5))
+        assert not any(pid_gone(pid) for pid in servers)
+        process.send_signal(signal.SIGTERM)  # seen after the others, which came first
+        assert process.wait(120) == 0
+
+
 def test_a_server_ends_with_its_owner(tmp_path):
     owner = subprocess.Popen(["sleep", "1000"])
     ready, child_end = os.pipe()
