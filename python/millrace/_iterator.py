@@ -17,6 +17,7 @@ import json
 import math
 import operator
 import struct
+import sys
 import threading
 import warnings
 
@@ -115,13 +116,16 @@ class _Tally:
             return _NO_LOSSES
         now = Losses(c.lost_splits, c.lost_elements, c.lost_workers, c.repeated_splits, c.quarantined_splits, c.incomplete_reads,
                      c.skipped_elements, c.abandoned_elements)
-        new, self.now = now - self.now, now
-        return new
+        before, self.now = self.now, now  # in one step: another thread, or a signal handler, may be here, too
+        return now - before
 
     def tell(self, _):
         """Of a handle that was dropped."""
         if not self.closing:
-            _warn(self.note(self.last), 3)
+            level, frame = 3, sys._getframe().f_back  # none where nothing of Python runs any more
+            while frame is not None and frame.f_globals is globals():  # closed while it was read from
+                level, frame = level + 1, frame.f_back
+            _warn(self.note(self.last), level)
 
 
 def _room_for_losses():
@@ -222,6 +226,7 @@ class NumpyIterator:
             if handle is None and self._state == "ended":
                 raise StopIteration
             if self._state != "open":  # it may have a handle yet: close() was interrupted, or waits
+                del handle  # the error holds this frame
                 raise errors.FailedPreconditionError("this iterator is closed")
             self._started = True
             block, error = self._next, self._next_error
@@ -305,12 +310,15 @@ class NumpyIterator:
         if handle is None:
             return
         self._state = "closed"
-        self._tally.closing = True
+        tally, there = self._tally, handle._as_parameter_
+        tally.closing = True
         lib.mr_iterator_cancel(handle)
         with self._calls:
             self._close("closed")
             del handle
-            _warn(self._tally.note(self._tally.last), 3)
+            tally.closing = False
+            if not there:  # else who is in a call yet, which this may be a signal handler of, tells it when that is over
+                _warn(tally.note(tally.last), 3)
 
     def __enter__(self):
         return self

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import warnings
 from concurrent import futures
 
 import pytest
 
 import millrace as mr
+from millrace import _ffi
 from conftest import free_port, freeze, lives_lost, thaw, wait_until, with_parent
 
 Dataset = mr.Dataset
@@ -298,6 +300,39 @@ def test_what_is_held_back_in_another_order_is_counted(make_cluster, name, guara
     assert name == "map" or gone > 0
     assert rest.losses.abandoned_elements == gone  # the job's record says it, too
     assert [w.category for w in said] == [mr.DataLossWarning] * (gone > 0)
+
+
+@pytest.mark.parametrize("closes", ["another thread", "a signal handler"])
+def test_a_close_in_the_middle_of_a_read_tells_its_losses(cluster, monkeypatch, closes):
+    it = iter(Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name="closed")).shuffle(100))
+    next(it)
+    read, cancel = _ffi.lib.mr_iterator_next_block, _ffi.lib.mr_iterator_cancel
+    closer, cancelled = threading.Thread(target=it.close), threading.Event()
+
+    def cancel_and_say_so(handle):
+        cancel(handle)
+        cancelled.set()
+
+    def closed_meanwhile(*args):
+        if not cancelled.is_set():
+            closer.start() if closes == "another thread" else it.close()
+            cancelled.wait()
+        return read(*args)
+
+    monkeypatch.setattr(_ffi.lib, "mr_iterator_cancel", cancel_and_say_so)
+    monkeypatch.setattr(_ffi.lib, "mr_iterator_next_block", closed_meanwhile)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(mr.errors.FailedPreconditionError, match="closed") as refused:
+            for _ in it:
+                pass
+        if closes == "another thread":
+            closer.join()
+        else:
+            assert said[0].filename == __file__
+    assert [w.category for w in said] == [mr.DataLossWarning]
+    assert it.losses.abandoned_elements > 0
+    assert refused.tb is not None  # which keeps nothing open
 
 
 def test_what_may_be_held_back_is_told_where_it_is_not_counted(cluster, capfd):
