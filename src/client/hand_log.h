@@ -33,7 +33,7 @@ struct mr_hand_log {
     atomic_bool ended;       /* ... with the end: they hold nothing */
     _Atomic uint64_t handed; /* elements */
     _Atomic uint64_t unused; /* of these: given back */
-    /* In order: the reader, which is told that the first @used elements are used. NULL: nobody. */
+    /* In order: the reader, which is told that the first @used elements are used; mixed: so many. NULL: nobody. */
     void (*tell)(void *reader, uint64_t used);
     void *reader;
 };

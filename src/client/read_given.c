@@ -82,7 +82,10 @@ static void on_used(void *reader, uint64_t used)
     mr_reader *r = reader;
 
     MR_LOCK(&r->lock);
-    mr_read_use_locked(r, used, true);
+    if (mr_read_follows(r)) {
+        mr_read_use_locked(r, used, true);
+    }
+    r->handed = used;
     if (r->finished) {
         mr_reader_wake_locked(r); /* The link may have stayed until now. */
     }
@@ -93,7 +96,7 @@ void mr_read_given_follow(mr_reader *r)
 {
     struct mr_hand_log *log = r->opts.hand_log;
 
-    if (log != NULL && log->way == MR_HAND_IN_ORDER) {
+    if (log != NULL && (log->way == MR_HAND_IN_ORDER || log->way == MR_HAND_MIXED)) {
         log->reader = r;
         log->tell = on_used;
     }

@@ -47,6 +47,7 @@ static void take_end_locked(mr_reader *r, const Millrace__IterationEnd *end)
     if (end != NULL) {
         mr_read_end_take(&r->end, end);
     }
+    r->lingers = r->lingers || !mr_reader_used_up_locked(r);
     if (r->rounds != NULL) {
         mr_coordinated_finish_locked(r);
     }
@@ -337,7 +338,7 @@ static int heartbeat(mr_reader *r, mr_error *err)
 /* The iteration is, and nothing of it is left here. */
 static bool is_through_locked(const mr_reader *r)
 {
-    return r->finished && !(r->lingers && mr_reader_holds_locked(r) > 0);
+    return r->finished && !(r->lingers && !mr_reader_used_up_locked(r));
 }
 
 /* Wait for the next heartbeat, or until something is to be done at once. false: stop. */
@@ -392,7 +393,7 @@ static bool has_used_up(mr_reader *r)
     bool counts = r->opts.job_name[0] != '\0' && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 
     MR_LOCK(&r->lock);
-    while (r->finished && mr_reader_holds_locked(r) > 0 && !r->stopping) {
+    while (r->finished && !mr_reader_used_up_locked(r) && !r->stopping) {
         mr_cond_wait(&r->due, &r->lock);
     }
     return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping && !r->failed_for_all &&

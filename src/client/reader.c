@@ -436,6 +436,13 @@ uint64_t mr_reader_holds_locked(const mr_reader *r)
     return n;
 }
 
+bool mr_reader_used_up_locked(const mr_reader *r)
+{
+    bool mixed = r->opts.hand_log != NULL && r->opts.hand_log->way == MR_HAND_MIXED && counts_locked(r);
+
+    return mr_reader_holds_locked(r) == 0 && !(mixed && r->taken > r->handed);
+}
+
 /* What operators behind the read have taken up: it counts as used, at least once, too. */
 static uint64_t held_back_locked(const mr_reader *r)
 {

@@ -133,6 +133,7 @@ struct mr_reader {
     mr_read_givens given;  /* what the application is not through with, in its order */
     uint64_t taken;        /* elements that it was given, in all */
     uint64_t used;         /* ... and is through with */
+    uint64_t handed;       /* mixed by operators: so many were handed on, and the application came back for more */
     uint64_t held_back;    /* at the goodbye: ... and was never handed, by operators that mix them */
     unsigned ntasks;
     bool had_tasks;
@@ -157,9 +158,9 @@ struct mr_reader {
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
     mr_error end_err;       /* ... and why it failed, if it did: said after the elements that came */
-    bool lingers;  /* a task ended while we held elements of it: the dispatcher hears of us until they are used */
-    bool told_end; /* finished, and was told of: in the tally, in the log */
-    uint64_t told_missed; /* elements missed with lag "wait", which is told at once */
+    bool lingers;           /* it ended while we held elements of it: the dispatcher hears of us until they are used */
+    bool told_end;          /* finished, and was told of: in the tally, in the log */
+    uint64_t told_missed;   /* elements missed with lag "wait", which is told at once */
     bool failed;
     bool failed_for_all; /* a pipeline did: the iteration is over for everybody */
     bool reached;        /* some worker sent something */
@@ -184,6 +185,8 @@ void mr_reader_wake_locked(mr_reader *r);
 /* Elements that nobody gets when this reader goes: the application is not through with them, and their task is over. */
 uint64_t mr_reader_holds_locked(const mr_reader *r);
 uint64_t mr_reader_holds_of_locked(const struct mr_read_task *t);
+/* There are none, nor does an operator behind the read that mixes elements hold any. */
+bool mr_reader_used_up_locked(const mr_reader *r);
 
 /* ---- read_given.c ---- */
 

@@ -335,6 +335,18 @@ def test_a_close_in_the_middle_of_a_read_tells_its_losses(cluster, monkeypatch, 
     assert refused.tb is not None  # which keeps nothing open
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_what_a_shuffle_holds_when_its_epoch_is_over_is_in_the_record(cluster, guarantee):
+    ds = Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="last", guarantee=guarantee))
+    it = iter(ds.shuffle(101))
+    next(it)  # the shuffle has looked for one more than there are: the epoch is over
+    assert abandoned(cluster) == 0
+    with pytest.warns(mr.DataLossWarning):
+        it.close()
+    assert it.losses.abandoned_elements == 99
+    wait_until(lambda: abandoned(cluster) == 99, "the job's record says so, too")
+
+
 def test_what_may_be_held_back_is_told_where_it_is_not_counted(cluster, capfd):
     def read(job_name, behind, n):
         it = iter(behind(Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name=job_name))))

@@ -1340,6 +1340,45 @@ static void who_used_all_before_the_end_leaves_as_well(void **state)
     expect_leave(f);
 }
 
+/* A shuffle has taken up everything and handed out one of two elements, while the dispatcher hears of the reader. */
+static void open_with_one_in_a_shuffle(struct fixture *f)
+{
+    follow(f, MR_HAND_MIXED);
+    open_with_one_in_the_queue(f);
+    end_the_iteration(f);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_OK);
+    assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
+    hand_out(f, 1);
+    MR_LOCK(&f->d.lock);
+    unsigned heartbeats = f->d.heartbeats;
+    while (f->d.heartbeats < heartbeats + 3) {
+        assert_true(mr_cond_wait_ms(&f->d.changed, &f->d.lock, LONG_MS));
+    }
+    assert_int_equal(f->d.releases, 0);
+}
+
+static void what_is_mixed_and_closed_with_after_the_end_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_losses losses;
+
+    open_with_one_in_a_shuffle(f);
+    close_reader(f);
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 1);
+    assert_int_equal(losses.incomplete_reads, 1);
+    assert_int_equal(f->d.abandoned, 1);
+}
+
+static void who_is_handed_all_that_was_mixed_leaves_as_well(void **state)
+{
+    struct fixture *f = *state;
+
+    open_with_one_in_a_shuffle(f);
+    hand_out(f, 1);
+    expect_leave(f);
+}
+
 /* It was given up while it was away, and had its end: what it was given up with it says late that it has used. */
 static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
 {
@@ -1724,6 +1763,8 @@ int main(int argc, char **argv)
         TEST(what_is_mixed_and_held_back_is_counted),
         TEST(what_is_closed_with_after_the_end_is_counted),
         TEST(who_holds_elements_after_the_end_is_heard_of_until_they_are_used),
+        TEST(what_is_mixed_and_closed_with_after_the_end_is_counted),
+        TEST(who_is_handed_all_that_was_mixed_leaves_as_well),
         TEST(who_used_all_before_the_end_leaves_as_well),
         TEST(who_was_given_up_after_the_end_reads_what_it_holds),
         TEST(what_an_unreachable_worker_is_not_told_is_counted),
