@@ -298,6 +298,7 @@ void mr_block_discharge(const mr_block *block)
     for (uint32_t i = 0; i < block->nheld; i++) {
         mr_buffer_discharge(block->held[i]);
     }
+    mr_trace_discharge(block->trace);
 }
 
 size_t mr_block_pinned_bytes(const mr_block *block)

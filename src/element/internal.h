@@ -92,6 +92,8 @@ int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);
 mr_trace *mr_trace_ref(mr_trace *trace); /* NULL is fine, here and below */
 void mr_trace_unref(mr_trace *trace);
 size_t mr_trace_bytes(const mr_trace *trace);
+/* Whoever has it now keeps it in memory that is his own business. */
+void mr_trace_discharge(mr_trace *trace);
 /* The trace of @block's rows as bytes (block.h) at the end of @out; nothing if nothing is known. */
 struct mr_buf;
 void mr_trace_encode(const mr_block *block, struct mr_buf *out);

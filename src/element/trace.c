@@ -132,6 +132,19 @@ size_t mr_trace_bytes(const mr_trace *t)
     return sizeof *t + n + (t->offsets != NULL ? t->rows * sizeof t->offsets[0] : 0);
 }
 
+void mr_trace_discharge(mr_trace *t)
+{
+    if (t == NULL || atomic_load(&t->discharged)) {
+        return;
+    }
+    for (uint32_t i = 0; i < t->nparts; i++) {
+        mr_trace_discharge(t->parts[i].trace);
+    }
+    mr_trace_discharge(t->groups);
+    mr_trace_packed_discharge(t);
+    atomic_store(&t->discharged, true);
+}
+
 /* @to is of what comes of both. */
 static void add_record(struct mr_record *to, const struct mr_record *r)
 {

@@ -21,6 +21,7 @@ struct mr_trace_part {
 struct mr_trace {
     _Atomic uint32_t refs;
     uint32_t rows;
+    atomic_bool discharged; /* with all that it holds: others that have it need not look */
     bool alike;             /* records: one, for all rows there are; else those of the first `rows` */
     struct mr_record first; /* offsets: row 0 */
     uint64_t *offsets;      /* or NULL */
@@ -41,6 +42,7 @@ mr_trace *mr_trace_new(uint32_t rows, size_t size);
 /* @c, whose trace is not looked at, is somewhere in @t, or nowhere. */
 struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_record_cursor *c);
 size_t mr_trace_packed_bytes(const mr_trace *t); /* 0: it is in another form, here and below */
+void mr_trace_packed_discharge(mr_trace *t);
 void mr_trace_packed_free(mr_trace *t);
 
 #endif

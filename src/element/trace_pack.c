@@ -17,6 +17,7 @@
 #include "base/assert.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/memory.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
@@ -29,13 +30,17 @@
 /* Beside elements of few bytes, in blocks of few rows. */
 #define ROW_BYTES_FREE 16u
 #define BLOCK_BYTES_FREE 512u
+/* What a file takes besides its path, at most: a path may have one byte. */
+#define FILE_BYTES 40u
 
 struct mr_trace_packed {
     mr_trace_file **files; /* one reference each */
     uint32_t nfiles;
     size_t size;
-    const unsigned char *rows; /* to the end of `bytes` */
-    uint32_t *groups;          /* where they begin, from `rows` on */
+    const unsigned char *rows;   /* to the end of `bytes` */
+    uint32_t *groups;            /* where they begin, from `rows` on */
+    _Atomic(mr_memory *) memory; /* charged for `files`; NULL: nobody is (any more) */
+    size_t charged;
     unsigned char bytes[];
 };
 
@@ -246,10 +251,20 @@ size_t mr_trace_packed_bytes(const mr_trace *t)
     return p == NULL ? 0 : sizeof *p + p->size + p->nfiles * sizeof *p->files + t->rows / GROUP * sizeof *p->groups;
 }
 
+void mr_trace_packed_discharge(mr_trace *t)
+{
+    struct mr_trace_packed *p = t->packed;
+
+    if (p != NULL) {
+        mr_memory_release(atomic_exchange(&p->memory, NULL), p->charged);
+    }
+}
+
 void mr_trace_packed_free(mr_trace *t)
 {
     struct mr_trace_packed *p = t->packed;
 
+    mr_trace_packed_discharge(t);
     for (uint32_t i = 0; p != NULL && p->files != NULL && i < p->nfiles; i++) {
         mr_trace_file_unref(p->files[i]);
     }
@@ -265,8 +280,8 @@ static int unknown(const char *what, uint64_t which, mr_error *err)
     return mr_error_set(err, MR_EDATALOSS, "%s %llu", what, (unsigned long long)which);
 }
 
-/* The file that comes next; MR_EDATALOSS, or no memory. */
-static int get_file(struct bytes *b, mr_trace_file **ret, mr_error *err)
+/* The file that comes next; MR_EDATALOSS, or no memory. Of what somebody sends, files may take ten times the bytes. */
+static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **ret, mr_error *err)
 {
     uint64_t flags;
     uint64_t n;
@@ -276,6 +291,10 @@ static int get_file(struct bytes *b, mr_trace_file **ret, mr_error *err)
         memchr(b->p, '\0', n) != NULL) {
         return mr_error_set(err, MR_EDATALOSS, "its path is none");
     }
+    if (!mr_memory_charge(atomic_load(&p->memory), MR_MEMORY_WORK, n + FILE_BYTES)) {
+        return mr_error_nomem(err);
+    }
+    p->charged += n + FILE_BYTES;
     path = mr_malloc(n + 1);
     if (path == NULL) {
         return mr_error_nomem(err);
@@ -302,7 +321,7 @@ static int get_files(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, 
     }
     p->nfiles = (uint32_t)n;
     for (uint32_t i = 0; i < p->nfiles; i++) {
-        int rc = get_file(b, &p->files[i], err);
+        int rc = get_file(b, p, &p->files[i], err);
 
         if (rc != MR_OK) {
             mr_error_wrap(err, "file %u", i);
@@ -347,6 +366,7 @@ int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_t
         struct bytes b = {.p = p->bytes, .end = p->bytes + size};
 
         t->packed = p;
+        atomic_init(&p->memory, mr_memory_current());
         p->size = size;
         memcpy(p->bytes, bytes, size);
         rc = get_files(&b, p, rows, err);

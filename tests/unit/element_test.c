@@ -1,5 +1,6 @@
 /* Specs, and what blocks promise beyond their contents: sharing, counting, refusing. */
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "element/block.h"
 #include "element/spec_proto.h"
 #include "element/trace.h"
@@ -7,6 +8,7 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -293,6 +295,46 @@ static void a_file_is_listed_once(void **state)
     }
 }
 
+/* Of what somebody sends. Where there is no room for them, the elements come without. */
+static void many_files_count_in_the_budget(void **state)
+{
+    enum { ROWS = 10000, ROOM = 64 * 1024 };
+    static struct mr_record records[ROWS];
+    mr_block *block = counting(ROWS);
+    mr_buffer *bytes;
+    mr_memory *memory;
+    size_t used;
+
+    for (uint32_t i = 0; i < ROWS; i++) {
+        char path[8];
+
+        (void)snprintf(path, sizeof path, "%u", i);
+        records[i] = (struct mr_record){.file = mr_trace_file_new(path, false)};
+    }
+    mr_block_trace_rows(block, records);
+    assert_int_equal(mr_block_encode_buffer(block, 0, true, &bytes, NULL), MR_OK);
+    mr_block_unref(block);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        mr_trace_file_unref(records[i].file);
+    }
+    for (uint64_t limit = ROOM; limit <= 64 * ROOM; limit *= 64) {
+        assert_int_equal(mr_memory_new(limit, NULL, &memory, NULL), MR_OK);
+        mr_memory *before = mr_memory_enter(memory);
+        assert_int_equal(mr_block_decode(bytes, 0, 0, &block, &used, NULL), MR_OK);
+        (void)mr_memory_enter(before);
+        assert_int_equal(mr_block_traced(block), limit > ROOM);
+        assert_in_range(mr_memory_used(memory), limit > ROOM ? 40 * ROWS : 1, limit > ROOM ? 64 * ROWS : ROOM);
+        if (limit > ROOM) {
+            mr_block_discharge(block);
+            assert_in_range(mr_memory_used(memory), 0, ROOM);
+        }
+        mr_block_unref(block);
+        assert_int_equal(mr_memory_used(memory), 1 /* our reference */);
+        mr_memory_unref(memory);
+    }
+    mr_buffer_unref(bytes);
+}
+
 /* Lines that follow one another take a byte or two each; elements without records take nothing. */
 static void records_take_few_bytes(void **state)
 {
@@ -546,21 +588,14 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_block_is_one_allocation),
-        cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(rows_know_their_records),
-        cmocka_unit_test(records_travel_with_the_bytes),
-        cmocka_unit_test(records_take_few_bytes),
-        cmocka_unit_test(a_file_is_listed_once),
-        cmocka_unit_test(columns_in_one_place_are_not_exclusive),
-        cmocka_unit_test(a_slice_pins_the_whole),
-        cmocka_unit_test(payload_is_not_copied_to_be_sent),
-        cmocka_unit_test(bad_columns_are_named),
-        cmocka_unit_test(a_block_is_checked_against_a_spec),
-        cmocka_unit_test(structures_are_canonical),
-        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(specs_survive_protobuf),
-        cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(records_travel_with_the_bytes),
+        cmocka_unit_test(records_take_few_bytes),          cmocka_unit_test(a_file_is_listed_once),
+        cmocka_unit_test(many_files_count_in_the_budget),  cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
