@@ -100,54 +100,38 @@ static void note(struct mr_rpc_floods *f, int fd, const char *peer)
     f->received[f->n++].bytes = bytes_received(fd);
 }
 
-static void judge(const struct mr_rpc_floods *f, int fd, const char *peer, bool held)
+static void end_above(const struct mr_rpc_floods *f, int fd, const char *peer, uint64_t limit)
 {
     const struct mr_rpc_received *before = noted(f, fd, peer);
     uint64_t bytes = before != NULL ? bytes_received(fd) - before->bytes : 0;
 
-    if (bytes >= MANY_BYTES + (held ? 0 : f->memory_bytes)) {
+    if (bytes >= limit) {
         end_flood(f, fd, peer, bytes);
     }
 }
 
-static DIR *descriptors(void)
+static void judge(struct mr_rpc_floods *f, int fd, const char *peer)
 {
-    return opendir("/proc/self/fd"); /* NULL: next time, it is looked at as long as it lasts */
+    end_above(f, fd, peer, MANY_BYTES + f->memory_bytes);
 }
 
-/* Returns -1 at the end. */
-static int next_connection(const struct mr_rpc_floods *f, DIR *dir, char peer[MR_RPC_PEER_SIZE])
+static void judge_held(struct mr_rpc_floods *f, int fd, const char *peer)
 {
-    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
+    end_above(f, fd, peer, MANY_BYTES);
+}
+
+/* Calls @visit for each connection; for none without a descriptor: next time, as long as the flood lasts. */
+static void each_connection(struct mr_rpc_floods *f, void (*visit)(struct mr_rpc_floods *, int, const char *))
+{
+    char peer[MR_RPC_PEER_SIZE];
+    DIR *dir = opendir("/proc/self/fd");
+
+    for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
         int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
 
         if (fd >= 0 && mr_rpc_socket_peer(fd, f->port, peer)) {
-            return fd;
+            visit(f, fd, peer);
         }
-    }
-    return -1;
-}
-
-static void note_all(struct mr_rpc_floods *f)
-{
-    char peer[MR_RPC_PEER_SIZE];
-    DIR *dir = descriptors();
-
-    for (int fd; dir != NULL && (fd = next_connection(f, dir, peer)) >= 0;) {
-        note(f, fd, peer);
-    }
-    if (dir != NULL) {
-        (void)closedir(dir);
-    }
-}
-
-static void judge_all(const struct mr_rpc_floods *f, bool held)
-{
-    char peer[MR_RPC_PEER_SIZE];
-    DIR *dir = descriptors();
-
-    for (int fd; dir != NULL && (fd = next_connection(f, dir, peer)) >= 0;) {
-        judge(f, fd, peer, held);
     }
     if (dir != NULL) {
         (void)closedir(dir);
@@ -165,9 +149,11 @@ void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64
         f->used_ms = used_ms;
         f->n = 0;
     } else if (used_ms - f->used_ms >= NOTE_MS && f->n == 0) {
-        note_all(f);
+        each_connection(f, note);
     } else if (used_ms - f->used_ms >= FLOOD_MS) {
-        judge_all(f, used_ms - f->used_ms >= HELD_CPU_MS && now_ms - f->since_ms >= HELD_MS);
+        bool held = used_ms - f->used_ms >= HELD_CPU_MS && now_ms - f->since_ms >= HELD_MS;
+
+        each_connection(f, held ? judge_held : judge);
     }
 }
 
