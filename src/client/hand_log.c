@@ -109,7 +109,9 @@ static enum mr_hand_way find_way(const mr_dataset *ds, bool *splits_elements)
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
     *log = (struct mr_hand_log){0};
+    atomic_init(&log->pulls, 0);
     atomic_init(&log->handed, 0);
+    atomic_init(&log->last, 0);
     atomic_init(&log->unused, 0);
     atomic_init(&log->under_way, false);
     atomic_init(&log->ended, false);
@@ -118,6 +120,9 @@ void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 
 void mr_hand_log_come(struct mr_hand_log *log)
 {
+    if (!atomic_load(&log->under_way)) {
+        atomic_fetch_add(&log->pulls, 1);
+    }
     if (log->tell != NULL) {
         log->tell(log->reader, atomic_load(&log->handed));
     }
@@ -125,20 +130,28 @@ void mr_hand_log_come(struct mr_hand_log *log)
 
 void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended)
 {
-    atomic_store(&log->under_way, rows == 0 && !ended);
+    atomic_store(&log->under_way, rows == 0 && !failed && !ended);
     atomic_store(&log->ended, ended);
+    atomic_store(&log->last, rows);
     atomic_fetch_add(&log->handed, failed ? 1 : rows);
 }
 
-bool mr_hand_log_used_all(const struct mr_hand_log *log)
+/* An error in place of an element used what was taken for it. */
+bool mr_hand_log_unused(const struct mr_hand_log *log)
 {
-    /* Also an error in place of an element used what was taken for it. */
-    return !log->splits_elements && !atomic_load(&log->under_way) && atomic_load(&log->unused) == 0;
+    return atomic_load(&log->under_way) || atomic_load(&log->unused) > 0;
+}
+
+bool mr_hand_log_unused_last(const struct mr_hand_log *log)
+{
+    uint64_t last = atomic_load(&log->last);
+
+    return atomic_load(&log->under_way) || (last > 0 && atomic_load(&log->unused) >= last);
 }
 
 bool mr_hand_log_may_hold(const struct mr_hand_log *log)
 {
-    return log->way == MR_HAND_UNKNOWN && !atomic_load(&log->ended);
+    return (log->way == MR_HAND_UNKNOWN || log->splits_elements) && !atomic_load(&log->ended);
 }
 
 uint64_t mr_hand_log_used(const struct mr_hand_log *log)

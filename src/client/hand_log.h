@@ -21,7 +21,7 @@ enum mr_hand_way {
     MR_HAND_MIXED,
     /*
      * Operators drop or add elements, but take no more than they need for the next one: so elements are pulled one by
-     * one, and all that the read gave was used when that one is handed out.
+     * one, and all that the read gave was used when that one is handed out and the application has taken it.
      */
     MR_HAND_ONE_BY_ONE,
 };
@@ -31,7 +31,9 @@ struct mr_hand_log {
     bool splits_elements;    /* one by one: an element that was taken may have been handed out in part */
     atomic_bool under_way;   /* the last pull ended without an element: operators may hold what it took */
     atomic_bool ended;       /* ... with the end: they hold nothing */
+    _Atomic uint64_t pulls;  /* that were begun; one without an element goes on with the next */
     _Atomic uint64_t handed; /* elements */
+    _Atomic uint64_t last;   /* ... by the last pull */
     _Atomic uint64_t unused; /* of these: given back */
     /* In order: the reader, which is told that the first @used elements are used; mixed: so many. NULL: nobody. */
     void (*tell)(void *reader, uint64_t used);
@@ -44,12 +46,13 @@ void mr_hand_log_come(struct mr_hand_log *log);
 /* The pull gave @rows elements, or, @failed, an error in the place of one; neither: nothing. @ended: it was the end. */
 void mr_hand_log_came(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended);
 
-/* One by one: all that the read gave is used. */
-bool mr_hand_log_used_all(const struct mr_hand_log *log);
+/* One by one: of what was made in the last pull the application has not had something; anything. */
+bool mr_hand_log_unused(const struct mr_hand_log *log);
+bool mr_hand_log_unused_last(const struct mr_hand_log *log);
 /* In order, mixed: elements that were used, if the application is through with all that it did not give back. */
 uint64_t mr_hand_log_used(const struct mr_hand_log *log);
 
-/* Operators may hold elements of which nobody knows whether they are used. */
+/* Operators may hold elements, or a part of one, of which nobody knows whether they are used. */
 bool mr_hand_log_may_hold(const struct mr_hand_log *log);
 
 #endif

@@ -9,6 +9,7 @@
 #include "client/hand_log.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 /*
@@ -17,6 +18,11 @@
  * all of it.
  */
 #define GOODBYE_MS 2000
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ---- pulling ---- */
 
@@ -197,9 +203,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
     int64_t until = timeout_ms > 0 ? mr_now_ms() + timeout_ms : 0;
 
     MR_LOCK(&r->lock);
-    if (!mr_read_follows(r)) {
-        mr_read_use_locked(r, r->taken, true);
-    }
+    mr_read_given_ask_locked(r);
     for (;;) {
         int rc = MR_TIMEOUT;
 
@@ -228,9 +232,12 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
             return MR_TIMEOUT;
         }
         found_empty_locked(r);
-        mr_read_hungry_locked(r, mr_now_ms());
+        int64_t now = mr_now_ms();
+
+        mr_read_hungry_locked(r, now);
+        int64_t look = least(mr_read_given_wait_locked(r, now), timeout_ms > 0 ? until : INT64_MAX);
         r->waiting = true;
-        (void)mr_cond_wait_ms(&r->ready, &r->lock, timeout_ms > 0 ? until - mr_now_ms() : -1);
+        (void)mr_cond_wait_ms(&r->ready, &r->lock, look < INT64_MAX ? least(look - now, INT_MAX) : -1);
         r->waiting = false;
     }
 }
@@ -274,11 +281,6 @@ static int64_t reconnect_locked(mr_reader *r, int64_t now)
         }
     }
     return r->retry_ms;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void *run_timer(void *arg)
@@ -452,12 +454,14 @@ static uint64_t held_back_locked(const mr_reader *r)
 static void say_what_is_not_counted_locked(const mr_reader *r)
 {
     const struct mr_hand_log *log = r->opts.hand_log;
+    bool comes_again = log != NULL && log->splits_elements && !counts_locked(r);
 
-    if (log != NULL && mr_hand_log_may_hold(log) && r->taken > 0 && has_others_locked(r)) {
+    if (log != NULL && mr_hand_log_may_hold(log) && !comes_again && r->taken > 0 && has_others_locked(r)) {
         mr_log(
             MR_LOG_WARN,
-            "closing a reader in the middle: what operators behind it hold nobody gets, and its number is not known; "
-            "prefetch directly behind distribute, and batch before it, lose nothing",
+            "closing a reader in the middle: nobody gets what operators behind distribute hold, a buffer or the rest "
+            "of an element that is split, and its number is not known; to lose nothing, put them before it, and "
+            "only map, take, enumerate and prefetch behind it",
             "job", "%s", r->job_id, NULL);
     }
 }

@@ -131,10 +131,13 @@ struct mr_reader {
     bool litter;           /* there are channels or tasks that nobody needs any more */
     uint64_t lists;        /* complete task lists that came */
     mr_read_givens given;  /* what the application is not through with, in its order */
+    size_t given_bytes;    /* ... */
     uint64_t taken;        /* elements that it was given, in all */
     uint64_t used;         /* ... and is through with */
+    uint64_t pull;         /* one by one: that of the iterator for which elements were given last */
+    uint64_t pull_first;   /* ... and how many had been given before */
     uint64_t handed;       /* mixed by operators: so many were handed on, and the application came back for more */
-    uint64_t held_back;    /* at the goodbye: ... and was never handed, by operators that mix them */
+    uint64_t held_back;    /* at the goodbye: used, and never handed on by operators behind the read */
     unsigned ntasks;
     bool had_tasks;
     uint64_t skipped; /* as in the tasks: all that there ever were */
@@ -195,6 +198,10 @@ int mr_read_given_new(struct mr_read_given **ret, mr_error *err);
 void mr_read_given_add_locked(mr_reader *r, struct mr_read_given *g);
 /* Of all elements that were given the first @used are used; workers are told, if @tell. */
 void mr_read_use_locked(mr_reader *r, uint64_t used, bool tell);
+/* More is asked for. */
+void mr_read_given_ask_locked(mr_reader *r);
+/* ... and nobody has any: the application waits. When to look again, or INT64_MAX. */
+int64_t mr_read_given_wait_locked(mr_reader *r, int64_t now_ms);
 /* What was used when this reader says goodbye. Nothing is given any more. */
 void mr_read_given_settle_locked(mr_reader *r);
 void mr_read_given_clear_locked(mr_reader *r);

@@ -356,8 +356,68 @@ def test_what_may_be_held_back_is_told_where_it_is_not_counted(cluster, capfd):
 
     assert read("windows", lambda ds: ds.window(10).flat_map(lambda w: w), 25)
     assert read("batches", lambda ds: ds.batch(10).prefetch(2), 3)
+    assert read("parts of batches", lambda ds: ds.batch(10).unbatch(), 25)
     assert not read("in order", lambda ds: ds.prefetch(2), 25)
     assert not read(None, lambda ds: ds.batch(10).prefetch(2), 3)  # nobody else reads it
+
+
+# Elements are dropped or put together, and no more is taken than the next one needs.
+ONE_BY_ONE = {
+    "filter": lambda ds: ds.filter(lambda x: x >= 0),
+    "ignore_errors": lambda ds: ds.ignore_errors(),
+    "repeat": lambda ds: ds.repeat(1),
+    "skip": lambda ds: ds.skip(0),
+    "unbatch": lambda ds: ds.map(lambda x: mr.stack([x])).unbatch(),
+    "unique": lambda ds: ds.unique(),
+    "batch": lambda ds: ds.batch(7).map(lambda x: x),
+}
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_what_was_taken_when_an_interrupt_came_goes_to_others(cluster, monkeypatch, name, guarantee):
+    """Ctrl-C, and the iterator is left: the element that it waited for was made already."""
+    read, armed = _ffi.lib.mr_iterator_next_block, False
+
+    def interrupted(*args):
+        result = read(*args)
+        if armed:
+            raise KeyboardInterrupt
+        return result
+
+    def dataset():
+        return Dataset.range(300).apply(cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee))
+
+    monkeypatch.setattr(_ffi.lib, "mr_iterator_next_block", interrupted)
+    it, got = iter(ONE_BY_ONE[name](dataset())), []
+    for element in itertools.islice(it, 5):
+        got += element.ravel().tolist()
+    armed = True
+    with pytest.raises(KeyboardInterrupt):
+        next(it)
+    armed = False
+    it.close()
+    rest = iter(dataset())
+    others = values(rest)
+    missing = set(range(300)) - set(got) - set(others)
+    if name == "batch":  # on a busy machine it may have waited for long
+        assert len(missing) == it.losses.abandoned_elements == rest.losses.abandoned_elements
+    else:
+        assert not missing and str(it.losses) == str(rest.losses) == "nothing lost"
+    again = set(got) & set(others)
+    assert not again or (name, guarantee) == ("unbatch", "at_least_once")
+
+
+@pytest.mark.filterwarnings("ignore::millrace.DataLossWarning")
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_batches_of_more_than_is_kept_for_them(monkeypatch, make_cluster, guarantee):
+    """32 MiB each, of workers that keep 4 MiB for a reader: what is taken is used before the batch is full."""
+    monkeypatch.setenv("MILLRACE_WORKER_MEMORY_BUDGET", "16MiB")
+    cluster = make_cluster(workers=2)
+    ds = Dataset.range(256).map(lambda x: mr.broadcast_to(x, [32 * 1024])).apply(
+        cluster.distribute("distributed_epoch", job_name="large", guarantee=guarantee))
+    got = [int(x) for batch in ds.batch(128) for x in batch[:, 0]]
+    assert sorted(got) == list(range(256))
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

@@ -116,6 +116,18 @@ static void several_reads_are_followed_by_nobody(void **state)
     expect_way(apply("zip", bare, 2, NULL, 0, NULL), MR_HAND_ONE_BY_ONE);
 }
 
+static void pull_log(struct mr_hand_log *log, uint32_t rows, bool failed, bool ended)
+{
+    mr_hand_log_come(log);
+    mr_hand_log_came(log, rows, failed, ended);
+}
+
+static void expect_unused(const struct mr_hand_log *log, bool something, bool anything)
+{
+    assert_int_equal(mr_hand_log_unused(log), something);
+    assert_int_equal(mr_hand_log_unused_last(log), anything);
+}
+
 static void on_used(void *reader, uint64_t used)
 {
     *(uint64_t *)reader = used;
@@ -147,7 +159,7 @@ static void who_comes_back_is_through_with_what_it_had(void **state)
     assert_int_equal(used, 10);
 }
 
-static void one_by_one_all_is_used_when_an_element_has_come(void **state)
+static void one_by_one_what_was_taken_is_used_when_its_element_is(void **state)
 {
     mr_dataset *ds = behind("skip", read_of(true), "count", 3);
     struct mr_hand_log log;
@@ -155,14 +167,46 @@ static void one_by_one_all_is_used_when_an_element_has_come(void **state)
     (void)state;
     mr_hand_log_init(&log, ds);
     mr_dataset_unref(ds);
-    mr_hand_log_came(&log, 1, false, false);
-    assert_true(mr_hand_log_used_all(&log));
-    mr_hand_log_came(&log, 0, false, false); /* operators may hold what was taken */
-    assert_false(mr_hand_log_used_all(&log));
-    mr_hand_log_came(&log, 0, false, true);
-    assert_true(mr_hand_log_used_all(&log));
+    expect_unused(&log, false, false);
+    pull_log(&log, 1, false, false);
+    assert_int_equal(log.pulls, 1);
+    expect_unused(&log, false, false);
+    pull_log(&log, 0, false, false); /* operators may hold what was taken */
+    expect_unused(&log, true, true);
+    pull_log(&log, 0, true, false); /* an error in the place of an element used it */
+    assert_int_equal(log.pulls, 2); /* for the same element */
+    expect_unused(&log, false, false);
+    pull_log(&log, 2, false, false);
+    assert_int_equal(log.pulls, 3);
     atomic_store(&log.unused, 1);
-    assert_false(mr_hand_log_used_all(&log));
+    expect_unused(&log, true, false);
+    atomic_store(&log.unused, 2);
+    expect_unused(&log, true, true);
+    atomic_store(&log.unused, 0);
+    pull_log(&log, 0, false, true);
+    expect_unused(&log, false, false);
+}
+
+static void expect_may_hold(mr_dataset *ds, bool expected)
+{
+    struct mr_hand_log log;
+
+    mr_hand_log_init(&log, ds);
+    mr_dataset_unref(ds);
+    pull_log(&log, 1, false, false);
+    assert_int_equal(mr_hand_log_may_hold(&log), expected);
+    pull_log(&log, 0, false, true);
+    assert_false(mr_hand_log_may_hold(&log));
+}
+
+/* Of an element that is handed out in parts some may be left. */
+static void who_may_hold_something(void **state)
+{
+    (void)state;
+    expect_may_hold(read_of(true), false);
+    expect_may_hold(behind("skip", read_of(true), "count", 3), false);
+    expect_may_hold(behind("unbatch", behind("batch", read_of(true), "batch_size", 4), NULL, 0), true);
+    expect_may_hold(behind("cache", read_of(true), NULL, 0), true);
 }
 
 int main(void)
@@ -171,7 +215,8 @@ int main(void)
         cmocka_unit_test(what_operators_do_to_elements),
         cmocka_unit_test(several_reads_are_followed_by_nobody),
         cmocka_unit_test(who_comes_back_is_through_with_what_it_had),
-        cmocka_unit_test(one_by_one_all_is_used_when_an_element_has_come),
+        cmocka_unit_test(one_by_one_what_was_taken_is_used_when_its_element_is),
+        cmocka_unit_test(who_may_hold_something),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1156,6 +1156,7 @@ static void follow(struct fixture *f, enum mr_hand_way way)
     f->hand.way = way;
     atomic_store(&f->hand.handed, 0);
     atomic_store(&f->hand.unused, 0);
+    atomic_store(&f->hand.last, 0);
     atomic_store(&f->hand.under_way, false);
     f->opts.hand_log = &f->hand;
 }
@@ -1239,6 +1240,132 @@ static void what_is_mixed_and_held_back_is_counted(void **state)
     pull_n(f, 20);
     close_reader(f);
     assert_int_equal(f->d.abandoned, 0);
+}
+
+/* One element was handed out for the first three; now two are taken for the next. Nothing of it waits for a worker. */
+static void take_one_by_one(struct fixture *f)
+{
+    struct fake_worker *w = &f->w[0];
+
+    follow(f, MR_HAND_ONE_BY_ONE);
+    open_reader(f, 0);
+    mr_hand_log_come(&f->hand);
+    pull_n(f, 3);
+    hand_out(f, 1);
+    mr_mutex_lock(&w->lock);
+    while (w->received < 5) {
+        assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
+    }
+    mr_mutex_unlock(&w->lock);
+    pull_n(f, 5);
+}
+
+/* What was taken for an element that is not handed out after all (an interrupt, a timeout) goes back. */
+static void what_was_taken_one_by_one_goes_back_with_its_element(void **state)
+{
+    const struct {
+        uint32_t rows, unused;
+        uint64_t returned[2]; /* at most once, at least once */
+        uint64_t abandoned;
+    } cases[] = {{1, 0, {5, 5}, 0}, {1, 1, {3, 3}, 0}, {0, 0, {3, 3}, 0}, {3, 3, {3, 3}, 0}, {3, 2, {5, 3}, 2}};
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+    struct mr_losses losses;
+    uint64_t abandoned = 0;
+
+    add_workers(f, 1, 100);
+    f->opts.job_name = "shared";
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        const size_t k = i / 2;
+
+        f->opts.guarantee = i % 2 == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        take_one_by_one(f);
+        mr_hand_log_came(&f->hand, cases[k].rows, false, false);
+        atomic_store(&f->hand.unused, cases[k].unused);
+        close_reader(f);
+        assert_true(w->done && w->gave_back);
+        assert_int_equal(w->returned, cases[k].returned[i % 2]);
+        abandoned += i % 2 == 0 ? cases[k].abandoned : 0;
+        mr_loss_tally_get(&f->losses, &losses);
+        assert_int_equal(losses.abandoned_elements, abandoned);
+        w->done = false;
+        w->received = 0;
+    }
+}
+
+/* A part of the last element may not have been handed out: at least once it comes again. */
+static void what_is_handed_out_in_parts_goes_back_at_least_once(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+
+    add_workers(f, 1, 100);
+    f->opts.job_name = "shared";
+    f->hand.splits_elements = true;
+    for (uint64_t i = 0; i < 2; i++) {
+        f->opts.guarantee = i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        follow(f, MR_HAND_ONE_BY_ONE);
+        open_reader(f, 0);
+        mr_hand_log_come(&f->hand);
+        pull_n(f, 1);
+        hand_out(f, 1);
+        pull_n(f, 2);
+        hand_out(f, 1); /* of the second one */
+        mr_hand_log_came(&f->hand, 1, false, false);
+        close_reader(f);
+        assert_int_equal(w->returned, 2 - i);
+        w->done = false;
+    }
+    open_reader(f, 0); /* at least once */
+    mr_hand_log_come(&f->hand);
+    pull_n(f, 1);
+    hand_out(f, 1);
+    pull_n(f, 2); /* for an element of a part of the first one, too, which is not handed out */
+    mr_hand_log_came(&f->hand, 0, false, false);
+    close_reader(f);
+    assert_int_equal(w->returned, 0);
+}
+
+/* Others' ends may wait for it, and ours for theirs. */
+static void who_waits_for_more_holds_nothing_for_long(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_worker *w = &f->w[0];
+    struct mr_losses losses;
+
+    add_workers(f, 2, 2);
+    f->w[1].silent = true;
+    f->opts.job_name = "shared";
+    follow(f, MR_HAND_ONE_BY_ONE);
+    open_reader(f, 0);
+    mr_hand_log_come(&f->hand);
+    pull_n(f, 2);
+    mr_mutex_lock(&w->lock);
+    while (w->returned < 2) {
+        mr_mutex_unlock(&w->lock);
+        assert_int_equal(pull(f, 1, 10, NULL), MR_TIMEOUT);
+        mr_mutex_lock(&w->lock);
+    }
+    mr_mutex_unlock(&w->lock);
+    mr_hand_log_came(&f->hand, 0, false, false);
+    close_reader(f);
+    mr_loss_tally_get(&f->losses, &losses);
+    assert_int_equal(losses.abandoned_elements, 2);
+    assert_int_equal(f->d.abandoned, 2);
+}
+
+/* A last batch that is not full needs the end, which waits for what it took. */
+static void the_end_comes_to_who_takes_one_by_one(void **state)
+{
+    struct fixture *f = *state;
+
+    add_workers(f, 2, 5);
+    f->opts.job_name = "shared";
+    follow(f, MR_HAND_ONE_BY_ONE);
+    open_reader(f, 0);
+    mr_hand_log_come(&f->hand);
+    pull_to_the_end(f);
+    expect_each_once(f, 2, 5);
 }
 
 /* One element with the application, which is through with it, and another that it has not come to. */
@@ -1761,6 +1888,10 @@ int main(int argc, char **argv)
         TEST(at_least_once_closing_returns_what_was_used),
         TEST(what_is_held_back_is_not_used),
         TEST(what_is_mixed_and_held_back_is_counted),
+        TEST(what_was_taken_one_by_one_goes_back_with_its_element),
+        TEST(what_is_handed_out_in_parts_goes_back_at_least_once),
+        TEST(who_waits_for_more_holds_nothing_for_long),
+        TEST(the_end_comes_to_who_takes_one_by_one),
         TEST(what_is_closed_with_after_the_end_is_counted),
         TEST(who_holds_elements_after_the_end_is_heard_of_until_they_are_used),
         TEST(what_is_mixed_and_closed_with_after_the_end_is_counted),
