@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/identity.h"
+#include "base/log.h"
 #include "base/sync.h"
 #include "coord/fake/fake.h"
 
@@ -15,6 +16,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -722,6 +724,67 @@ static void an_id_is_no_right_to_speak(void **state)
     assert_int_equal(a.code, MR_OK);
 }
 
+/* A stream that is over when its request is looked at. */
+static void follow_as(struct fixture *f, const char *instance)
+{
+    struct mr_dstream stream = {.refs = 2, .ended = true};
+    Millrace__FollowRequest r = MILLRACE__FOLLOW_REQUEST__INIT;
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+    unsigned char bytes[256];
+    size_t i = 0;
+
+    while (!mr_methods[i].follow) {
+        i++;
+    }
+    STAILQ_INIT(&stream.line);
+    header.epoch = (uint64_t)mr_member_epoch(f->l->member);
+    r.header = &header;
+    r.instance = (char *)(uintptr_t)instance;
+    struct mr_call *c = mr_call_new(&mr_methods[i], bytes, protobuf_c_message_pack(&r.base, bytes), NULL);
+
+    assert_non_null(c);
+    c->stream = &stream;
+    f->l->now_ms = mr_fake_now_ms(f->fake);
+    mr_loop_call(f->l, c);
+    assert_int_equal(stream.refs, 1);
+}
+
+/* Lines of the log about it. */
+static unsigned lines_of_followers(struct fixture *f, unsigned n, const char *instance)
+{
+    FILE *said = tmpfile();
+    int before = dup(STDERR_FILENO);
+    unsigned lines = 0;
+    char line[1024];
+
+    assert_non_null(said);
+    assert_true(before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
+    mr_log_init(MR_LOG_INFO, MR_LOG_TEXT, "tester");
+    for (unsigned i = 0; i < n; i++) {
+        follow_as(f, instance);
+    }
+    mr_log_init(MR_LOG_WARN, MR_LOG_TEXT, "tester");
+    assert_true(dup2(before, STDERR_FILENO) >= 0);
+    (void)close(before);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL) {
+        lines += strstr(line, "a standby is here") != NULL;
+    }
+    (void)fclose(said);
+    return lines;
+}
+
+static void the_log_is_not_filled_by_who_follows(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(lines_of_followers(f, 3, ""), 0);
+    assert_int_equal(lines_of_followers(f, 2, "other"), 2);
+    assert_int_equal(lines_of_followers(f, 1000, "other"), 8);
+    run_ms(f, 60 * 1000);
+    assert_int_equal(lines_of_followers(f, 1, "other"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -742,6 +805,7 @@ int main(void)
         CASE(a_worker_that_is_named_as_an_iteration_is_told_by_itself),
         CASE(nothing_joins_what_was_said_before_a_worker_came_back),
         CASE(a_new_leader_gives_nobody_the_address_of_another),
+        CASE(the_log_is_not_filled_by_who_follows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define DEAF_HOLD_MS_MAX 2000
+#define FOLLOWERS_TOLD_MS 60000
+#define FOLLOWERS_TOLD_MAX 10u
 
 /* The core cannot go on, or its changes cannot be committed: the state is loaded again, here or elsewhere. */
 static void give_up(struct mr_loop *l, const mr_error *why)
@@ -235,6 +237,19 @@ static void decide(struct mr_loop *l, struct mr_call *call)
     }
 }
 
+/* Anybody may call himself one, as often as he likes: not every one is worth a line. */
+static void tell_of_standby(struct mr_loop *l, const char *instance)
+{
+    if (l->now_ms >= l->followers_told_ms) {
+        l->followers_told_ms = l->now_ms + FOLLOWERS_TOLD_MS;
+        l->followers_told = 0;
+    }
+    if (instance[0] != '\0' && l->followers_told < FOLLOWERS_TOLD_MAX) {
+        l->followers_told++;
+        mr_log(MR_LOG_INFO, "a standby is here", "instance", "%s", instance, NULL);
+    }
+}
+
 /* A standby asks to be told when this process is gone. The stream's life is the message. */
 static void follow(struct mr_loop *l, struct mr_call *call)
 {
@@ -253,7 +268,7 @@ static void follow(struct mr_loop *l, struct mr_call *call)
         mr_loop_answer(l, call, NULL, &err);
         return;
     }
-    mr_log(MR_LOG_INFO, "a standby is here", "instance", "%s", request->instance, NULL);
+    tell_of_standby(l, request->instance);
     mr_loop_answer(l, call, NULL, NULL);
 }
 

@@ -66,6 +66,8 @@ struct mr_loop {
     size_t ndispatchers;
     struct mr_streams streams;
     struct mr_streams followers; /* standbys of this term */
+    int64_t followers_told_ms;   /* until then the next lines about them count together, */
+    unsigned followers_told;     /* and so many there were */
     int64_t beat_ms;             /* when they hear of us next */
 
     STAILQ_HEAD(, mr_upload) uploads; /* the first one is being stored */
