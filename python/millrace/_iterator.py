@@ -403,17 +403,18 @@ class NumpyIterator:
                 self._need_place()
                 self._settle()
                 rows, block, due = self._rows, self._next, _ffi.Error.from_buffer_copy(self._next_error)
-                before = operator.length_hint(rows), bool(block.ptr), due.code
+                broke_off = self._broke_off
+                before = operator.length_hint(rows), bool(block.ptr), due.code, broke_off
                 ended, inner = self._state == "ended", self._save()
                 pending = list(copy.copy(rows))
                 if block.ptr:  # a read was interrupted
                     pending += self._build(*_block.block_columns(block)[1])
-                now = operator.length_hint(rows), bool(block.ptr), self._next_error.code
+                now = operator.length_hint(rows), bool(block.ptr), self._next_error.code, self._broke_off
                 if self._rows is rows and now == before:
                     break  # else a signal handler has read meanwhile: of the parts some are from before that
         leaves = [_structure.flatten(element)[0] for element in pending]
         columns = [list(column) for column in zip(*leaves)]
-        return _encode_state(ended, due, _ffi_leaf_dtypes(self._spec), columns, inner)
+        return _encode_state(ended, due, broke_off, _ffi_leaf_dtypes(self._spec), columns, inner)
 
     def _save(self):
         """The library's state; nothing at the end."""
@@ -431,14 +432,14 @@ class NumpyIterator:
         """
         self._need_place()
         with self._calls:
-            ended, due, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
+            ended, due, broke_off, columns, inner = _decode_state(state, _ffi_leaf_dtypes(self._spec))
             rows = list(self._build(*columns)) if columns else []
             if ended:
                 self._close("ended", rows)
                 return
             old = self._handle  # held until all has changed
             after = {"_state": "open", "_rows": iter(rows), "_next": _block.Block(), "_next_error": due, "_started": True,
-                     "_broke_off": None, "_intended": None}
+                     "_broke_off": broke_off, "_intended": None}
             if old is not None and not self._started:  # no pass more than there was
                 self._intended = inner, after
                 self._settle(refuses=True)
@@ -472,15 +473,17 @@ def _ffi_leaf_dtypes(spec):
     return [from_code(lib.mr_spec_leaf(spec, i).contents.dtype) for i in range(lib.mr_spec_leaves(spec))]
 
 
-def _encode_state(ended, due, dtypes, columns, inner):
+def _encode_state(ended, due, broke_off, dtypes, columns, inner):
     """
     magic, length of the header, header (JSON), payload, the library's state. Each pending value is its shape in the header
     and its bytes in the payload; a string value is the lengths of its items in the header. An error that is @due comes
-    after them.
+    after them. Behind one that the pass @broke_off with the library gives that one ever again: it is not to be asked.
     """
     header = {"ended": ended, "columns": [], "inner": len(inner)}
     if due.code:
         header["due"] = [due.code, due.traits, due.message.decode("latin-1")]
+    if broke_off is not None:
+        header["broke_off"] = broke_off
     payload = []
     for dtype, column in zip(dtypes, columns):
         described = []
@@ -500,8 +503,8 @@ def _encode_state(ended, due, dtypes, columns, inner):
 
 def _decode_state(state, dtypes):
     """
-    (ended, the error that is due, columns of pending values, the library's state). InvalidArgumentError if it is damaged or of
-    another spec.
+    (ended, the error that is due, what it broke off with, columns of pending values, the library's state). InvalidArgumentError
+    if it is damaged or of another spec.
     """
     if not isinstance(state, (bytes, bytearray, memoryview)):
         raise TypeError(f"set_state() takes the bytes that get_state() gave, not {type(state).__name__}")
@@ -525,7 +528,10 @@ def _decode_state(state, dtypes):
             raise ValueError("it is cut off")
         code, traits, message = header.get("due", (0, 0, ""))
         due = _ffi.Error(code, traits, message.encode("latin-1"))
-        return bool(header["ended"]), due, columns, inner
+        broke_off = header.get("broke_off")
+        if not isinstance(broke_off, (str, type(None))):
+            raise ValueError("it is damaged")
+        return bool(header["ended"]), due, broke_off, columns, inner
     except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, struct.error) as e:
         raise errors.InvalidArgumentError(f"not the state of an iterator over this dataset: {e}") from None
 

@@ -84,12 +84,13 @@ def test_where_the_places_are_lost_nothing_is_paired(name):
     for ds in (Dataset.zip(failing, whole), Dataset.zip(whole, failing), numbered):
         it = iter(ds.ignore_errors())
         pairs = []
-        for _ in range(2):  # there is no way past it, nor by way of its position
-            with pytest.raises(mr.errors.FailedPreconditionError, match="zip .step [0-9]+.: it pairs nothing behind an error") as e:
-                pairs.extend(it)
-            it.set_state(it.get_state())
-            assert e.value.permanent
-            assert "put ignore_errors() in front of it): " in e.value.message and "floor_div" in e.value.message
+        with pytest.raises(mr.errors.FailedPreconditionError, match="zip .step [0-9]+.: it pairs nothing behind an error") as e:
+            pairs.extend(it)
+        assert e.value.permanent
+        assert "put ignore_errors() in front of it): " in e.value.message and "floor_div" in e.value.message
+        it.set_state(it.get_state())  # there is no way past it, nor by way of its position
+        with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"):
+            assert list(it) == []
         for n, (x, y) in enumerate(pairs):
             np.testing.assert_array_equal(x, n if ds is numbered else y)
     for x, y in Dataset.zip(failing.ignore_errors(), failing.ignore_errors()):
@@ -114,6 +115,64 @@ def test_who_goes_on_after_every_error_comes_to_an_end():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(it) == []  # that is how it is with ends
+
+
+def test_a_pass_that_broke_off_ends_so_where_its_position_is_restored():
+    numbers = Dataset.from_tensor_slices(np.array(NUMBERS, np.int64)).map(check)
+    ds = Dataset.zip(numbers.filter(lambda x: x != 9), Dataset.range(20))
+    original = iter(ds)
+
+    def ends_early(it):
+        with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"):
+            with pytest.raises(StopIteration):
+                next(it)
+
+    def states():
+        """Those from before the error that breaks off, from behind it, and from the end."""
+        yield original.get_state()
+        permanent = False
+        while not permanent:
+            try:
+                next(original)
+            except mr.errors.MillraceError as e:
+                permanent = e.permanent
+            if not permanent:
+                yield original.get_state()
+        yield original.get_state()
+        ends_early(original)
+        yield original.get_state()
+
+    *before, behind, at_the_end = states()
+    for used in (False, True):
+
+        def restored(state):
+            it = iter(ds)
+            if used:
+                next(it)
+            it.set_state(state)
+            return it
+
+        for state in before:
+            it = restored(state)
+            raised = []
+            while not any(raised):
+                try:
+                    next(it)
+                except mr.errors.MillraceError as e:
+                    raised.append(e.permanent)
+            ends_early(it)
+        it = restored(behind)
+        assert it.get_state() == behind
+        ends_early(it)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert list(it) == []
+            assert it.get_state() == at_the_end
+            it = restored(at_the_end)
+            assert it.get_state() == at_the_end
+            assert list(it) == []
+            it.set_state(before[0])  # and the next pass is a pass
+            assert next(it) == (1, 0)
 
 
 def test_an_error_that_ends_a_file_is_of_any_number_of_records(tmp_path):
