@@ -506,6 +506,11 @@ void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k)
     mr_mutex_unlock(&d->lock);
 }
 
+size_t mr_kept_definition_bytes(const struct mr_kept_definition *k)
+{
+    return k->bytes;
+}
+
 const struct mr_definition_parts *mr_definition_parts_of(const struct mr_kept_definition *k)
 {
     return &k->parts;

@@ -53,6 +53,8 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);
 /* How many wait for room. */
 unsigned mr_definitions_waiting(mr_definitions *d);
+/* Of memory. Until it is released. */
+size_t mr_kept_definition_bytes(const struct mr_kept_definition *k);
 /* Lent until it is released. */
 const struct mr_definition_parts *mr_definition_parts_of(const struct mr_kept_definition *k);
 

@@ -1,6 +1,7 @@
 /*
- * Who has the memory budget, for the error of a pipeline that found no room in it: often the buffer of another job,
- * which nobody reads any more and which keeps what it has until somebody does, or it is deleted.
+ * Who has the memory budget, for the error of a pipeline that found no room in it, or of one whose definition did not:
+ * often another job, which nobody reads any more and which keeps its buffer and its definition until somebody does, or
+ * it is deleted.
  *
  * All tasks are walked, once for each pipeline that fails so.
  */
@@ -30,7 +31,8 @@ static struct holder look_at(struct mr_task *t)
     mr_book_counts(t->book, &counts);
     return (struct holder){
         .task = t,
-        .bytes = counts.buffered_bytes + (t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine)),
+        .bytes = counts.buffered_bytes + (t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine)) +
+                 (t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition)),
         .unread = t->kind == MR_TASK_OWN && counts.sessions == 0,
     };
 }
@@ -67,9 +69,12 @@ static void tell(const struct mr_task *t, const struct holder *most, mr_error *e
            "holder", "%s", most->task->id, kind, "%s", name, "mib", "%" PRIu64, mib, "read", "%s",
            most->unread ? "no" : "yes", NULL);
     if (most->unread) {
+        /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the dispatcher is not told
+         * otherwise. */
         mr_error_wrap(err,
-                      "job %s holds %" PRIu64 " MiB unread (read it, millrace job delete %s, or raise --memory-budget)",
-                      name, mib, name);
+                      "job %s holds %" PRIu64 " MiB unread (read it, millrace job delete %s, %sor raise "
+                      "--memory-budget)",
+                      name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
     } else {
         mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", kind, name, mib);
     }

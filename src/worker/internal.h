@@ -150,7 +150,8 @@ struct mr_task {
     char (*released)[MR_RELEASED_ID_SIZE]; /* the last clients that the dispatcher said are gone, MR_RELEASED_MAX of
                                               them */
     size_t nreleased;
-    mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
+    mr_engine_iter *engine;                /* NULL before it was opened and after it was closed */
+    struct mr_kept_definition *definition; /* what it is made of, while it is in use; NULL: not yet, or not any more */
     uint64_t spec_hash;
     char *production;        /* its id, or "" */
     mr_chain_reader *reader; /* reading: NULL while there is no production, or when it is over */
@@ -196,7 +197,8 @@ void mr_task_release_client(struct mr_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
 bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
 /*
- * The pipeline of @t found no memory: put before @err who else has much of the budget, and what can be done (holder.c).
+ * The pipeline of @t, or its definition, found no memory: put before @err who else has much of the budget, and what can
+ * be done (holder.c).
  * No lock is held.
  */
 void mr_task_name_holder(const struct mr_task *t, mr_error *err);

@@ -149,9 +149,15 @@ static int fetch_dataset(struct mr_task *t, struct mr_kept_definition **kept, mr
                                           .ctx = t};
     int rc = mr_definitions_get(t->worker->definitions, &wanted, kept, err);
 
+    if (rc == MR_EEXHAUSTED) {
+        mr_task_name_holder(t, err);
+    }
     if (rc < 0) {
         return rc;
     }
+    mr_mutex_lock(&t->lock);
+    t->definition = *kept;
+    mr_mutex_unlock(&t->lock);
     rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->dataset);
@@ -342,6 +348,9 @@ int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err
         rc = MR_END;
     }
     if (kept != NULL) { /* All that while: it is in use, and tasks that begin meanwhile share it. */
+        mr_mutex_lock(&t->lock);
+        t->definition = NULL;
+        mr_mutex_unlock(&t->lock);
         mr_definitions_release(t->worker->definitions, kept);
     }
     return rc;

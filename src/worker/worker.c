@@ -19,8 +19,11 @@
 #define TASKS_MAX 1024u
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
-/* For so long no room comes free for a definition, and the task has failed. */
-#define DEFINITION_WAIT_MS 300000
+/*
+ * For so long no room comes free for a definition, and the task has failed. Clearly longer than it takes until a job is
+ * collected whose reader was killed: a client is gone after two minutes, its iteration after five more, by default.
+ */
+#define DEFINITION_WAIT_MS 600000
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
 static char *with_port(const char *text, int port)
@@ -96,7 +99,9 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
         rc = mr_windows_new(&windows, &w->windows, err);
     }
     if (rc == MR_OK) {
-        rc = mr_definitions_new(w->memory, DEFINITION_WAIT_MS, &w->definitions, err);
+        rc =
+            mr_definitions_new(w->memory, opts->definition_wait_ms != 0 ? opts->definition_wait_ms : DEFINITION_WAIT_MS,
+                               &w->definitions, err);
     }
     return rc < 0 ? rc : copy_tags(w, opts, err);
 }

@@ -31,6 +31,7 @@ struct mr_worker_options {
     uint32_t threads;                /* of the engine; default: cores this process may use */
     uint32_t tasks_max;              /* at work at once, with a thread each; default 1024 */
     uint32_t waiting_max;            /* streams whose tasks are not here yet; default 4096 */
+    int64_t definition_wait_ms;      /* no room comes free for a definition, and its task fails; default 10 min */
     const char *cache_dir;           /* for the windows of shared productions, common to the workers of a machine: each
                                         has a directory of its own in it; default: one of this user's in TMPDIR */
     uint64_t cache_bytes_max;        /* on disk, of all windows and of each; default 10 GiB */

@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "engine/engine.h"
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
 #include "worker/worker.h"
@@ -116,6 +117,13 @@ static int setup_small(void **state)
 static int setup_tight(void **state)
 {
     return setup_with(state, (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB});
+}
+
+/* Whoever finds no room for a definition there is told at once. */
+static int setup_hasty(void **state)
+{
+    return setup_with(state,
+                      (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB, .definition_wait_ms = 1});
 }
 
 static int teardown(void **state)
@@ -771,6 +779,83 @@ static void who_finds_no_memory_is_told_who_has_it(void **state)
     mr_free(message);
 }
 
+/* Half of the budget and more, as a constant; @first makes it another one. Returns how many splits it has. */
+static int64_t add_table(struct fixture *f, const char *id, int64_t first)
+{
+    int64_t splits = 0;
+    size_t providers = 0;
+    uint32_t n = BUDGET_MIB * 5 / 8 * (MR_MIB / 8);
+    int64_t *values = mr_calloc(n, sizeof *values);
+    mr_block *block = NULL;
+
+    assert_non_null(values);
+    values[0] = first;
+    struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = values};
+    assert_int_equal(mr_block_new(n, &column, 1, &block, NULL), MR_OK);
+    struct mr_attr tensors = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
+    mr_dataset *ds = fake_apply("from_tensor_slices", NULL, &tensors, 1);
+    mr_block_unref(block);
+    mr_free(values);
+    fake_add_dataset(f->d, id, ds);
+    assert_int_equal(mr_dataset_providers(ds, &splits, 1, &providers, NULL), MR_OK);
+    assert_int_equal(providers, 1);
+    mr_dataset_unref(ds);
+    return splits;
+}
+
+/* A definition is in use as long as its task is, read or not: whom it keeps out is told whose it is. */
+static void who_finds_no_room_for_a_definition_is_told_who_has_it(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+    char *message = NULL;
+
+    add_table(f, "one", 1);
+    add_table(f, "two", 2);
+    fake_assign(f->d, "t1", "one", -1, 0);
+    fake_assign(f->d, "t2", "two", -1, 0);
+    fake_assign(f->d, "t3", "two", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 1);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    expect_no_memory(f, "t2", &message);
+    assert_ptr_equal(strstr(message, "job j1 holds "), message);
+    assert_non_null(strstr(message, " MiB (raise --memory-budget): dataset 'two': no room for its definition of "));
+    mr_free(message);
+    fake_client_done(c, 1);
+    assert_int_equal(fake_client_wait_end(c), MR_OK);
+    fake_client_free(c);
+    fake_wait_progress(f->d, "t1", has_no_session);
+    expect_no_memory(f, "t3", &message);
+    assert_ptr_equal(strstr(message, "job j1 holds "), message);
+    assert_non_null(
+        strstr(message, " MiB unread (read it, millrace job delete j1, or raise --memory-budget): dataset "));
+    mr_free(message);
+}
+
+/* It waits for readers as long as its job does, unless the dispatcher is told otherwise. */
+static void a_dynamic_task_that_has_the_room_is_named_with_the_way_out(void **state)
+{
+    struct fixture *f = *state;
+    struct mr_frame_content m;
+    char *message = NULL;
+
+    fake_assign(f->d, "t1", "one", add_table(f, "one", 1), 1);
+    (void)add_table(f, "two", 2);
+    fake_assign(f->d, "t2", "two", -1, 0);
+    struct fake_client *c = open_client(f, "t1", "a", 0, 1);
+    assert_true(fake_client_next(c, &m));
+    mr_frame_content_free(&m);
+    fake_client_done(c, 1);
+    assert_int_equal(fake_client_wait_end(c), MR_OK);
+    fake_client_free(c);
+    fake_wait_progress(f->d, "t1", has_no_session);
+    expect_no_memory(f, "t2", &message);
+    assert_non_null(
+        strstr(message, " MiB unread (read it, millrace job delete j1, dispatcher --gc-dynamic, or raise "));
+    mr_free(message);
+}
+
 static void a_dataset_that_is_gone_is_an_error_of_the_task(void **state)
 {
     struct fixture *f = *state;
@@ -1170,6 +1255,9 @@ int main(void)
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(a_task_begins_with_its_first_reader),
         cmocka_unit_test_setup_teardown(who_finds_no_memory_is_told_who_has_it, setup_tight, teardown),
+        cmocka_unit_test_setup_teardown(a_dynamic_task_that_has_the_room_is_named_with_the_way_out, setup_hasty,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(who_finds_no_room_for_a_definition_is_told_who_has_it, setup_hasty, teardown),
         cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small, teardown),
         cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
         cmocka_unit_test_setup_teardown(a_host_leaves_waiting_to_others, setup_small, teardown),
