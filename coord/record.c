@@ -15,7 +15,7 @@ int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err)
     size_t n = strlen(cluster);
 
     if (n == 0 || n > MR_CLUSTER_BYTES_MAX || strspn(cluster, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n) {
-        return mr_error_set(err, MR_EINVAL, "cluster '%.80s': 1 to %d of a-z 0-9 . _ - are allowed", cluster,
+        return mr_error_set(err, MR_EINVAL, "cluster '%s': 1 to %d of a-z 0-9 . _ - are allowed", MR_SHOWN(cluster),
                             MR_CLUSTER_BYTES_MAX);
     }
     (void)snprintf(root, MR_ROOT_SIZE, "/millrace/%s/", cluster);

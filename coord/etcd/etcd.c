@@ -89,23 +89,22 @@ static bool is_address(const char *p, size_t n)
 static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *err)
 {
     bool tls, plain;
-    const char *whole = p;
-    size_t whole_n = n;
+    char given[2 * MR_SHOWN_BYTES]; /* enough to be cut when it is shown */
 
+    (void)snprintf(given, sizeof given, "%.*s", (int)n, p);
     skip_scheme(&p, &n, &tls, &plain);
     while (n > 0 && p[n - 1] == '/') {
         n--;
     }
     if (!is_address(p, n)) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s': host:port is wanted", (int)whole_n, whole);
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s': host:port is wanted", MR_SHOWN(given));
     }
     if (plain && e->tls) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s' is plain text, but TLS was asked for", (int)whole_n,
-                            whole);
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s' is plain text, but TLS was asked for", MR_SHOWN(given));
     }
     if (tls && !e->tls && e->nendpoints > 0) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%.*s' is TLS, '%.100s' is not", (int)whole_n, whole,
-                            e->endpoints[0]);
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s' is TLS, '%s' is not", MR_SHOWN(given),
+                            MR_SHOWN(e->endpoints[0]));
     }
     e->tls = e->tls || tls;
     if (e->nendpoints == MR_ETCD_ENDPOINTS_MAX) {

@@ -151,6 +151,58 @@ int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...)
     return mr_error_set(err, code_of_errno(errnum), "%s: %s", what, strerror_r(errnum, text, sizeof text));
 }
 
+/* Bytes of the character at @s that can be shown as it is; 0: it cannot. */
+static size_t plain_bytes(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+
+    if (n == 1) {
+        return s[0] >= 0x20 && s[0] != 0x7f ? 1 : 0;
+    }
+    if (s[0] < 0xc2 || (s[0] == 0xc2 && s[1] < 0xa0)) { /* The latter are control characters, too. */
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80) { /* a NUL, too */
+            return 0;
+        }
+    }
+    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    bool nobodys = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
+
+    return overlong || nobodys ? 0 : n;
+}
+
+const char *mr_escape(const char *text, char *out, size_t size)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t len = 0;
+    size_t cut = 0; /* where "..." still fits */
+
+    while (*s != '\0') {
+        char word[5] = {(char)*s};
+        size_t plain = plain_bytes(s);
+
+        if (plain == 0) {
+            (void)snprintf(word, sizeof word, *s == '\n' ? "\\n" : *s == '\t' ? "\\t" : "\\x%02x", *s);
+        } else {
+            memcpy(word, s, plain);
+        }
+        size_t n = plain == 0 ? strlen(word) : plain;
+
+        if (len + n >= size) {
+            memcpy(out + cut, "...", 4);
+            return out;
+        }
+        memcpy(out + len, word, n);
+        len += n;
+        cut = len + 4 <= size ? len : cut;
+        s += plain == 0 ? 1 : plain;
+    }
+    out[len] = '\0';
+    return out;
+}
+
 void mr_error_clear(mr_error *err)
 {
     if (err != NULL) {

@@ -19,6 +19,15 @@ int mr_error_nomem(mr_error *err);
 int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
 void mr_error_clear(mr_error *err);
 
+/*
+ * A value that somebody gave, for a message: what is no text, and what a terminal would obey, is written as \n or \x1b,
+ * and what does not fit is cut with "...". Returns @out, of @size bytes, at least 8. What was escaped once stays as it
+ * is. MR_SHOWN(): in a room of its own until the end of the block.
+ */
+const char *mr_escape(const char *text, char *out, size_t size);
+#define MR_SHOWN_BYTES 80
+#define MR_SHOWN(text) mr_escape((text), (char[MR_SHOWN_BYTES + 1]){0}, MR_SHOWN_BYTES + 1)
+
 #define MR_CODES 17 /* MR_OK and all kinds of errors: -code is below */
 
 /* Canonical status number (0..16, as gRPC has it) to enum mr_code and back. */

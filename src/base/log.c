@@ -56,7 +56,7 @@ int mr_log_level_parse(const char *s, enum mr_log_level *ret, mr_error *err)
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "log level '%s': use debug, info, warn, error or off", s);
+    return mr_error_set(err, MR_EINVAL, "log level '%s': use debug, info, warn, error or off", MR_SHOWN(s));
 }
 
 static void put(struct line *l, const char *s, size_t n)
@@ -95,14 +95,23 @@ static void put_quoted(struct line *l, const char *s)
     put_str(l, "\"");
 }
 
+static bool needs_quotes(const char *s)
+{
+    bool needs = *s == '\0';
+
+    for (; *s != '\0' && !needs; s++) {
+        needs = (unsigned char)*s <= ' ' || *s == 0x7f || strchr("\"=\\", *s) != NULL;
+    }
+    return needs;
+}
+
 static void put_value(struct line *l, const char *fmt, va_list ap)
 {
     char value[1024];
     bool text = strcmp(fmt, "%s") == 0;
 
     (void)vsnprintf(value, sizeof value, fmt, ap);
-    if (text &&
-        (value[0] == '\0' || atomic_load(&log_format) == MR_LOG_JSON || strpbrk(value, " \"=\\\n\t\r") != NULL)) {
+    if (text && (atomic_load(&log_format) == MR_LOG_JSON || needs_quotes(value))) {
         put_quoted(l, value);
     } else {
         put_str(l, value);

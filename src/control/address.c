@@ -38,7 +38,7 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
         return mr_error_nomem(err);
     }
     if (!mr_address_is_valid(address)) {
-        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", address);
+        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", MR_SHOWN(address));
 
         mr_free(address);
         return rc;
@@ -83,7 +83,7 @@ int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *er
         s += len + 1;
     }
     if (rc < 0) {
-        mr_error_wrap(err, "service '%s'", service);
+        mr_error_wrap(err, "service '%s'", MR_SHOWN(service));
         mr_addresses_free(list, count);
         return rc;
     }

@@ -278,8 +278,8 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
     }
     c->answered = true;
     if (c->cluster[0] != '\0' && h->cluster[0] != '\0' && strcmp(c->cluster, h->cluster) != 0) {
-        (void)mr_error_set(err, MR_EPRECOND, "%s belongs to cluster '%s', not to '%s'", m->address, h->cluster,
-                           c->cluster);
+        (void)mr_error_set(err, MR_EPRECOND, "%s belongs to cluster '%s', not to '%s'", m->address,
+                           MR_SHOWN(h->cluster), MR_SHOWN(c->cluster));
         mr_member_failed_locked(c, m);
         /* A learned address may have gone to somebody else since; a configured one is a mistake to be told. */
         return m->configured ? MR_VERDICT_DEFINITE : MR_VERDICT_AGAIN;

@@ -304,7 +304,7 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = mr_rpc_server_start(d->server, err);
     }
     if (rc < 0) {
-        mr_error_wrap(err, "starting a dispatcher on '%s'", listen);
+        mr_error_wrap(err, "starting a dispatcher");
         mr_dispatcher_free(d);
         return rc;
     }

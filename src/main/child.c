@@ -35,7 +35,7 @@ static int find_program(const char *program, char *path, size_t size, mr_error *
         }
         d += n + (d[n] == ':' ? 1 : 0);
     }
-    return mr_error_set(err, MR_ENOTFOUND, "no program '%s' in PATH", program);
+    return mr_error_set(err, MR_ENOTFOUND, "no program '%s' in PATH", MR_SHOWN(program));
 }
 
 /* The environment without the variables of @prefix; freed with mr_free(), the strings are lent. */

@@ -104,7 +104,7 @@ static int unknown(const char *name)
         names[i] = commands[i].name;
     }
     const char *nearest = opt_nearest(name, names, COMMANDS);
-    fprintf(stderr, "millrace: no command '%s'%s%s%s\nSee: millrace help\n", name,
+    fprintf(stderr, "millrace: no command '%s'%s%s%s\nSee: millrace help\n", MR_SHOWN(name),
             nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
     return EXIT_USAGE;
 }

@@ -80,8 +80,8 @@ static int parse_with_unit(const struct opt *o, const char *text, const struct u
     double number = strtod(text, &end);
 
     if (end == text || !(number >= 0) || number > 1e15) {
-        return mr_error_set(err, MR_EINVAL, "--%s '%s': a number and a unit are expected, as in %s", o->name, text,
-                            example);
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a number and a unit are expected, as in %s", o->name,
+                            MR_SHOWN(text), example);
     }
     if (number == 0 && *end == '\0') {
         *ret = 0;
@@ -98,7 +98,7 @@ static int parse_with_unit(const struct opt *o, const char *text, const struct u
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "--%s '%s': %s, as in %s", o->name, text,
+    return mr_error_set(err, MR_EINVAL, "--%s '%s': %s, as in %s", o->name, MR_SHOWN(text),
                         *end == '\0' ? "the unit is missing" : "no such unit or far too much", example);
 }
 
@@ -108,7 +108,7 @@ static int parse_int(const struct opt *o, const char *text, int64_t *ret, mr_err
     long long v = strtoll(text, &end, 10);
 
     if (end == text || *end != '\0') {
-        return mr_error_set(err, MR_EINVAL, "--%s '%s': a whole number is expected", o->name, text);
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a whole number is expected", o->name, MR_SHOWN(text));
     }
     *ret = v;
     return MR_OK;
@@ -144,7 +144,7 @@ static int check_bounds(const struct opt *o, const char *text, int64_t v, mr_err
     }
     format_number(o, o->min, min, sizeof min);
     format_number(o, o->max, max, sizeof max);
-    return mr_error_set(err, MR_EINVAL, "--%s %s: must be from %s to %s", o->name, text, min, max);
+    return mr_error_set(err, MR_EINVAL, "--%s %s: must be from %s to %s", o->name, MR_SHOWN(text), min, max);
 }
 
 static int set_choice(const struct opt *o, const char *text, const char **ret, mr_error *err)
@@ -160,7 +160,7 @@ static int set_choice(const struct opt *o, const char *text, const char **ret, m
         }
         c += len + (c[len] == '|' ? 1 : 0);
     }
-    return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, text, o->choices);
+    return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, MR_SHOWN(text), o->choices);
 }
 
 /* @in_ms: the option was given as --name-ms. */
@@ -179,7 +179,7 @@ static int set_value(const struct opt *o, const char *text, bool in_ms, void *in
     case OPT_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "1") != 0 && strcmp(text, "false") != 0 &&
             strcmp(text, "0") != 0) {
-            return mr_error_set(err, MR_EINVAL, "--%s '%s': true or false is expected", o->name, text);
+            return mr_error_set(err, MR_EINVAL, "--%s '%s': true or false is expected", o->name, MR_SHOWN(text));
         }
         *(bool *)at = text[0] == 't' || text[0] == '1';
         return MR_OK;
@@ -278,9 +278,9 @@ static int unknown(const struct opt_program *p, const char *name, mr_error *err)
     }
     const char *nearest = opt_nearest(name, names, n);
     if (nearest != NULL) {
-        return mr_error_set(err, MR_EINVAL, "no option --%s; did you mean --%s?", name, nearest);
+        return mr_error_set(err, MR_EINVAL, "no option --%s; did you mean --%s?", MR_SHOWN(name), nearest);
     }
-    return mr_error_set(err, MR_EINVAL, "no option --%s", name);
+    return mr_error_set(err, MR_EINVAL, "no option --%s", MR_SHOWN(name));
 }
 
 /* One option from @argv[*i] on, which begins with two dashes. */
@@ -294,9 +294,9 @@ static int parse_one(const struct opt_program *p, int argc, char *const *argv, i
     const char *value;
 
     if (o == NULL) {
-        char word[WORD_MAX];
+        char word[2 * MR_SHOWN_BYTES]; /* enough to be cut when it is shown */
 
-        (void)snprintf(word, sizeof word, "%.*s", (int)(n < WORD_MAX ? n : WORD_MAX - 1), name);
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), name);
         return unknown(p, word, err);
     }
     if (equals != NULL) {
@@ -322,8 +322,8 @@ static int take_word(const struct opt_program *p, const char *word, void *into, 
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes %s%soptions only", word, p->name,
-                        p->usage == NULL ? "" : p->usage, p->usage == NULL ? "" : " and ");
+    return mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes %s%soptions only", MR_SHOWN(word),
+                        p->name, p->usage == NULL ? "" : p->usage, p->usage == NULL ? "" : " and ");
 }
 
 int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *into, mr_error *err)
@@ -344,7 +344,7 @@ int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *in
         } else if (options && strncmp(argv[i], "--", 2) == 0) {
             rc = parse_one(p, argc, argv, &i, into, err);
         } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
-            rc = mr_error_set(err, MR_EINVAL, "no option %.40s: options begin with two dashes", argv[i]);
+            rc = mr_error_set(err, MR_EINVAL, "no option %s: options begin with two dashes", MR_SHOWN(argv[i]));
         } else {
             rc = take_word(p, argv[i], into, err);
         }

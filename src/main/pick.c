@@ -92,7 +92,7 @@ int pick_job(const char *text, const char *name, char **ret, mr_error *err)
     }
     doc = pick(status, name);
     if (doc != NULL && json_array_size(json_object_get(doc, "jobs")) == 0) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "there is no job '%.120s'", name);
+        rc = mr_error_set(err, MR_ENOTFOUND, "there is no job '%s'", MR_SHOWN(name));
         goto out;
     }
     out = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;

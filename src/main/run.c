@@ -284,14 +284,15 @@ static int exit_status(const mr_error *err)
 
 int run_fail(const char *program, struct run_options *opts, const mr_error *err)
 {
+    char message[4 * MR_ERROR_MESSAGE_SIZE]; /* all of it, were every byte escaped */
+    char text[sizeof message + 64];
     mr_error ignored; /* There is nobody left to tell. */
 
+    (void)mr_escape(err->message, message, sizeof message);
     if (opts != NULL) {
-        (void)run_tell_parent(opts, json_pack("{ss si}", "error", err->message, "code", (int)err->code), &ignored);
+        (void)run_tell_parent(opts, json_pack("{ss si}", "error", message, "code", (int)err->code), &ignored);
     }
-    char text[MR_ERROR_MESSAGE_SIZE + 64];
-
-    (void)snprintf(text, sizeof text, "millrace %s: %s\n", program, err->message);
+    (void)snprintf(text, sizeof text, "millrace %s: %s\n", program, message);
     mr_log_line(text);
     if (err->code == MR_EINVAL) {
         fprintf(stderr, "See: millrace help %s\n", program);

@@ -124,8 +124,8 @@ static int refuse_empty(const struct state_source *from, const char *root, const
     state_clusters(from, &names);
     bool known = names.len > 0 && !names.failed;
 
-    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%.80s%s at %.40s; clusters there: %.*s", root, key,
-                      prefix ? "..." : "", from->where, known ? (int)names.len : 4,
+    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%s%s at %.40s; clusters there: %.*s", root, MR_SHOWN(key),
+                      prefix ? "..." : "", MR_SHOWN(from->where), known ? (int)names.len : 4,
                       known ? (const char *)names.data : "none");
     mr_buf_free(&names);
     return rc;
@@ -172,13 +172,15 @@ static int check_words(const struct state_values *v, mr_error *err)
     }
     for (size_t i = 1; verb != NULL && i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i]) == 0) {
-            return v->words[1] == NULL ? MR_OK : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb, v->words[1]);
+            return v->words[1] == NULL ? MR_OK
+                                       : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb, MR_SHOWN(v->words[1]));
         }
     }
     const char *nearest = opt_nearest(verb, verbs, sizeof verbs / sizeof verbs[0]);
 
-    return mr_error_set(err, MR_EINVAL, "no command 'state %s'%s%s%s", verb, nearest == NULL ? "" : "; did you mean '",
-                        nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+    return mr_error_set(err, MR_EINVAL, "no command 'state %s'%s%s%s", MR_SHOWN(verb),
+                        nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
+                        nearest == NULL ? "" : "'?");
 }
 
 int command_state(int argc, char **argv)

@@ -150,19 +150,20 @@ static int listen_on(const char *address, int *ret, mr_error *err)
     int why = EADDRNOTAVAIL;
 
     if (!mr_address_parse_listen(address, &parsed) || parsed.host[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL,
-                            "serving metrics on '%.200s': host:port is wanted, with a port from 0 to 65535", address);
+        return mr_error_set(err, MR_EINVAL, "serving metrics on '%s': host:port is wanted, with a port from 0 to 65535",
+                            MR_SHOWN(address));
     }
     int found = getaddrinfo(parsed.host, parsed.port, &hints, &list);
 
     if (found != 0) {
-        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%.200s': %s", address, gai_strerror(found));
+        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address), gai_strerror(found));
     }
     for (const struct addrinfo *ai = list; ai != NULL && why != 0; ai = ai->ai_next) {
         why = bind_one(ai, ret);
     }
     freeaddrinfo(list);
-    return why == 0 ? MR_OK : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%.200s': %s", address, strerror(why));
+    return why == 0 ? MR_OK
+                    : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address), strerror(why));
 }
 
 /* As it was asked for, with the port that was bound. */

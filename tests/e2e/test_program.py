@@ -85,6 +85,30 @@ def test_usage_errors(args, said):
     assert done.stdout == ""
 
 
+LONG = "a" * 5000
+
+
+@pytest.mark.parametrize("args", [
+    ["{}"], ["help", "{}"], ["state", "{}"], ["state", "tree", "{}"], ["job", "delete", "x", "{}"], ["status", "--{}"],
+    ["status", "-{}"], ["status", "--timeout={}"], ["status", "--service={}"], ["status", "--json={}"],
+    ["dispatcher", "--lease-ttl={}"], ["dispatcher", "--lease-ttl-ms={}"], ["dispatcher", "--etcd-quota={}"],
+    ["dispatcher", "--log-level={}"],
+    ["dispatcher", "--metrics-address={}"], ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints={}"],
+    ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
+    ["worker", "--dispatcher={}"], ["worker", "--threads={}"],
+    ["dev", "--workers={}"],
+    ["state", "tree", "--cluster={}"], ["state", "tree", "--etcd-endpoints={}"],
+], ids=" ".join)
+@pytest.mark.parametrize("value", [LONG, "\x1b[31mX\nY\r\udcff"], ids=["long", "no text"])
+def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value):
+    done = run(*(a.format(value) for a in args))
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2, done.stderr
+    assert len(lines) == 2 and lines[1].startswith("See: millrace help"), done.stderr
+    assert len(lines[0]) < 250 and "\x1b" not in done.stderr and not lines[0].endswith("...")
+    assert ("a" * 60 + "..." if value == LONG else "\\x1b[31mX\\nY\\x0d\\xff") in lines[0]
+
+
 def test_variables_are_options_too():
     done = run("status", MILLRACE_STATUS_TIMEOUT="soon")
     assert done.returncode == 2

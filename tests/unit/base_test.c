@@ -520,6 +520,41 @@ static void an_address_is_host_and_port(void **state)
     assert_true(mr_address_is_valid(longest + 1));
 }
 
+static void what_is_shown_is_text_and_fits(void **state)
+{
+    static const struct pair {
+        const char *text;
+        const char *shown;
+    } pairs[] = {
+        {"", ""},
+        {"plain 'text'\\", "plain 'text'\\"},
+        {"a\nb\tc\rd\x1b[e\x7f", "a\\nb\\tc\\x0dd\\x1b[e\\x7f"},
+        {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"\xc2\x9b\x80\xc3", "\\xc2\\x9b\\x80\\xc3"},          /* a control character, and none at all */
+        {"\xe0\x80\x80\xc0\x80", "\\xe0\\x80\\x80\\xc0\\x80"}, /* longer than it needs to be */
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"},                   /* half a pair */
+        {"\xf4\x90\x80\x80\xff", "\\xf4\\x90\\x80\\x80\\xff"}, /* beyond all */
+        {"\xe2\x82", "\\xe2\\x82"},                            /* cut */
+    };
+    char out[64];
+    char small[8];
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        assert_string_equal(mr_escape(pairs[i].text, out, sizeof out), pairs[i].shown);
+        char again[sizeof out];
+        assert_string_equal(mr_escape(out, again, sizeof again), pairs[i].shown);
+    }
+    assert_string_equal(mr_escape("1234567", small, sizeof small), "1234567");
+    assert_string_equal(mr_escape("12345678", small, sizeof small), "1234...");
+    assert_string_equal(mr_escape("123\xc3\xbc"
+                                  "678",
+                                  small, sizeof small),
+                        "123...");
+    assert_string_equal(mr_escape("\n\n\n", small, sizeof small), "\\n\\n\\n");
+    assert_string_equal(mr_escape("\n\n\n\n", small, sizeof small), "\\n\\n...");
+    assert_string_equal(MR_SHOWN("x\n"), "x\\n");
+}
+
 static void an_id_is_of_one_key(void **state)
 {
     struct mr_identity a, b;
@@ -557,6 +592,7 @@ int main(void)
         cmocka_unit_test(hash_is_xxh3),
         cmocka_unit_test(a_keyed_hash_is_siphash),
         cmocka_unit_test(an_address_is_host_and_port),
+        cmocka_unit_test(what_is_shown_is_text_and_fits),
         cmocka_unit_test(an_id_is_of_one_key),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),
         cmocka_unit_test(log_record_is_one_line),

@@ -138,6 +138,25 @@ static void sizes(void **state)
                   "--budget '999999999999999TiB': no such unit or far too much, as in 64MiB or 1GB");
 }
 
+#define A10 "aaaaaaaaaa"
+#define A70 A10 A10 A10 A10 A10 A10 A10
+#define A250 A70 A70 A70 A10 A10 A10 A10
+
+/* A value of any length, and of any bytes, is shown in one line that ends with what is wanted. */
+static void values_are_shown_in_one_short_line(void **state)
+{
+    check_refused("--number", A250, "--number '" A70 "aaaaaaa...': a whole number is expected");
+    check_refused("--number", "\n\t\x7f\xff\xc3\xbc\xc2\x9b",
+                  "--number '\\n\\t\\x7f\\xff\xc3\xbc\\xc2\\x9b': a whole number is expected");
+    check_refused("--log-format", "a\rb", "--log-format 'a\\x0db': must be one of auto|text|json");
+    check_refused("--log-format", A250, "--log-format '" A70 "aaaaaaa...': must be one of auto|text|json");
+    check_refused("--lease-ttl", A250,
+                  "--lease-ttl '" A70 "aaaaaaa...': a number and a unit are expected, as in 10s or 250ms");
+    check_refused("--\x1b[m", NULL, "no option --\\x1b[m");
+    check_refused("-\x1b[m", NULL, "no option -\\x1b[m: options begin with two dashes");
+    check_refused("\x1b[m", NULL, "'\\x1b[m' is not expected here: millrace tester takes options only");
+}
+
 static void bounds_and_choices(void **state)
 {
     check_refused("--number", "0", "--number 0: must be from 1 to 64");
@@ -257,6 +276,7 @@ int main(void)
         cmocka_unit_test(durations),
         cmocka_unit_test(sizes),
         cmocka_unit_test(bounds_and_choices),
+        cmocka_unit_test(values_are_shown_in_one_short_line),
         cmocka_unit_test(names_may_be_cut_short),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(words_stand_before_among_and_behind_options),
