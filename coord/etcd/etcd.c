@@ -159,6 +159,10 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     if ((e->user[0] == '\0') != (e->password_file[0] == '\0')) {
         return mr_error_set(err, MR_EINVAL, "a user of etcd and the file with the password go together");
     }
+    if (e->server_name[0] != '\0' && !mr_address_is_host(e->server_name)) {
+        return mr_error_set(err, MR_EINVAL, "etcd's certificate cannot name '%s', which is no host",
+                            MR_SHOWN(e->server_name));
+    }
     e->tls = e->ca_file[0] != '\0' || e->cert_file[0] != '\0' || e->server_name[0] != '\0';
     e->login = e->user[0] != '\0' ? MR_ETCD_LOGIN_WANTED : MR_ETCD_LOGIN_NONE;
     return mr_etcd_check_files(e, err);

@@ -26,6 +26,11 @@ static bool is_ipv6(const char *host)
     return inet_pton(AF_INET6, text, &address) == 1;
 }
 
+static bool is_word(const char *host)
+{
+    return strlen(host) <= MR_HOST_BYTES_MAX && host[strspn(host, WORD)] == '\0';
+}
+
 static bool parse(const char *text, bool to_listen, struct mr_address *ret)
 {
     const char *colon = strrchr(text, ':');
@@ -43,7 +48,7 @@ static bool parse(const char *text, bool to_listen, struct mr_address *ret)
     }
     (void)snprintf(ret->port, sizeof ret->port, "%s", colon + 1);
     (void)snprintf(ret->host, sizeof ret->host, "%.*s", (int)(brackets ? n - 2 : n), text + (brackets ? 1 : 0));
-    return brackets ? is_ipv6(ret->host) : ret->host[strspn(ret->host, WORD)] == '\0';
+    return brackets ? is_ipv6(ret->host) : is_word(ret->host);
 }
 
 bool mr_address_parse(const char *text, struct mr_address *ret)
@@ -61,6 +66,11 @@ bool mr_address_is_valid(const char *text)
     struct mr_address address;
 
     return parse(text, false, &address);
+}
+
+bool mr_address_is_host(const char *host)
+{
+    return host[0] != '\0' && (is_word(host) || (strchr(host, '%') == NULL && is_ipv6(host)));
 }
 
 bool mr_address_is_any(const struct mr_address *address)

@@ -25,6 +25,9 @@ bool mr_address_parse_listen(const char *text, struct mr_address *ret);
 
 bool mr_address_is_valid(const char *text);
 
+/* The host alone, as a certificate names it: an IPv6 address without brackets. */
+bool mr_address_is_host(const char *host);
+
 /* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from elsewhere. */
 bool mr_address_is_any(const struct mr_address *address);
 

@@ -44,9 +44,9 @@ struct dispatcher_values {
 #define AT(field) offsetof(struct dispatcher_values, field)
 
 static const struct opt own_options[] = {
-    {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:5050", 0, 0, NULL,
+    {"listen", OPT_LISTEN, AT(listen), "HOST:PORT", "127.0.0.1:5050", 0, 0, NULL,
      "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
-    {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
+    {"advertise-address", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
      "what workers, clients and the other dispatchers are told;\nwithout it the address that it listens on;\nwith "
      "0.0.0.0 this host's own",
      0},

@@ -12,7 +12,7 @@ static const struct opt options[ETCD_OPTIONS] = {
      OPT_SHARED},
     {"etcd-cert", OPT_STRING, AT(cert), "FILE", NULL, 0, 0, NULL, "certificate to show to etcd (PEM)", OPT_SHARED},
     {"etcd-key", OPT_STRING, AT(key), "FILE", NULL, 0, 0, NULL, "its key (PEM, not encrypted)", OPT_SHARED},
-    {"etcd-server-name", OPT_STRING, AT(server_name), "NAME", NULL, 0, 0, NULL,
+    {"etcd-server-name", OPT_HOST, AT(server_name), "NAME", NULL, 0, 0, NULL,
      "whom etcd's certificate must name, if not the endpoint's host", OPT_SHARED},
     {"etcd-user", OPT_STRING, AT(user), "NAME", NULL, 0, 0, NULL,
      "user of etcd; needs a role with readwrite on /millrace/CLUSTER/", OPT_SHARED},

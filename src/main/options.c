@@ -1,6 +1,8 @@
 #include "main/options.h"
 
+#include "base/address.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -163,6 +165,39 @@ static int set_choice(const struct opt *o, const char *text, const char **ret, m
     return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, MR_SHOWN(text), o->choices);
 }
 
+/* What a worker makes of it, with any port. */
+static bool can_be_advertised(const char *text)
+{
+    static const char port[] = "%port%";
+    const char *at = strstr(text, port);
+    char with_port[MR_ADDRESS_BYTES_MAX];
+    int n = at == NULL ? snprintf(with_port, sizeof with_port, "%s", text)
+                       : snprintf(with_port, sizeof with_port, "%.*s1%s", (int)(at - text), text, at + strlen(port));
+
+    return n >= 0 && (size_t)n < sizeof with_port && mr_address_is_valid(with_port);
+}
+
+static int set_checked(const struct opt *o, const char *text, const char **ret, mr_error *err)
+{
+    struct mr_address address;
+    const char *wanted = NULL;
+
+    if (text[0] == '\0') {
+        wanted = NULL; /* as if it were not given */
+    } else if (o->type == OPT_LISTEN && !mr_address_parse_listen(text, &address)) {
+        wanted = "host:port is wanted, with a port from 0 to 65535";
+    } else if (o->type == OPT_ADVERTISE && !can_be_advertised(text)) {
+        wanted = "host:port is wanted, with a port from 1 to 65535";
+    } else if (o->type == OPT_HOST && !mr_address_is_host(text)) {
+        wanted = "a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an IP address";
+    }
+    if (wanted != NULL) {
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': %s", o->name, MR_SHOWN(text), wanted);
+    }
+    *ret = text;
+    return MR_OK;
+}
+
 /* @in_ms: the option was given as --name-ms. */
 static int set_value(const struct opt *o, const char *text, bool in_ms, void *into, mr_error *err)
 {
@@ -176,6 +211,10 @@ static int set_value(const struct opt *o, const char *text, bool in_ms, void *in
         return MR_OK;
     case OPT_CHOICE:
         return set_choice(o, text, at, err);
+    case OPT_LISTEN:
+    case OPT_ADVERTISE:
+    case OPT_HOST:
+        return set_checked(o, text, at, err);
     case OPT_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "1") != 0 && strcmp(text, "false") != 0 &&
             strcmp(text, "0") != 0) {

@@ -20,6 +20,10 @@ enum opt_type {
     OPT_DURATION, /* int64_t, milliseconds: "10s", "1.5m" */
     OPT_SIZE,     /* int64_t, bytes: "1GiB", "64MB" */
     OPT_FLAG,     /* bool; takes no value */
+    /* const char * as OPT_STRING, and checked, but for "". */
+    OPT_LISTEN,    /* "host:port", ":port" */
+    OPT_ADVERTISE, /* "host:port", "host:%port%" */
+    OPT_HOST,      /* a host name or an IP address */
 };
 
 enum opt_flags {

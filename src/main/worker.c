@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "coord/record.h"
 #include "main/commands.h"
 #include "main/run.h"
 #include "metrics/http.h"
@@ -43,9 +44,9 @@ struct worker_values {
 static const struct opt own_options[] = {
     {"dispatcher", OPT_STRING, AT(dispatchers), "LIST", NULL, 0, 0, NULL, "host:port,... of all dispatchers; needed",
      0},
-    {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:0", 0, 0, NULL,
+    {"listen", OPT_LISTEN, AT(listen), "HOST:PORT", "127.0.0.1:0", 0, 0, NULL,
      "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
-    {"advertise-address", OPT_STRING, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
+    {"advertise-address", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
      "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on;\nwith "
      "0.0.0.0 this host's own",
      0},
@@ -249,6 +250,11 @@ int command_worker(int argc, char **argv)
     }
     if (rc == OPT_RUN && v.dispatchers == NULL) {
         rc = mr_error_set(&err, MR_EINVAL, "--dispatcher is needed: host:port of a dispatcher, or of several");
+    }
+    if (rc == OPT_RUN && v.cluster != NULL && v.cluster[0] != '\0') {
+        char root[MR_ROOT_SIZE];
+
+        rc = mr_root_of(v.cluster, root, &err); /* Else it would look for such a dispatcher for an hour. */
     }
     if (rc == OPT_RUN) {
         rc = run_worker(&v, &err);

@@ -56,13 +56,14 @@ def test_version():
     (["job", "show"], "show which job?"),
     (["worker", "--dispatcher", "localhost"], "'localhost' is no address: host:port is wanted"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
-    (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "listening on '5051': host:port is wanted"),
-    (["dispatcher", "--listen", "::1:5050"], "listening on '::1:5050': host:port is wanted"),
-    (["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"], "is no address to advertise"),
+    (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "--listen '5051': host:port is wanted"),
+    (["dispatcher", "--listen", "::1:5050"], "--listen '::1:5050': host:port is wanted"),
+    (["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"],
+     "--advertise-address 'host:%port%x': host:port is wanted"),
     (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address", "host"],
-     "'host' is no address to advertise: host:port is wanted"),
+     "--advertise-address 'host': host:port is wanted"),
     *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}"],
-       f"'{address}' is no address to advertise: host:port is wanted, with a port from 1 to 65535")
+       f"--advertise-address '{address}': host:port is wanted, with a port from 1 to 65535")
       for address in ("x:y", ":1", "localhost:0", "localhost:99999", "unix:/tmp/x:1", "dns:///x:1")],
     *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}:7000"],
        f"'{address}:7000' is no address to advertise: nobody can connect to it")
@@ -92,12 +93,14 @@ LONG = "a" * 5000
     ["{}"], ["help", "{}"], ["state", "{}"], ["state", "tree", "{}"], ["job", "delete", "x", "{}"], ["status", "--{}"],
     ["status", "-{}"], ["status", "--timeout={}"], ["status", "--service={}"], ["status", "--json={}"],
     ["dispatcher", "--lease-ttl={}"], ["dispatcher", "--lease-ttl-ms={}"], ["dispatcher", "--etcd-quota={}"],
-    ["dispatcher", "--log-level={}"],
+    ["dispatcher", "--log-level={}"], ["dispatcher", "--listen={}"], ["dispatcher", "--advertise-address={}"],
     ["dispatcher", "--metrics-address={}"], ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints={}"],
     ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
-    ["worker", "--dispatcher={}"], ["worker", "--threads={}"],
+    ["dispatcher", "--etcd-server-name={}"], ["worker", "--dispatcher={}"], ["worker", "--threads={}"],
+    ["worker", "--dispatcher=127.0.0.1:1", "--cluster={}"],
     ["dev", "--workers={}"],
-    ["state", "tree", "--cluster={}"], ["state", "tree", "--etcd-endpoints={}"],
+    ["dev", "--etcd-server-name={}"], ["state", "tree", "--cluster={}"], ["state", "tree", "--etcd-endpoints={}"],
+    ["state", "tree", "--etcd-server-name={}"],
 ], ids=" ".join)
 @pytest.mark.parametrize("value", [LONG, "\x1b[31mX\nY\r\udcff"], ids=["long", "no text"])
 def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value):
@@ -107,6 +110,27 @@ def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value
     assert len(lines) == 2 and lines[1].startswith("See: millrace help"), done.stderr
     assert len(lines[0]) < 250 and "\x1b" not in done.stderr and not lines[0].endswith("...")
     assert ("a" * 60 + "..." if value == LONG else "\\x1b[31mX\\nY\\x0d\\xff") in lines[0]
+
+
+@pytest.mark.parametrize("name", ["a" * 254, "a" * 300, LONG, "a b", "[::1", "[::1]", "x:1", "\u00fc"])
+@pytest.mark.parametrize("args", [["dispatcher", "--listen=127.0.0.1:0"], ["state", "tree"], ["dev"]], ids=" ".join)
+def test_what_is_no_host_is_nobody_whom_a_certificate_names(args, name):
+    done = run(*args, "--etcd-endpoints=127.0.0.1:1", f"--etcd-server-name={name}")
+    assert done.returncode == 2
+    assert f"millrace {args[0]}: --etcd-server-name '{name[:60]}" in done.stderr
+    assert "a host name is wanted, of at most 253 letters" in done.stderr
+    by_variable = run(*args, "--etcd-endpoints=127.0.0.1:1", MILLRACE_ETCD_SERVER_NAME=name)
+    assert by_variable.returncode == 2 and "--etcd-server-name" in by_variable.stderr
+
+
+@pytest.mark.parametrize("options", [["--etcd-server-name=" + "a" * 253], ["--etcd-server-name=127.0.0.1"],
+                                     ["--etcd-server-name=::1"], []], ids=["longest", "IPv4", "IPv6", "of the endpoint"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "a" * 253], ids=["an address", "longest host"])
+def test_a_host_of_any_length_that_there_is_can_be_tried(host, options):
+    done = run("state", "tree", f"--etcd-endpoints=https://{host}:1", "--timeout=200ms", *options)
+    assert done.returncode in (4, 124), done.stderr
+    longer = run("state", "tree", f"--etcd-endpoints=https://{'a' * 254}:1", "--timeout=200ms", *options)
+    assert longer.returncode == 2 and "host:port is wanted" in longer.stderr
 
 
 def test_variables_are_options_too():

@@ -489,7 +489,7 @@ static void an_address_is_host_and_port(void **state)
     static const char *const listening[] = {":1", ":0", "x:0", "[::]:0"};
     static const char *const any[] = {":1", "0.0.0.0:1", "0:1", "[::]:1", "[0:0::0]:1"};
     static const char *const somebody[] = {"x:1", "127.0.0.1:1", "0.0.0.1:1", "[::1]:1", "[fe80::1%eth0]:1"};
-    char longest[MR_ADDRESS_BYTES_MAX + 2];
+    char longest[MR_HOST_BYTES_MAX + 1 + sizeof ":80"];
     struct mr_address address;
 
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
@@ -518,6 +518,19 @@ static void an_address_is_host_and_port(void **state)
     memcpy(longest + sizeof longest - 4, ":80", 4);
     assert_false(mr_address_is_valid(longest));
     assert_true(mr_address_is_valid(longest + 1));
+}
+
+static void a_host_is_a_name_or_an_address(void **state)
+{
+    static const char *const right[] = {"x", "a-b.c_d", "127.0.0.1", "::1"};
+    static const char *const wrong[] = {"", "a b", "[::1]", "[::1", "x:1", "fe80::1%eth0", "x\n", "\xc3\xbc"};
+
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_true(mr_address_is_host(right[i]));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(mr_address_is_host(wrong[i]));
+    }
 }
 
 static void what_is_shown_is_text_and_fits(void **state)
@@ -592,6 +605,7 @@ int main(void)
         cmocka_unit_test(hash_is_xxh3),
         cmocka_unit_test(a_keyed_hash_is_siphash),
         cmocka_unit_test(an_address_is_host_and_port),
+        cmocka_unit_test(a_host_is_a_name_or_an_address),
         cmocka_unit_test(what_is_shown_is_text_and_fits),
         cmocka_unit_test(an_id_is_of_one_key),
         cmocka_unit_test(hashes_do_not_depend_on_the_processor),

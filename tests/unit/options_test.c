@@ -16,6 +16,9 @@ struct values {
     int64_t budget;
     bool json;
     int64_t owner;
+    const char *serve;
+    const char *advertise;
+    const char *peer;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -28,6 +31,9 @@ static const struct opt table[] = {
     {"budget", OPT_SIZE, AT(budget), "SIZE", NULL, 0, 0, NULL, "much", 0},
     {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "or not", 0},
     {"owner-pid", OPT_INT, AT(owner), "PID", NULL, 0, 0, NULL, "whose", OPT_NO_ENV},
+    {"serve", OPT_LISTEN, AT(serve), "HOST:PORT", NULL, 0, 0, NULL, "where", 0},
+    {"advertise", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL, "where for others", 0},
+    {"peer", OPT_HOST, AT(peer), "NAME", NULL, 0, 0, NULL, "whom", 0},
 };
 
 static const struct opt_program program = {
@@ -141,6 +147,34 @@ static void sizes(void **state)
 #define A10 "aaaaaaaaaa"
 #define A70 A10 A10 A10 A10 A10 A10 A10
 #define A250 A70 A70 A70 A10 A10 A10 A10
+#define HOST_WANTED "': a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an IP address"
+
+static void addresses_and_hosts(void **state)
+{
+    static const char *const hosts[] = {"etcd", "etcd-0.a_b.svc", "127.0.0.1", "::1", "fe80::1", A250 "aaa", ""};
+    struct values v;
+
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        assert_int_equal(parse(&v, NULL, "--peer", hosts[i], NULL, NULL), OPT_RUN);
+        assert_string_equal(v.peer, hosts[i]);
+    }
+    check_refused("--peer", "a b", "--peer 'a b" HOST_WANTED);
+    check_refused("--peer", "[::1", "--peer '[::1" HOST_WANTED);
+    check_refused("--peer", "[::1]", "--peer '[::1]" HOST_WANTED);
+    check_refused("--peer", "x:1", "--peer 'x:1" HOST_WANTED);
+    check_refused("--peer", "\x1b[31mX\nY", "--peer '\\x1b[31mX\\nY" HOST_WANTED);
+    check_refused("--peer", A250 "aaaa", "--peer '" A70 "aaaaaaa..." HOST_WANTED);
+    assert_int_equal(parse(&v, NULL, "--serve=:0", "--advertise=h:%port%", NULL, NULL), OPT_RUN);
+    assert_string_equal(v.serve, ":0");
+    assert_string_equal(v.advertise, "h:%port%");
+    assert_int_equal(parse(&v, NULL, "--serve=[::]:5", "--advertise=", NULL, NULL), OPT_RUN);
+    check_refused("--serve", "x", "--serve 'x': host:port is wanted, with a port from 0 to 65535");
+    check_refused("--serve", A250 "aaaa:1",
+                  "--serve '" A70 "aaaaaaa...': host:port is wanted, with a port from 0 to 65535");
+    check_refused("--advertise", "h:0", "--advertise 'h:0': host:port is wanted, with a port from 1 to 65535");
+    check_refused("--advertise", "h:%port%x",
+                  "--advertise 'h:%port%x': host:port is wanted, with a port from 1 to 65535");
+}
 
 /* A value of any length, and of any bytes, is shown in one line that ends with what is wanted. */
 static void values_are_shown_in_one_short_line(void **state)
@@ -276,6 +310,7 @@ int main(void)
         cmocka_unit_test(durations),
         cmocka_unit_test(sizes),
         cmocka_unit_test(bounds_and_choices),
+        cmocka_unit_test(addresses_and_hosts),
         cmocka_unit_test(values_are_shown_in_one_short_line),
         cmocka_unit_test(names_may_be_cut_short),
         cmocka_unit_test(mistakes_are_explained),
