@@ -14,6 +14,7 @@
 #include "main/child.h"
 #include "main/commands.h"
 #include "main/etcd_options.h"
+#include "main/output.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
 
@@ -255,7 +256,7 @@ static void stop_all(struct dev *dev)
     private_etcd_free(dev->etcd);
 }
 
-static void print_service(const struct dev *dev)
+static int print_service(const struct dev *dev, mr_error *err)
 {
     if (dev->etcd != NULL) {
         printf("etcd          %s   %s%s\n", dev->etcd_endpoints, private_etcd_directory(dev->etcd),
@@ -277,7 +278,7 @@ static void print_service(const struct dev *dev)
            "print(list(ds.as_numpy_iterator()))'\n\n"
            "Ctrl-C stops everything.\n",
            dev->service, dev->servers[0].address, dev->etcd_endpoints, dev->v->cluster, dev->service);
-    (void)fflush(stdout);
+    return output_end(err);
 }
 
 /* What print_service() says, for programs. NULL without memory, which run_tell_parent() reports. */
@@ -352,7 +353,9 @@ static int run_dev(struct dev_values *v, mr_error *err)
         dev->run.ends_with_terminal = true;
         rc = start_all(dev, err);
         if (rc == MR_OK) {
-            print_service(dev);
+            rc = print_service(dev, err);
+        }
+        if (rc == MR_OK) {
             rc = run_tell_parent(&v->run, describe(dev), err);
         }
         while (rc == MR_OK && run_wait(&dev->run, TEND_MS) != RUN_STOP) {

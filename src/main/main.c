@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "main/commands.h"
 #include "main/options.h"
+#include "main/output.h"
 #include "main/run.h"
 
 #include <millrace/base.h>
@@ -40,6 +41,13 @@ static void let_signals_through(void)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals_before, NULL, sizeof signals_before);
 }
 
+static int end_output(const char *program)
+{
+    mr_error err = {0};
+
+    return output_end(&err) < 0 ? run_fail(program, NULL, &err) : 0;
+}
+
 static int command_version(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--json") == 0) {
@@ -47,7 +55,7 @@ static int command_version(int argc, char **argv)
     } else {
         printf("millrace %s\n", MR_VERSION);
     }
-    return 0;
+    return end_output("version");
 }
 
 static int command_help(int argc, char **argv);
@@ -121,13 +129,14 @@ static int command_help(int argc, char **argv)
     } else {
         print_help(stdout);
     }
-    return 0;
+    return end_output("help");
 }
 
 int main(int argc, char **argv)
 {
     const struct command *c = argc < 2 ? NULL : find(argv[1]);
 
+    output_guard();
     if (c == NULL || !c->serves) {
         let_signals_through();
     }
@@ -137,7 +146,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(stdout);
-        return 0;
+        return end_output("help");
     }
     if (strcmp(argv[1], "--version") == 0) {
         return command_version(1, argv);

@@ -3,6 +3,7 @@
 #include "base/address.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "main/output.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -373,7 +374,8 @@ int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *in
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             opt_print_help(p);
-            return OPT_DONE;
+            rc = output_end(err);
+            return rc < 0 ? rc : OPT_DONE;
         }
     }
     rc = fill_in(p, into, err);

@@ -64,7 +64,7 @@ enum opt_result {
 
 /*
  * Fill in *@into (zeroed by the caller) from defaults, the environment and @argv[1..]. Returns an enum opt_result, or
- * MR_EINVAL with a message for people.
+ * MR_EINVAL with a message for people, or what output_end() says of the help.
  */
 int opt_parse(const struct opt_program *program, int argc, char *const *argv, void *into, mr_error *err);
 

@@ -8,6 +8,7 @@
 #include "main/commands.h"
 #include "main/etcd_options.h"
 #include "main/options.h"
+#include "main/output.h"
 #include "main/run.h"
 
 #include <stddef.h>
@@ -66,10 +67,8 @@ static int print(struct mr_buf *out, mr_error *err)
     if (out->failed) {
         return mr_error_nomem(err);
     }
-    if (fwrite(out->data, 1, out->len, stdout) != out->len || fflush(stdout) != 0) {
-        return mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
-    }
-    return MR_OK;
+    (void)fwrite(out->data, 1, out->len, stdout);
+    return output_end(err);
 }
 
 static int show_tree(const struct state_values *v, const struct state *state, struct mr_buf *out, mr_error *err)

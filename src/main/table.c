@@ -1,6 +1,7 @@
 #include "main/table.h"
 
 #include "base/error.h"
+#include "main/output.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -296,8 +297,9 @@ int table_print(const char *json, bool raw, mr_error *err)
     } else {
         rc = table_render(json, &out, err);
     }
-    if (rc == MR_OK && (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)) {
-        rc = mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
+    if (rc == MR_OK) {
+        (void)fwrite(out.data, 1, out.len, stdout);
+        rc = output_end(err);
     }
     mr_buf_free(&out);
     return rc;

@@ -133,6 +133,21 @@ def test_a_host_of_any_length_that_there_is_can_be_tried(host, options):
     assert longer.returncode == 2 and "host:port is wanted" in longer.stderr
 
 
+@pytest.mark.parametrize("args", [["help"], ["--help"], ["help", "dev"], ["dev", "--help"], ["version"], ["--version"],
+                                  ["version", "--json"], ["job", "-h"]], ids=" ".join)
+def test_output_that_cannot_be_written_is_an_error(args):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.endswith(": standard output cannot be written: No space left on device\n")
+    assert done.stderr.count("\n") == 1
+    closed = subprocess.run([PROGRAM, *args], stderr=subprocess.PIPE, text=True, timeout=60,
+                            preexec_fn=lambda: os.close(1))
+    assert closed.returncode == 1
+    assert closed.stderr.endswith(": standard output cannot be written: Bad file descriptor\n")
+    assert closed.stderr.count("\n") == 1
+
+
 def test_variables_are_options_too():
     done = run("status", MILLRACE_STATUS_TIMEOUT="soon")
     assert done.returncode == 2
