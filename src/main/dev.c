@@ -66,8 +66,8 @@ struct dev {
     struct dev_values *v;
     struct run run;
     struct private_etcd *etcd;
-    char etcd_endpoints[512];
-    char service[LIST_BYTES]; /* addresses of all dispatchers */
+    const char *etcd_endpoints; /* lent by the etcd, or by the options */
+    char service[LIST_BYTES];   /* addresses of all dispatchers */
     struct server servers[2 * SERVERS_MAX];
     size_t n;
 };
@@ -115,11 +115,33 @@ static const char *kind_of(const struct server *s)
     return s->is_worker ? "worker" : "dispatcher";
 }
 
-/* The child's {"address":...} line, or MR_EUNAVAIL if it ended without one. */
+/* What the child says in its line: where it serves, or why it does not. */
+static int take_ready(struct server *s, const json_t *doc, mr_error *err)
+{
+    const char *address = json_string_value(json_object_get(doc, "address"));
+    const char *metrics = json_string_value(json_object_get(doc, "metrics"));
+    const char *why = json_string_value(json_object_get(doc, "error"));
+
+    if (why != NULL) {
+        json_int_t code = json_integer_value(json_object_get(doc, "code"));
+
+        return mr_error_set(err, code < 0 && code > -MR_CODES ? (int)code : MR_EUNKNOWN, "%s %d: %s", kind_of(s),
+                            s->number, why);
+    }
+    if (address == NULL || strlen(address) >= sizeof s->address || metrics == NULL ||
+        strlen(metrics) >= sizeof s->metrics) {
+        return mr_error_set(err, MR_EINTERNAL, "%s %d says no address", kind_of(s), s->number);
+    }
+    (void)snprintf(s->address, sizeof s->address, "%s", address);
+    (void)snprintf(s->metrics, sizeof s->metrics, "%s", metrics);
+    return MR_OK;
+}
+
+/* The child's line, or MR_EUNAVAIL if it ended without one. */
 static int read_ready(struct server *s, int fd, mr_error *err)
 {
     int64_t deadline = mr_now_ms() + READY_MS;
-    char line[1024];
+    char line[4096]; /* an error with each of its bytes escaped, twice */
     size_t len = 0;
 
     while (len < sizeof line - 1 && memchr(line, '\n', len) == NULL) {
@@ -145,16 +167,8 @@ static int read_ready(struct server *s, int fd, mr_error *err)
         len += n > 0 ? (size_t)n : 0;
     }
     json_t *doc = json_loadb(line, len, 0, NULL);
-    const char *address = json_string_value(json_object_get(doc, "address"));
-    const char *metrics = json_string_value(json_object_get(doc, "metrics"));
-    int rc = MR_OK;
-    if (address == NULL || strlen(address) >= sizeof s->address || metrics == NULL ||
-        strlen(metrics) >= sizeof s->metrics) {
-        rc = mr_error_set(err, MR_EINTERNAL, "%s %d says no address", kind_of(s), s->number);
-    } else {
-        (void)snprintf(s->address, sizeof s->address, "%s", address);
-        (void)snprintf(s->metrics, sizeof s->metrics, "%s", metrics);
-    }
+    int rc = take_ready(s, doc, err);
+
     json_decref(doc);
     return rc;
 }
@@ -174,10 +188,11 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     (void)snprintf(owner, sizeof owner, "%d", (int)getpid());
     (void)snprintf(ready, sizeof ready, "%d", fds[1]);
     (void)snprintf(ttl, sizeof ttl, "%" PRId64 "ms", dev->v->lease_ttl);
+    /* First of all the descriptor: what is refused is told there, too. */
     const char *argv[22 + 2 * ETCD_OPTIONS] = {"millrace",          kind_of(s),
+                                               "--ready-fd",        ready,
                                                "--listen",          s->address,
                                                "--owner-pid",       owner,
-                                               "--ready-fd",        ready,
                                                "--log-level",       dev->v->run.log_level,
                                                "--log-format",      dev->v->run.log_format,
                                                "--cluster",         dev->v->cluster,
@@ -231,8 +246,7 @@ static int start_all(struct dev *dev, mr_error *err)
             return rc;
         }
     }
-    (void)snprintf(dev->etcd_endpoints, sizeof dev->etcd_endpoints, "%s",
-                   dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints);
+    dev->etcd_endpoints = dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints;
     for (int i = 1; rc == MR_OK && i <= dev->v->dispatchers; i++) {
         rc = add_server(dev, false /* is_worker */, i, err);
     }

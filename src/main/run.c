@@ -286,11 +286,12 @@ int run_fail(const char *program, struct run_options *opts, const mr_error *err)
 {
     char message[4 * MR_ERROR_MESSAGE_SIZE]; /* all of it, were every byte escaped */
     char text[sizeof message + 64];
-    mr_error ignored; /* There is nobody left to tell. */
+    mr_error ignored; /* It is told on stderr, then. */
 
     (void)mr_escape(err->message, message, sizeof message);
-    if (opts != NULL) {
-        (void)run_tell_parent(opts, json_pack("{ss si}", "error", message, "code", (int)err->code), &ignored);
+    if (opts != NULL && opts->ready_fd != 0 &&
+        run_tell_parent(opts, json_pack("{ss si}", "error", message, "code", (int)err->code), &ignored) == MR_OK) {
+        return exit_status(err);
     }
     (void)snprintf(text, sizeof text, "millrace %s: %s\n", program, message);
     mr_log_line(text);

@@ -65,8 +65,8 @@ bool run_stop_pending(void);
 void run_stopping(struct run *run);
 
 /*
- * "millrace NAME: message" on stderr, and {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that
- * run_ready() did not use. Returns the exit status.
+ * {"error":...,"code":...} to --ready-fd if @opts (may be NULL) has one that run_ready() did not use, so that who
+ * started this program tells it; otherwise "millrace NAME: message" on stderr. Returns the exit status.
  */
 int run_fail(const char *program, struct run_options *opts, const mr_error *err);
 

@@ -98,7 +98,7 @@ LONG = "a" * 5000
     ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
     ["dispatcher", "--etcd-server-name={}"], ["worker", "--dispatcher={}"], ["worker", "--threads={}"],
     ["worker", "--dispatcher=127.0.0.1:1", "--cluster={}"],
-    ["dev", "--workers={}"],
+    ["dev", "--workers={}"], ["dev", "--etcd-endpoints={}"], ["dev", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
     ["dev", "--etcd-server-name={}"], ["state", "tree", "--cluster={}"], ["state", "tree", "--etcd-endpoints={}"],
     ["state", "tree", "--etcd-server-name={}"],
 ], ids=" ".join)
@@ -158,6 +158,18 @@ def test_status_of_nobody_is_unreachable():
     done = run("status", "--service", "127.0.0.1:1", "--timeout", "300ms")
     assert done.returncode == 4
     assert "127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--etcd-endpoints=BAD"], "dispatcher 1: starting a dispatcher: etcd endpoint 'BAD': host:port is wanted"),
+    (["--cluster=A B"], "cluster 'A B': 1 to "),
+])
+def test_why_dev_does_not_start_is_told_once(options, said):
+    done = run("dev", *options)
+    assert done.returncode == 2
+    assert done.stderr.count(said) == 1, done.stderr
+    assert "See: millrace help dev" in done.stderr and "says no address" not in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("millrace ")]) == 1, done.stderr
 
 
 def test_taken_address_is_told(tmp_path):
