@@ -1,112 +1,151 @@
 /*
- * Connections, whatever is said on them: each takes a descriptor, and when there is none left gRPC 1.51 gives up its
- * listener for good. It has no limit of them, and asks nobody before it accepts one. So a host that has more than its
- * share is found afterwards, on the thread of resets.c, and its newest connections are ended.
+ * Connections, whatever is said on them: each takes a descriptor and some memory, and gRPC 1.51 has no limit of them.
+ * So each is counted when it has been accepted (accept.c), before gRPC hears of it: a host has its share, and what is
+ * too much is refused.
  *
- * A new descriptor has the lowest number that is free, which tells in one call how far it has come. As long as that is
- * half of what there may be, nobody can have more than its share, and nothing else is looked at.
+ * Nobody tells when gRPC closes one. But a descriptor has the lowest number that is free, so a connection that is gone
+ * is found out when its number is given to the next one, or else when somebody would be refused: then all numbers are
+ * looked at, though not again and again.
+ *
+ * A host has its share of those that come at once, too. gRPC accepts in one go whatever waits, and only then begins to
+ * set up any of it, with timers that count from the beginning of that go. Those of 10 s (keepalive) were over before
+ * they started, on another thread than the one that was setting up the connection, and an assertion of gRPC's ended the
+ * process (seen with 19,000 in one go).
  */
 #include "rpc/internal.h"
 
-#include "base/log.h"
+#include "base/alloc.h"
+#include "base/error.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
-/* Looking at all costs something: again when so many have come since, or after so many looks at the first number, since
- * those that come may take the numbers of those that go. */
+/* Some ms each to set up on a slow machine. */
+#define AT_ONCE 512
+
+/* Of all descriptors, what connections leave free in any case: files, and the connections that we open ourselves. */
+#define SPARE(descriptors) ((descriptors) / 8)
+
+/* Looking at all costs something: again when so many have come since, or after so long. */
 #define STEP(max) ((max) / 32)
-#define PATIENCE 20
+#define PATIENCE_MS 50
 
-/* So many descriptors are open at least. */
-static int64_t descriptors(void)
+void mr_rpc_connections_init(struct mr_rpc_connections *c, unsigned max, uint64_t descriptors)
 {
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return INT64_C(1) << 32; /* None is left. */
-    }
-    (void)close(fd);
-    return fd;
+    *c = (struct mr_rpc_connections){.max = max, .descriptors = descriptors};
+    mr_shares_init(&c->hosts, "connections", max);
+    mr_shares_init(&c->going, "connections that come at once", AT_ONCE);
 }
 
-/* @fd, a connection of @peer, is one too many. */
-static void end_one(const struct mr_rpc_connections *c, int fd, const char *peer, const mr_error *why)
+/* Its holders have all gone. */
+static void give_back_all(struct mr_shares *shares)
 {
-    int held = mr_rpc_socket_hold(fd, peer, c->port);
-
-    if (held < 0 && errno == 0) {
-        return; /* It is gone. */
-    }
-    if (held < 0 || !mr_rpc_socket_end(held)) {
-        mr_log(MR_LOG_WARN, "a connection that is one too many cannot be ended, trying again when more come", "peer",
-               "%s", peer, "error", "%s", strerror(errno), NULL);
-    } else {
-        mr_log(MR_LOG_DEBUG, "ending a connection", "peer", "%s", peer, "error", "%s", why->message, NULL);
+    while (!LIST_EMPTY(&shares->list)) {
+        mr_share_give(LIST_FIRST(&shares->list), 1);
     }
 }
 
-/* Count them anew, the oldest first as far as numbers tell. Returns how many were too many; the last @why. */
-static unsigned end_surplus(const struct mr_rpc_connections *c, DIR *dir, struct mr_shares *shares, mr_error *why)
+void mr_rpc_connections_free(struct mr_rpc_connections *c)
 {
-    char peer[MR_RPC_PEER_SIZE], host[MR_RPC_HOST_SIZE];
-    unsigned ended = 0;
+    give_back_all(&c->hosts);
+    give_back_all(&c->going);
+    mr_shares_free(&c->hosts);
+    mr_shares_free(&c->going);
+    mr_free(c->all);
+    *c = (struct mr_rpc_connections){.max = 0};
+}
 
-    for (struct dirent *d; (d = readdir(dir)) != NULL;) {
-        int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
-        struct mr_share *share;
+bool mr_rpc_connections_go_is_full(const struct mr_rpc_connections *c)
+{
+    return c->going.taken >= c->going.max;
+}
 
-        if (fd < 0 || !mr_rpc_socket_peer(fd, c->port, peer)) {
-            continue;
+void mr_rpc_connections_go_over(struct mr_rpc_connections *c)
+{
+    give_back_all(&c->going);
+}
+
+/* What tells one socket from the next with its number; 0: it is none. */
+static uint64_t inode(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino : 0;
+}
+
+static void forget(struct mr_rpc_connection *held)
+{
+    mr_share_give(held->share, 1);
+    held->share = NULL;
+}
+
+static void look_at_all(struct mr_rpc_connections *c, int64_t now_ms)
+{
+    for (size_t fd = 0; fd < c->cap; fd++) {
+        if (c->all[fd].share != NULL && inode((int)fd) != c->all[fd].inode) {
+            forget(&c->all[fd]);
         }
-        mr_rpc_host_of(peer, host);
-        if (mr_shares_take(shares, host, 1, &share, why) < 0) {
-            end_one(c, fd, peer, why);
-            ended++;
-        }
     }
-    return ended;
+    c->came = 0;
+    c->looked_ms = now_ms;
 }
 
-/* False: some are going, so that it is to be done again. */
-static bool look_at_all(const struct mr_rpc_connections *c)
+static bool has_room(struct mr_rpc_connections *c, const char *host, int64_t now_ms, mr_error *why)
 {
-    struct mr_shares shares;
-    unsigned ended = 0;
-    mr_error why;
-    DIR *dir = opendir("/proc/self/fd");
-
-    if (dir == NULL) {
-        mr_log(MR_LOG_WARN, "connections cannot be counted, trying again when more come", "error", "%s",
-               strerror(errno), NULL);
+    if (mr_shares_check(&c->hosts, host, 1, why) == MR_OK) {
         return true;
     }
-    mr_shares_init(&shares, "connections", c->max);
-    ended = end_surplus(c, dir, &shares, &why);
-    (void)closedir(dir);
-    if (ended > 0) {
-        mr_log(MR_LOG_WARN, "ending connections of hosts that have too many", "connections", "%u", ended, "error", "%s",
-               why.message, NULL);
+    if (c->came <= STEP(c->max) && now_ms < c->looked_ms + PATIENCE_MS) {
+        return false;
     }
-    while (!LIST_EMPTY(&shares.list)) {
-        mr_share_give(LIST_FIRST(&shares.list), 1);
-    }
-    mr_shares_free(&shares);
-    return ended == 0;
+    look_at_all(c, now_ms);
+    return mr_shares_check(&c->hosts, host, 1, why) == MR_OK;
 }
 
-void mr_rpc_connections_look(struct mr_rpc_connections *c)
+/* The place of @fd, which is empty: the one that had the number before is gone. NULL: no memory. */
+static struct mr_rpc_connection *place_of(struct mr_rpc_connections *c, int fd)
 {
-    int64_t open = descriptors();
+    size_t at = (size_t)fd;
 
-    if (open > c->max / 2 && (open > c->seen + STEP(c->max) || ++c->waited == PATIENCE)) {
-        c->waited = 0;
-        c->seen = look_at_all(c) ? open : 0;
-    } else if (open < c->seen) {
-        c->seen = open;
+    if (at >= c->cap) {
+        size_t cap = 2 * at + 1;
+        struct mr_rpc_connection *all = mr_reallocarray(c->all, cap, sizeof *all);
+
+        if (all == NULL) {
+            return NULL;
+        }
+        memset(all + c->cap, 0, (cap - c->cap) * sizeof *all);
+        c->all = all;
+        c->cap = cap;
     }
+    if (c->all[at].share != NULL) {
+        forget(&c->all[at]);
+    }
+    return &c->all[at];
+}
+
+int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms, mr_error *err)
+{
+    struct mr_share *going;
+    struct mr_rpc_connection *held = place_of(c, fd);
+
+    if (held == NULL) {
+        return mr_error_nomem(err);
+    }
+    if ((uint64_t)fd >= c->descriptors - SPARE(c->descriptors)) {
+        return mr_error_set(err, MR_EEXHAUSTED, "%d descriptors of %llu are open, the others are kept for files", fd,
+                            (unsigned long long)c->descriptors);
+    }
+    if (!has_room(c, host, now_ms, err)) {
+        return MR_EEXHAUSTED;
+    }
+    int rc = mr_shares_take(&c->going, host, 1, &going, err);
+    if (rc == MR_OK) {
+        rc = mr_shares_take(&c->hosts, host, 1, &held->share, err);
+    }
+    if (rc == MR_OK) {
+        held->inode = inode(fd);
+        c->came++;
+    }
+    return rc;
 }

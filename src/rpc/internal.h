@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #define MR_RPC_TAG_MAGIC 0x4d525447u
@@ -116,6 +117,10 @@ void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
 #define MR_RPC_PEER_SIZE 96
 
+/* As gRPC writes an address; an IPv4 address in IPv6's clothes is an IPv4 address. False: it is neither. */
+bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_SIZE]);
+/* Of our end; -1: it has none. */
+int mr_rpc_socket_port(int fd);
 /* Is @fd such a connection? Then its peer, as gRPC names it. */
 bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE]);
 /*
@@ -128,16 +133,54 @@ int mr_rpc_socket_hold(int fd, const char *peer, int64_t port);
  * Closes @held. False: errno says why not. */
 bool mr_rpc_socket_end(int held);
 
-/* ---- connections of hosts that have too many (connections.c). One thread. ---- */
+/* ---- how many connections a host may have (connections.c). One thread at a time. ---- */
 
-struct mr_rpc_connections {
-    unsigned max; /* of all hosts */
-    int port;
-    int64_t seen;    /* descriptors when all connections were looked at and none ended, or fewer since */
-    unsigned waited; /* looks since then */
+struct mr_rpc_connection {
+    struct mr_share *share; /* NULL: there is none */
+    uint64_t inode;
 };
 
-void mr_rpc_connections_look(struct mr_rpc_connections *c);
+struct mr_rpc_connections {
+    unsigned max;                  /* of all hosts */
+    uint64_t descriptors;          /* that the process may have */
+    struct mr_shares hosts;        /* of all connections */
+    struct mr_shares going;        /* of those that came since gRPC had been told that there are none */
+    struct mr_rpc_connection *all; /* by descriptor */
+    size_t cap;
+    unsigned came; /* since all were looked at, */
+    int64_t looked_ms;
+};
+
+void mr_rpc_connections_init(struct mr_rpc_connections *c, unsigned max, uint64_t descriptors);
+void mr_rpc_connections_free(struct mr_rpc_connections *c);
+/* @fd has been accepted. MR_EEXHAUSTED: it is to be refused; @err says why. */
+int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms, mr_error *err);
+/* So many were admitted since the last go that they shall be set up before there are more. */
+bool mr_rpc_connections_go_is_full(const struct mr_rpc_connections *c);
+void mr_rpc_connections_go_over(struct mr_rpc_connections *c);
+
+/* ---- accepting connections, in gRPC's place (accept.c) ---- */
+
+struct mr_rpc_accepts {
+    LIST_ENTRY(mr_rpc_accepts) link;
+    int port; /* set before it starts */
+    bool started;
+    struct mr_rpc_connections connections;
+    int reserve;         /* a descriptor; -1: there was none left */
+    int owed;            /* the listener where some wait that gRPC does not know of; -1: nowhere */
+    int64_t owed_ms;     /* since then, */
+    bool called;         /* and whether gRPC was called */
+    int64_t go_until_ms; /* 0: no go */
+    unsigned refused;    /* since it was told, */
+    mr_error why;        /* the last */
+    int64_t tell_ms;
+};
+
+/* From now on gRPC is given no more than @max connections to the port, and no more than @descriptors have room for.
+ * Before it listens for any. */
+int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors, mr_error *err);
+void mr_rpc_accepts_free(struct mr_rpc_accepts *a);                 /* gRPC listens no more; fine if it never started */
+void mr_rpc_accepts_look(struct mr_rpc_accepts *a, int64_t now_ms); /* every so often; any thread */
 
 /* ---- connections that keep gRPC's thread to themselves (floods.c). One thread. ---- */
 
@@ -166,8 +209,8 @@ void mr_rpc_floods_free(struct mr_rpc_floods *f);
 struct mr_rpc_resets {
     intptr_t server; /* gRPC's number of it */
     int64_t calls_max;
-    struct mr_rpc_connections connections; /* which are looked at by the same thread; set before it starts */
-    struct mr_rpc_floods floods;           /* the same */
+    struct mr_rpc_accepts accepts; /* which are looked at by the same thread; set before it starts */
+    struct mr_rpc_floods floods;   /* the same */
     const mr_rpc_runtime *rt;
     int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;

@@ -9,8 +9,8 @@
  * thread. A connection with several times as many is ended, and with it the go. This thread takes no lock that anybody
  * holds around a call into gRPC, and asks for numbers alone, so it is never held up by what it looks for.
  *
- * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same thread looks for
- * hosts with too many connections (connections.c), and for those that send what is no call (floods.c).
+ * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same thread sees
+ * to connections that nobody else accepts (accept.c), and looks for those that send what is no call (floods.c).
  */
 #include "rpc/internal.h"
 
@@ -177,8 +177,9 @@ static void *watch(void *arg)
     while (!r->stopping) {
         mr_mutex_unlock(&r->lock);
         glance(r);
-        mr_rpc_connections_look(&r->connections);
-        mr_rpc_floods_look(&r->floods, r->rt, mr_now_ms());
+        int64_t now = mr_now_ms();
+        mr_rpc_accepts_look(&r->accepts, now);
+        mr_rpc_floods_look(&r->floods, r->rt, now);
         mr_mutex_lock(&r->lock);
         if (!r->stopping) {
             (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);

@@ -63,6 +63,7 @@ struct mr_rpc_server {
     mr_rpc_runtime *rt;
     struct mr_rpc_firsts firsts;
     struct mr_rpc_resets resets;
+    unsigned connections; /* that there may be */
     grpc_server *server;
     struct method methods[METHODS_MAX];
     size_t nmethods;
@@ -497,14 +498,18 @@ static void on_shutdown(struct mr_rpc_tag *tag, bool ok)
     (void)pthread_cond_broadcast(&srv->changed);
 }
 
-static unsigned connections_max(unsigned calls)
+static uint64_t descriptors(void)
 {
     struct rlimit files;
 
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < calls) {
-        return (unsigned)(files.rlim_cur / 2);
-    }
-    return calls;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : UINT64_MAX;
+}
+
+static unsigned connections_max(unsigned calls)
+{
+    uint64_t half = descriptors() / 2;
+
+    return half < calls ? (unsigned)half : calls;
 }
 
 static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
@@ -565,7 +570,7 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     args[list.num_args - 1].value.pointer.p = quota;
     args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
     srv->server = mr_rpc_resets_server_create(&srv->resets, &list, l.calls_per_connection);
-    srv->resets.connections.max = l.connections;
+    srv->connections = l.connections;
     grpc_resource_quota_unref(quota); /* The server has its own. */
     grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
     *ret = srv;
@@ -633,7 +638,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
     if (bound == 0) {
         return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken or is not this host's", address);
     }
-    srv->resets.connections.port = bound;
+    srv->resets.accepts.port = bound;
     srv->resets.floods.port = bound;
     if (port != NULL) {
         *port = bound;
@@ -649,7 +654,10 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
         return rc;
     }
     MR_ASSERT(!srv->started);
-    rc = mr_rpc_resets_start(&srv->resets, err);
+    rc = mr_rpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err);
+    if (rc == MR_OK) {
+        rc = mr_rpc_resets_start(&srv->resets, err);
+    }
     if (rc < 0) {
         return rc;
     }
@@ -714,6 +722,7 @@ void mr_rpc_server_free(mr_rpc_server *srv)
     }
     mr_rpc_server_stop(srv, 0);
     mr_rpc_resets_free(&srv->resets);
+    mr_rpc_accepts_free(&srv->resets.accepts);
     if (srv->started) {
         mr_mutex_lock(&srv->rt->servers_lock);
         LIST_REMOVE(srv, link);

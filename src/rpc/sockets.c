@@ -10,23 +10,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* As gRPC writes the address of a peer; an IPv4 address in IPv6's clothes is an IPv4 address. */
-static bool peer_of(int fd, char out[MR_RPC_PEER_SIZE])
+bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_SIZE])
 {
-    struct sockaddr_storage storage;
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&storage;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&storage;
-    socklen_t len = sizeof storage;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at;
     char host[INET6_ADDRSTRLEN];
 
-    if (getpeername(fd, (struct sockaddr *)(void *)&storage, &len) != 0) {
-        return false;
-    }
-    if (storage.ss_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host) != NULL) {
+    if (at->ss_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host) != NULL) {
         (void)snprintf(out, MR_RPC_PEER_SIZE, "ipv4:%s:%u", host, (unsigned)ntohs(v4->sin_port));
         return true;
     }
-    if (storage.ss_family != AF_INET6) {
+    if (at->ss_family != AF_INET6) {
         return false;
     }
     bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
@@ -39,17 +33,29 @@ static bool peer_of(int fd, char out[MR_RPC_PEER_SIZE])
     return true;
 }
 
-bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE])
+static bool peer_of(int fd, char out[MR_RPC_PEER_SIZE])
+{
+    struct sockaddr_storage storage;
+    socklen_t len = sizeof storage;
+
+    return getpeername(fd, (struct sockaddr *)(void *)&storage, &len) == 0 && mr_rpc_socket_name(&storage, out);
+}
+
+int mr_rpc_socket_port(int fd)
 {
     struct sockaddr_storage storage;
     socklen_t len = sizeof storage;
 
     if (getsockname(fd, (struct sockaddr *)(void *)&storage, &len) != 0 ||
         (storage.ss_family != AF_INET && storage.ss_family != AF_INET6)) {
-        return false;
+        return -1;
     }
-    /* The port is in the same place in both. */
-    return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port) == port && peer_of(fd, out);
+    return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port); /* The same place in both. */
+}
+
+bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE])
+{
+    return mr_rpc_socket_port(fd) == port && peer_of(fd, out);
 }
 
 static bool is_connection(int fd, const char *peer, int64_t port)

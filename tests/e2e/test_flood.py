@@ -1,9 +1,11 @@
 """One host takes all that it may of a dispatcher and a worker, and another one is served. Each 127.0.0.x is a host of its own."""
 
+import collections
 import contextlib
 import os
 import selectors
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -21,6 +23,8 @@ SILENT_CALLS = 1024  # of one server
 CALLS_EACH, CALLERS = 400, 4
 IDLE = 300  # with what a server has open anyway less than DESCRIPTORS: it shall have to choose
 ELEMENTS = 1000
+STORM_DESCRIPTORS = 256  # of one server
+STORM, STANDING = 4000, 400  # connections that are opened, and of them those that are not closed at once
 
 HOLD_TASKS = """
 import sys, threading
@@ -35,9 +39,9 @@ threading.Event().wait()
 READ_AN_EPOCH = """
 import sys
 import millrace as mr
-service, elements = sys.argv[1], int(sys.argv[2])
+service, elements, job = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 dataset = mr.service.register_dataset(service, mr.Dataset.range(elements))
-ds = mr.service.from_dataset_id("distributed_epoch", service, dataset, job_name="bystander")
+ds = mr.service.from_dataset_id("distributed_epoch", service, dataset, job_name=job)
 print(*ds.as_numpy_iterator())
 """
 
@@ -114,7 +118,11 @@ class Flood:
         self._thread.start()
 
     def connect(self):
-        peer = Peer(self._address)
+        """Returns the peer; None: it was refused before it knew that it was connected."""
+        try:
+            peer = Peer(self._address)
+        except ConnectionResetError:
+            return None
         self._peers.append(peer)
         self._selector.register(peer.socket, selectors.EVENT_READ, peer)
         return peer
@@ -160,14 +168,16 @@ def closing():
 
 
 @pytest.fixture
-def servers(etcd, tmp_path, closing):
+def servers(request, etcd, tmp_path, closing):
     """A dispatcher and a worker, with few descriptors and few tasks at work."""
-    etcd.clusters.append("flood")
+    descriptors = getattr(request, "param", DESCRIPTORS)
+    cluster = f"flood-{descriptors}"  # its own: a dispatcher that was killed leads for as long as its lease
+    etcd.clusters.append(cluster)
     dispatcher = Program(tmp_path, "dispatcher", "dispatcher", "--listen=127.0.0.1:0", f"--etcd-endpoints={etcd.endpoint}",
-                         "--cluster=flood", "--worker-timeout=60s", "--lease-ttl=60s", descriptors=DESCRIPTORS)
+                         f"--cluster={cluster}", "--worker-timeout=60s", "--lease-ttl=60s", descriptors=descriptors)
     closing.append(dispatcher.kill)
     worker = Program(tmp_path, "worker", "worker", f"--dispatcher={dispatcher.address}", "--listen=127.0.0.1:0",
-                     f"--tasks-max={TASKS}", "--log-level=debug", descriptors=DESCRIPTORS)
+                     f"--tasks-max={TASKS}", "--log-level=debug", descriptors=descriptors)
     closing.append(worker.kill)
     return dispatcher, worker
 
@@ -200,6 +210,27 @@ def take_connections(flood):
                lambda: f"{CONNECTIONS_SHARE} connections are left, not {flood.connections}")
 
 
+def read_an_epoch(service, job):
+    done = subprocess.run(with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, text=True, timeout=240)
+    assert done.returncode == 0
+    assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))
+
+
+def storm(address):
+    """Connections of the other host, as fast as it can; returns those that it has not closed."""
+    host, port = address.rsplit(":", 1)
+    standing = collections.deque()
+    for _ in range(STORM):
+        if len(standing) == STANDING:
+            oldest = standing.popleft()
+            oldest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            oldest.close()
+        with contextlib.suppress(ConnectionResetError):  # It may be refused before it knows that it is connected.
+            standing.append(socket.create_connection((host, int(port)), source_address=(OTHER_HOST, 0)))
+    return standing
+
+
 @pytest.mark.skipif("MILLRACE_OTHER_HOST" not in os.environ, reason="a sanitizer wants to be the first library")
 def test_a_host_that_takes_all_it_may_leaves_room(servers, closing):
     dispatcher, worker = servers
@@ -210,7 +241,14 @@ def test_a_host_that_takes_all_it_may_leaves_room(servers, closing):
         closing.append(flood.stop)
         take_calls(flood, path)
         take_connections(flood)
-    done = subprocess.run(with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS)]), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, text=True, timeout=240)
-    assert done.returncode == 0
-    assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))
+    read_an_epoch(service, "bystander")
+
+
+@pytest.mark.parametrize("servers", [STORM_DESCRIPTORS], indirect=True)
+def test_a_storm_of_connections_leaves_servers_that_listen(servers):
+    service = "grpc://" + servers[0].address
+    standing = [connection for server in servers for connection in storm(server.address)]
+    read_an_epoch(service, "meanwhile")
+    for connection in standing:
+        connection.close()
+    read_an_epoch(service, "afterwards")

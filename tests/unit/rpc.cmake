@@ -1,3 +1,4 @@
+mr_test(rpc_accept_test LABEL unit SOURCES ${MR_TEST_DIR}/rpc_accept_test.c LIBRARIES mr_rpc mr_grpc)
 mr_test(rpc_test LABEL unit SOURCES ${MR_TEST_DIR}/rpc_test.c ${MR_TEST_DIR}/../support/heap.c
   ${MR_TEST_DIR}/../support/port.c LIBRARIES mr_rpc)
 mr_test(rpc_first_test LABEL unit SOURCES ${MR_TEST_DIR}/rpc_first_test.c LIBRARIES mr_rpc)

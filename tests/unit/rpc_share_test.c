@@ -7,6 +7,7 @@
 #include "tests/support/port.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <millrace/dataset.h> /* mr_free */
 #include <netinet/in.h>
 #include <poll.h>
@@ -304,7 +305,7 @@ static void replies_that_nobody_takes_are_shared(void **state)
     assert_int_equal(refused(f), 3 * CONNECTIONS - REPLIES / 2);
 }
 
-/* A connection on which nothing is said. */
+/* A connection on which nothing is said; it may have ended already. */
 static int connect_from(const char *address, const char *host)
 {
     struct sockaddr_in from = {.sin_family = AF_INET};
@@ -315,7 +316,7 @@ static int connect_from(const char *address, const char *host)
     assert_true(fd >= 0);
     assert_int_equal(inet_pton(AF_INET, host, &from.sin_addr), 1);
     assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_true(connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == ECONNRESET);
     return fd;
 }
 
