@@ -9,9 +9,9 @@
  * waits is through with all that it was handed, and what is held back comes out without anything more going in.
  *
  * Where operators take no more than they need for the next element, what was given for it counts as used when the
- * application has come back for another. It may take much, and waiting for more: others may wait for the word on what
- * it took so far. So beyond some bytes, or some time, that is used as well; if the element is not handed out after all,
- * it is counted.
+ * application has come back for another. But a large batch may take more than a worker keeps for us, and other readers
+ * may wait until we say what became of it. So after some bytes, or some time of waiting, what was given counts as used
+ * at once. If the element is not handed out after all, that part is counted as abandoned.
  */
 #include "base/alloc.h"
 #include "base/error.h"
