@@ -17,7 +17,7 @@
 #include "client/reader_internal.h"
 #include "element/frame.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "dispatcher/core/core.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 #include <malloc.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret, mr_error *err)
 {

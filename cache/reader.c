@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts, mr_cache_reader **ret,
                          uint64_t *first, mr_error *err)

@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* Arenas double from here: a record of few small chunks pins little. */

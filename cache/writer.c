@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 /* The lock is held on entry and exit, but not meanwhile. */
 static int drop_oldest_locked(mr_cache_log *log, mr_error *err)

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "coord/store.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 static inline struct mr_bytes mr_bytes_str(const char *s)

@@ -6,7 +6,7 @@
 #include "base/sync.h"
 #include "cache/memory/memory.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* A real storage vouches for what it gives; whose it is says the beginning of a value. */

@@ -6,7 +6,7 @@
 
 #include <endian.h>
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>

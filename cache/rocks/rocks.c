@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "cache/rocks/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* Tables that are open at the same time: a reader needs one, and opening one costs little beside reading it. */

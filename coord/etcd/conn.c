@@ -9,7 +9,7 @@
 #include "coord/etcd/internal.h"
 
 #include <errno.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 

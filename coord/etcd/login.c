@@ -14,7 +14,7 @@
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* Doubled with each failure: etcd spends CPU on a password, and may be as busy as it was at the last try. */

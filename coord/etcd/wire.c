@@ -4,7 +4,7 @@
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 static ProtobufCBinaryData binary(struct mr_bytes b)

@@ -1,6 +1,6 @@
 #include "base/alloc.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>

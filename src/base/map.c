@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define CAP_MIN 16

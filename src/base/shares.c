@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 void mr_shares_init(struct mr_shares *all, const char *what, uint64_t max)

@@ -15,7 +15,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 #include <inttypes.h>
 #include <string.h>

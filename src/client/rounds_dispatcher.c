@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
 {

@@ -5,7 +5,7 @@
 #include "control/internal.h"
 #include "rpc/rpc.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 static const char *skip_scheme(const char *s, size_t *n)

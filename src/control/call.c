@@ -11,7 +11,7 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,7 +102,7 @@ static void wait_locked(mr_control *c, const struct mr_pending *p, int64_t ms)
 }
 
 /* Start a call at @m and wait for its end. The lock is given up meanwhile. */
-static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_member *m, const char *path,
+static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_control_member *m, const char *path,
                           ProtobufCMessage *request, int64_t timeout_ms, mr_error *err)
 {
     void *bytes = NULL;
@@ -168,7 +168,7 @@ static int64_t patience_for_large_ms(const mr_control *c, const struct mr_pendin
  * How long an attempt may take. A leader answers within milliseconds, so one that does not within a second may be
  * frozen: the others are asked before it gets more time. Not where what is sent or answered is large.
  */
-static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, const struct mr_member *m,
+static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, const struct mr_control_member *m,
                            const ProtobufCMessage *request)
 {
     bool stores = request->descriptor == &millrace__register_dataset_request__descriptor;
@@ -185,7 +185,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
                                        const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **reply,
                                        mr_error *err)
 {
-    struct mr_member *m = mr_search_next_locked(c, &p->search);
+    struct mr_control_member *m = mr_search_next_locked(c, &p->search);
     const Millrace__ReplyHeader *header = NULL;
     ProtobufCMessage *msg = NULL;
     enum mr_verdict verdict = MR_VERDICT_AGAIN;
@@ -310,7 +310,7 @@ void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *reques
         return;
     }
     mr_search_init_locked(c, &p.search);
-    struct mr_member *m = mr_search_next_locked(c, &p.search);
+    struct mr_control_member *m = mr_search_next_locked(c, &p.search);
     (void)attempt_locked(c, &p, m, path, request, timeout_ms, &err);
     mr_free(p.reply);
     mr_member_put_locked(c, m);

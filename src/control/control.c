@@ -15,7 +15,7 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@
 
 /* ---- members ---- */
 
-static struct mr_member *find_member(mr_control *c, const char *address)
+static struct mr_control_member *find_member(mr_control *c, const char *address)
 {
     for (size_t i = 0; i < c->nmembers; i++) {
         if (strcmp(c->members[i]->address, address) == 0) {
@@ -38,14 +38,15 @@ static struct mr_member *find_member(mr_control *c, const char *address)
     return NULL;
 }
 
-static void member_free(struct mr_member *m)
+static void member_free(struct mr_control_member *m)
 {
     mr_rpc_channel_free(m->channel);
     mr_free(m->address);
     mr_free(m);
 }
 
-static int member_new(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
+static int member_new(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
+                      mr_error *err)
 {
     if (!mr_address_is_valid(address)) {
         return mr_error_set(err, MR_EINVAL, "'%.64s' is no address of a dispatcher", address);
@@ -53,7 +54,7 @@ static int member_new(mr_control *c, const char *address, bool configured, struc
     if (c->nmembers == MEMBERS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "no room for dispatcher '%.64s'", address);
     }
-    struct mr_member *m = mr_calloc(1, sizeof *m);
+    struct mr_control_member *m = mr_calloc(1, sizeof *m);
     if (m == NULL) {
         return mr_error_nomem(err);
     }
@@ -71,9 +72,10 @@ static int member_new(mr_control *c, const char *address, bool configured, struc
 }
 
 /* Callers for whom it is only a help may ignore the failure. @ret may be NULL. */
-int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err)
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
+                           mr_error *err)
 {
-    struct mr_member *m = find_member(c, address);
+    struct mr_control_member *m = find_member(c, address);
     int rc = m != NULL ? MR_OK : member_new(c, address, configured, &m, err);
 
     if (rc == MR_OK) {
@@ -88,12 +90,12 @@ int mr_member_learn_locked(mr_control *c, const char *address, bool configured, 
 /* They go without the lock: each may wait for a connection attempt. */
 static void forget_old_locked(mr_control *c)
 {
-    struct mr_member *old[MEMBERS_MAX];
+    struct mr_control_member *old[MEMBERS_MAX];
     size_t n = 0;
     int64_t now = mr_now_ms();
 
     for (size_t i = 0; i < c->nmembers;) {
-        struct mr_member *m = c->members[i];
+        struct mr_control_member *m = c->members[i];
 
         if (m->configured || m->users > 0 || m == c->leader || now - m->heard_ms < LEARNED_MS_MAX) {
             i++;
@@ -111,13 +113,13 @@ static void forget_old_locked(mr_control *c)
     }
 }
 
-void mr_member_put_locked(mr_control *c, struct mr_member *m)
+void mr_member_put_locked(mr_control *c, struct mr_control_member *m)
 {
     (void)c;
     m->users--;
 }
 
-void mr_member_failed_locked(mr_control *c, struct mr_member *m)
+void mr_member_failed_locked(mr_control *c, struct mr_control_member *m)
 {
     if (c->leader == m) {
         c->leader = NULL;
@@ -132,9 +134,9 @@ void mr_search_init_locked(mr_control *c, struct mr_search *s)
     s->start = (size_t)mr_rng_below(&c->rng, c->nmembers);
 }
 
-struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s)
+struct mr_control_member *mr_search_next_locked(mr_control *c, struct mr_search *s)
 {
-    struct mr_member *m = s->redirect;
+    struct mr_control_member *m = s->redirect;
 
     s->astray = s->astray || s->followed;
     s->followed = m != NULL;
@@ -231,7 +233,7 @@ int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes,
     return MR_OK;
 }
 
-static void learn_locked(mr_control *c, struct mr_member *m, const Millrace__ReplyHeader *h)
+static void learn_locked(mr_control *c, struct mr_control_member *m, const Millrace__ReplyHeader *h)
 {
     bool newer = h->epoch > c->epoch || strcmp(h->incarnation, c->incarnation) != 0;
 
@@ -248,14 +250,14 @@ static void learn_locked(mr_control *c, struct mr_member *m, const Millrace__Rep
     }
 }
 
-static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
                                        const Millrace__ReplyHeader *h, mr_error *err)
 {
     mr_member_failed_locked(c, m);
     (void)mr_error_set(err, MR_EUNAVAIL, "%s does not lead (%s%s)", m->address,
                        h->leader[0] != '\0' ? "it names " : "nobody does", h->leader);
     if (h->leader[0] != '\0' && s->redirects < REDIRECTS_MAX) {
-        struct mr_member *leader = NULL;
+        struct mr_control_member *leader = NULL;
 
         if (mr_member_learn_locked(c, h->leader, false, &leader, NULL) == MR_OK && leader != m && leader != s->silent) {
             s->redirects++;
@@ -265,7 +267,7 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
     return MR_VERDICT_AGAIN;
 }
 
-enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
                                         const Millrace__ReplyHeader *h, mr_error *err)
 {
     s->heard = true;

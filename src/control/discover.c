@@ -30,7 +30,7 @@ static void reconnect_locked(mr_control *c)
     size_t n = 0;
 
     for (size_t i = 0; i < c->nmembers; i++) {
-        struct mr_member *m = c->members[i];
+        struct mr_control_member *m = c->members[i];
         mr_rpc_channel *channel = NULL;
 
         if (m->configured && m->stands_by && m->users == 0 &&

@@ -18,7 +18,7 @@
 #define SILENT_ROUNDS 3 /* so long a member that did not answer is left out */
 
 /* One dispatcher, as configured or as learned from a leader. */
-struct mr_member {
+struct mr_control_member {
     char *address;
     mr_rpc_channel *channel;
     bool configured;
@@ -37,9 +37,9 @@ struct mr_control {
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t changed;
     struct mr_rng rng;
-    struct mr_member *members[MEMBERS_MAX];
+    struct mr_control_member *members[MEMBERS_MAX];
     size_t nmembers;
-    struct mr_member *leader; /* believed to be; NULL: unknown */
+    struct mr_control_member *leader; /* believed to be; NULL: unknown */
     char cluster[MR_NAME_BYTES_MAX + 1];
     char incarnation[MR_INCARNATION_BYTES_MAX + 1];
     uint64_t epoch;
@@ -59,11 +59,12 @@ struct mr_search {
     unsigned redirects;
     unsigned rounds;
     bool tried_leader;
-    bool followed;                  /* the member handed out last was a redirect, and has not answered */
-    bool astray;                    /* this round a redirect led to nobody */
-    bool heard;                     /* this round somebody was there: answered, or took the call and was silent */
-    struct mr_member *redirect;     /* next, if set */
-    const struct mr_member *silent; /* it took the call and did not answer: the others first, whatever they say of it */
+    bool followed;                      /* the member handed out last was a redirect, and has not answered */
+    bool astray;                        /* this round a redirect led to nobody */
+    bool heard;                         /* this round somebody was there: answered, or took the call and was silent */
+    struct mr_control_member *redirect; /* next, if set */
+    const struct mr_control_member
+        *silent; /* it took the call and did not answer: the others first, whatever they say of it */
 };
 
 enum mr_verdict {
@@ -74,25 +75,26 @@ enum mr_verdict {
 
 void mr_search_init_locked(mr_control *c, struct mr_search *s);
 /* The member to try next, its `users` counted up; drop it with mr_member_put_locked(). */
-struct mr_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
+struct mr_control_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
 /* After a failure: milliseconds to wait before the next attempt (0: at once). Gives the lock up, perhaps. */
 int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
-void mr_member_put_locked(mr_control *c, struct mr_member *m);
+void mr_member_put_locked(mr_control *c, struct mr_control_member *m);
 /* The transport failed at @m, or it does not lead. */
-void mr_member_failed_locked(mr_control *c, struct mr_member *m);
+void mr_member_failed_locked(mr_control *c, struct mr_control_member *m);
 
 /*
  * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may be NULL (no header:
  * not a dispatcher of ours).
  */
-enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_member *m,
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
                                         const Millrace__ReplyHeader *h, mr_error *err);
 
 /* discover.c: a round was in vain. Gives the lock up for as long as names take to be resolved. @reconnect: see there.
  */
 void mr_control_discover_locked(mr_control *c, bool reconnect);
 /* In control.c: @ret may be NULL. */
-int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_member **ret, mr_error *err);
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
+                           mr_error *err);
 
 /* Pack @request with the header as it is to be now. *@ret is freed with mr_free(). */
 int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err);

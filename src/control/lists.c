@@ -13,7 +13,7 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 

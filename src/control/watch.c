@@ -10,7 +10,7 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .ende
 
 /* ---- on the watch's thread, with the lock, which callbacks and calls into rpc run without ---- */
 
-static int open_stream(struct mr_control_watch *w, struct mr_member *m, mr_rpc_stream **ret, mr_error *err)
+static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, mr_rpc_stream **ret, mr_error *err)
 {
     mr_control *c = w->control;
     struct mr_rpc_slice slice = {.release = mr_free};
@@ -101,7 +101,8 @@ static int open_stream(struct mr_control_watch *w, struct mr_member *m, mr_rpc_s
     return rc;
 }
 
-static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m, mr_error *err)
+static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_control_member *m,
+                                    mr_error *err)
 {
     mr_control *c = w->control;
     mr_rpc_message *message = w->message;
@@ -139,7 +140,7 @@ static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search
 }
 
 /* Follow one stream to its end. MR_VERDICT_DEFINITE: the leader refused, @err says why. */
-static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s, struct mr_member *m,
+static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s, struct mr_control_member *m,
                               mr_rpc_stream *stream, mr_error *err)
 {
     mr_control *c = w->control;
@@ -196,7 +197,7 @@ static void close_stream(struct mr_control_watch *w, mr_rpc_stream *stream)
 static enum mr_verdict one_round(struct mr_control_watch *w, struct mr_search *s, mr_error *err)
 {
     mr_control *c = w->control;
-    struct mr_member *m = mr_search_next_locked(c, s);
+    struct mr_control_member *m = mr_search_next_locked(c, s);
     mr_rpc_stream *stream = NULL;
     enum mr_verdict verdict = MR_VERDICT_AGAIN;
 

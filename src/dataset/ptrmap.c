@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 static size_t slot_of(const struct mr_ptrmap *m, const void *key)
 {

@@ -18,7 +18,7 @@
 #include "dispatcher/loop/metrics.h"
 #include "dispatcher/loop/streams.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

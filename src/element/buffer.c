@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "element/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 /* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes are aligned too. */
 #define HEADER_BYTES MR_ALIGNMENT

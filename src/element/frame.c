@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "element/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define FRAME_MAGIC 0x3146524du /* "MRF1" */

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n, struct mr_column_layout *l,

@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdatomic.h>
 
 struct mr_marks {

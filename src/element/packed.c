@@ -6,7 +6,7 @@
 #include "base/limits.h"
 #include "element/wire.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 struct mr_packed {

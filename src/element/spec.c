@@ -8,7 +8,7 @@
 #include "base/limits.h"
 #include "element/block.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdatomic.h>
 #include <string.h>
 

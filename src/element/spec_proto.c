@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 void mr_leaf_lend_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec *ret)

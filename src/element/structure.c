@@ -7,7 +7,7 @@
 #include "element/block.h"
 
 #include <jansson.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdlib.h>
 #include <string.h>
 

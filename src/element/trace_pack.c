@@ -19,7 +19,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define GROUP 16u

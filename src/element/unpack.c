@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/limits.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 #define BASE_BYTES (64 * MR_KIB)
 #define RATIO 16 /* a range of two small numbers: 6 bytes on the wire, 48 in memory */

@@ -15,8 +15,8 @@ static struct {
     pthread_t threads[THREADS_MAX];
     bool stop; /* from here on guarded by lock */
     uint32_t waiting;
-    struct mr_task *head;
-    struct mr_task **tail;
+    struct mr_pool_task *head;
+    struct mr_pool_task **tail;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .life = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -32,7 +32,7 @@ static void *pool_main(void *arg)
             mr_cond_wait(&pool.work, &pool.lock);
             pool.waiting--;
         }
-        struct mr_task *task = pool.head;
+        struct mr_pool_task *task = pool.head;
         if (task == NULL) {
             break;
         }
@@ -130,7 +130,7 @@ void mr_pool_release(void)
     }
 }
 
-void mr_pool_submit(struct mr_task *task)
+void mr_pool_submit(struct mr_pool_task *task)
 {
     MR_LOCK(&pool.lock);
     task->next = NULL;

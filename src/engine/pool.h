@@ -12,9 +12,9 @@
 #include <millrace/base.h>
 
 /* Embedded in what the task works on; untouched by the pool once run() was called. */
-struct mr_task {
-    void (*run)(struct mr_task *task);
-    struct mr_task *next;
+struct mr_pool_task {
+    void (*run)(struct mr_pool_task *task);
+    struct mr_pool_task *next;
 };
 
 /* Threads are started by the first user (as many as cores may be used). */
@@ -22,7 +22,7 @@ int mr_pool_acquire(mr_error *err);
 /* All tasks that the user submitted have ended. The last user's call waits for the threads. */
 void mr_pool_release(void);
 
-void mr_pool_submit(struct mr_task *task);
+void mr_pool_submit(struct mr_pool_task *task);
 /* true if a thread has nothing to do. */
 bool mr_pool_idle(void);
 

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define NUMBER_MAX ((UINT64_C(1) << 40) - 1)

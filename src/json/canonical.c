@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "json/pbjson.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define DIGITS_MAX 20 /* of 2^64 - 1 */

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdlib.h>
 #include <string.h>
 

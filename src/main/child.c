@@ -6,7 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>

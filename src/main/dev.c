@@ -22,7 +22,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "main/run.h"
 #include "main/table.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <millrace/service.h>
 #include <stddef.h>
 #include <stdio.h>

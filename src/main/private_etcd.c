@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -6,7 +6,7 @@
 #include "main/table.h"
 
 #include <jansson.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <millrace/service.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "main/run.h"
 #include "metrics/http.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>

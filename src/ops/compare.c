@@ -20,7 +20,7 @@ ORDER(less_equal, "less_equal", (a <= b));
 ORDER(greater, "greater", (a > b));
 ORDER(greater_equal, "greater_equal", (a >= b));
 
-static bool same_bytes(const struct mr_bytes *a, const struct mr_bytes *b)
+static bool same_bytes(const struct mr_string *a, const struct mr_string *b)
 {
     return a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
 }
@@ -31,8 +31,8 @@ static bool same_bytes(const struct mr_bytes *a, const struct mr_bytes *b)
     MR_LOOP_HEAD(symbol, string)                                                                                       \
     {                                                                                                                  \
         uint8_t *restrict z = out;                                                                                     \
-        const struct mr_bytes *x = in[0];                                                                              \
-        const struct mr_bytes *y = in[1];                                                                              \
+        const struct mr_string *x = in[0];                                                                             \
+        const struct mr_string *y = in[1];                                                                             \
                                                                                                                        \
         for (size_t i = 0; i < n; i++) {                                                                               \
             z[i] = string_expr same_bytes(&x[i * step[0]], &y[i * step[1]]);                                           \
@@ -67,7 +67,7 @@ SELECT_LOOP(8, uint8_t)
 SELECT_LOOP(16, uint16_t)
 SELECT_LOOP(32, uint32_t)
 SELECT_LOOP(64, uint64_t)
-SELECT_LOOP(bytes, struct mr_bytes)
+SELECT_LOOP(bytes, struct mr_string)
 
 static mr_kernel_loop select_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
 {

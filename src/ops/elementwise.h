@@ -7,7 +7,7 @@
 
 #include "ops/tensor.h"
 
-/* At most three inputs. Strings are values of type struct mr_bytes. */
+/* At most three inputs. Strings are values of type struct mr_string. */
 #define MR_ELEMENTWISE_INPUTS_MAX 3
 
 int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,

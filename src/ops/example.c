@@ -21,7 +21,7 @@ enum {
 };
 
 struct feature {
-    struct mr_bytes name; /* in the attribute's block */
+    struct mr_string name; /* in the attribute's block */
     uint8_t dtype;
     int rank;
     int64_t dims[MR_RANK_MAX];
@@ -37,7 +37,7 @@ struct config {
     struct feature features[];
 };
 
-static int compare_bytes(struct mr_bytes a, struct mr_bytes b)
+static int compare_bytes(struct mr_string a, struct mr_string b)
 {
     size_t n = a.size < b.size ? a.size : b.size;
     int order = n == 0 ? 0 : memcmp(a.data, b.data, n);
@@ -80,7 +80,7 @@ static enum mr_feature_kind kind_of_dtype(unsigned dtype)
 
 /* "feature 'label'" for messages, cut if it is long. */
 #define FEATURE_TEXT 80
-static const char *feature_text(struct mr_bytes name, char buf[FEATURE_TEXT])
+static const char *feature_text(struct mr_string name, char buf[FEATURE_TEXT])
 {
     (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size, (const char *)name.data);
     return buf;
@@ -224,7 +224,7 @@ static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config 
         uint64_t at = names->offsets[i];
 
         config->by_name[i] = (uint32_t)i;
-        config->features[i].name = (struct mr_bytes){
+        config->features[i].name = (struct mr_string){
             names->data == NULL ? NULL : (const unsigned char *)names->data + at, names->offsets[i + 1] - at};
         rc = parse_feature(&config->features[i], i, attrs, nattrs, err);
     }
@@ -313,8 +313,8 @@ struct parsing {
     const struct config *config;
     const struct mr_input *input;
     uint32_t rows;
-    struct mr_bytes *found;   /* [records][features]; data == NULL: absent */
-    struct mr_bytes *current; /* the record that is being scanned */
+    struct mr_string *found;   /* [records][features]; data == NULL: absent */
+    struct mr_string *current; /* the record that is being scanned */
     uint32_t bad_row;
 };
 
@@ -331,7 +331,7 @@ static uint32_t row_of_record(const struct parsing *p, uint64_t record)
     return row;
 }
 
-static void note_entry(void *ctx, struct mr_bytes key, struct mr_bytes feature)
+static void note_entry(void *ctx, struct mr_string key, struct mr_string feature)
 {
     struct parsing *p = ctx;
     size_t low = 0;
@@ -356,7 +356,7 @@ static void note_entry(void *ctx, struct mr_bytes key, struct mr_bytes feature)
 
 static int scan_records(struct parsing *p, mr_error *err)
 {
-    const struct mr_bytes *records = (const struct mr_bytes *)(const void *)p->input->values;
+    const struct mr_string *records = (const struct mr_string *)(const void *)p->input->values;
 
     for (uint64_t r = 0; r < p->input->count; r++) {
         p->current = p->found + r * p->config->n;
@@ -380,7 +380,7 @@ static const char *list_name(enum mr_feature_kind kind)
 static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count, bool *absent, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
-    struct mr_bytes span = p->found[r * p->config->n + i];
+    struct mr_string span = p->found[r * p->config->n + i];
     enum mr_feature_kind kind = MR_FEATURE_NONE;
     char text[FEATURE_TEXT];
 
@@ -510,7 +510,7 @@ static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64
 }
 
 /* The values of one record at @at, and the default behind them up to @size values. */
-static void fill_record(const struct feature *f, struct mr_bytes found, uint64_t count, uint64_t size,
+static void fill_record(const struct feature *f, struct mr_string found, uint64_t count, uint64_t size,
                         const struct mr_input *fallback, unsigned char *at, size_t width)
 {
     if (count > 0) {

@@ -19,8 +19,8 @@ enum wire_type {
 struct field {
     uint32_t number;
     uint32_t type;
-    uint64_t varint;       /* WIRE_VARINT */
-    struct mr_bytes bytes; /* WIRE_BYTES, WIRE_32, WIRE_64 */
+    uint64_t varint;        /* WIRE_VARINT */
+    struct mr_string bytes; /* WIRE_BYTES, WIRE_32, WIRE_64 */
 };
 
 static bool read_varint(struct reader *r, uint64_t *ret)
@@ -42,7 +42,7 @@ static bool read_varint(struct reader *r, uint64_t *ret)
     return false;
 }
 
-static bool read_bytes(struct reader *r, uint64_t n, struct mr_bytes *ret)
+static bool read_bytes(struct reader *r, uint64_t n, struct mr_string *ret)
 {
     if (n > (uint64_t)(r->end - r->at)) {
         return false;
@@ -78,24 +78,25 @@ static bool read_field(struct reader *r, struct field *f)
     }
 }
 
-static struct reader open_reader(struct mr_bytes b)
+static struct reader open_reader(struct mr_string b)
 {
     return b.size == 0 ? (struct reader){NULL, NULL} : (struct reader){b.data, b.data + b.size};
 }
 
-static int not_an_example(struct mr_bytes record, const struct reader *r, mr_error *err)
+static int not_an_example(struct mr_string record, const struct reader *r, mr_error *err)
 {
     size_t at = record.data == NULL || r->at == NULL ? 0 : (size_t)(r->at - record.data);
 
     return mr_error_set(err, MR_EINVAL, "not a tf.Example: bad field near byte %zu of %zu", at, record.size);
 }
 
-static int scan_entry(struct mr_bytes record, struct mr_bytes entry_bytes,
-                      void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature), void *ctx, mr_error *err)
+static int scan_entry(struct mr_string record, struct mr_string entry_bytes,
+                      void (*entry)(void *ctx, struct mr_string key, struct mr_string feature), void *ctx,
+                      mr_error *err)
 {
     struct reader r = open_reader(entry_bytes);
-    struct mr_bytes key = {NULL, 0};
-    struct mr_bytes feature = {NULL, 0};
+    struct mr_string key = {NULL, 0};
+    struct mr_string feature = {NULL, 0};
     struct field f;
 
     while (r.at < r.end) {
@@ -113,7 +114,7 @@ static int scan_entry(struct mr_bytes record, struct mr_bytes entry_bytes,
 }
 
 /* The next of the messages that are field 1 of what @r reads, at 1; 0 after the last one, or an error. */
-static int next_message(struct mr_bytes record, struct reader *r, struct mr_bytes *ret, mr_error *err)
+static int next_message(struct mr_string record, struct reader *r, struct mr_string *ret, mr_error *err)
 {
     struct field f = {0};
 
@@ -129,12 +130,12 @@ static int next_message(struct mr_bytes record, struct reader *r, struct mr_byte
     return 0;
 }
 
-static int scan_features(struct mr_bytes record, struct mr_bytes features,
-                         void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature), void *ctx,
+static int scan_features(struct mr_string record, struct mr_string features,
+                         void (*entry)(void *ctx, struct mr_string key, struct mr_string feature), void *ctx,
                          mr_error *err)
 {
     struct reader r = open_reader(features);
-    struct mr_bytes one = {NULL, 0};
+    struct mr_string one = {NULL, 0};
     int rc;
 
     while ((rc = next_message(record, &r, &one, err)) > 0) {
@@ -146,11 +147,11 @@ static int scan_features(struct mr_bytes record, struct mr_bytes features,
     return rc;
 }
 
-int mr_example_scan(struct mr_bytes record, void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature),
+int mr_example_scan(struct mr_string record, void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err)
 {
     struct reader r = open_reader(record);
-    struct mr_bytes features = {NULL, 0};
+    struct mr_string features = {NULL, 0};
     int rc;
 
     while ((rc = next_message(record, &r, &features, err)) > 0) {
@@ -168,12 +169,12 @@ int mr_example_scan(struct mr_bytes record, void (*entry)(void *ctx, struct mr_b
 struct sink {
     uint64_t count;
     uint64_t room;
-    struct mr_bytes *bytes;
+    struct mr_string *bytes;
     float *floats;
     int64_t *ints;
 };
 
-static void put_bytes(struct sink *s, struct mr_bytes b)
+static void put_bytes(struct sink *s, struct mr_string b)
 {
     if (s->bytes != NULL && s->count < s->room) {
         s->bytes[s->count] = b;
@@ -189,7 +190,7 @@ static void put_int(struct sink *s, uint64_t v)
     s->count++;
 }
 
-static void put_floats(struct sink *s, struct mr_bytes b)
+static void put_floats(struct sink *s, struct mr_string b)
 {
     uint64_t n = b.size / sizeof(float);
 
@@ -203,7 +204,7 @@ static void put_floats(struct sink *s, struct mr_bytes b)
     s->count += n;
 }
 
-static bool read_packed_ints(struct mr_bytes b, struct sink *s)
+static bool read_packed_ints(struct mr_string b, struct sink *s)
 {
     struct reader r = open_reader(b);
     uint64_t v;
@@ -244,7 +245,7 @@ static bool read_values(enum mr_feature_kind kind, const struct field *f, struct
     }
 }
 
-static bool read_list(enum mr_feature_kind kind, struct mr_bytes list, struct sink *s)
+static bool read_list(enum mr_feature_kind kind, struct mr_string list, struct sink *s)
 {
     struct reader r = open_reader(list);
     struct field f;
@@ -261,7 +262,7 @@ static bool read_list(enum mr_feature_kind kind, struct mr_bytes list, struct si
 }
 
 /* A list of another kind replaces what came before it; one of the same kind is appended. */
-static bool read_feature(struct mr_bytes feature, enum mr_feature_kind *kind, struct sink *s)
+static bool read_feature(struct mr_string feature, enum mr_feature_kind *kind, struct sink *s)
 {
     struct reader r = open_reader(feature);
     struct field f;
@@ -285,7 +286,7 @@ static bool read_feature(struct mr_bytes feature, enum mr_feature_kind *kind, st
     return true;
 }
 
-int mr_feature_count(struct mr_bytes feature, enum mr_feature_kind *kind, uint64_t *count, mr_error *err)
+int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count, mr_error *err)
 {
     struct sink s = {0};
     enum mr_feature_kind found;
@@ -298,7 +299,7 @@ int mr_feature_count(struct mr_bytes feature, enum mr_feature_kind *kind, uint64
     return MR_OK;
 }
 
-void mr_feature_read(struct mr_bytes feature, enum mr_feature_kind kind, uint64_t count, void *out)
+void mr_feature_read(struct mr_string feature, enum mr_feature_kind kind, uint64_t count, void *out)
 {
     struct sink s = {.room = count,
                      .bytes = kind == MR_FEATURE_BYTES ? out : NULL,

@@ -23,16 +23,16 @@ enum mr_feature_kind {
 
 /* Call @entry for each entry of the feature map, in order: key and Feature message. MR_EINVAL: not a tf.Example, and
  * where. */
-int mr_example_scan(struct mr_bytes record, void (*entry)(void *ctx, struct mr_bytes key, struct mr_bytes feature),
+int mr_example_scan(struct mr_string record, void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err);
 
 /* The kind of the list in a Feature message, and the number of its values. */
-int mr_feature_count(struct mr_bytes feature, enum mr_feature_kind *kind, uint64_t *count, mr_error *err);
+int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count, mr_error *err);
 
 /*
- * The values of a feature that mr_feature_count() has accepted, @count of @kind: struct mr_bytes (pointing into the
+ * The values of a feature that mr_feature_count() has accepted, @count of @kind: struct mr_string (pointing into the
  * record), float or int64_t.
  */
-void mr_feature_read(struct mr_bytes feature, enum mr_feature_kind kind, uint64_t count, void *out);
+void mr_feature_read(struct mr_string feature, enum mr_feature_kind kind, uint64_t count, void *out);
 
 #endif

@@ -10,7 +10,7 @@
 #include "ops/table.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/dataset.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,30 +30,30 @@ static uint64_t key_count(const struct mr_attr *strings, const struct mr_attr *i
     return strings != NULL ? mr_block_rows(strings->block) : (uint64_t)ints->count;
 }
 
-static struct mr_bytes key_at(const struct places *p, uint32_t i)
+static struct mr_string key_at(const struct places *p, uint32_t i)
 {
     const struct mr_column *c = p->strings;
 
     if (c == NULL) {
-        return (struct mr_bytes){(const unsigned char *)&p->ints[i], sizeof p->ints[i]};
+        return (struct mr_string){(const unsigned char *)&p->ints[i], sizeof p->ints[i]};
     }
     uint64_t at = c->kind == MR_COLUMN_VAR ? c->starts[i] : i;
-    return (struct mr_bytes){(const unsigned char *)c->data + c->offsets[at],
-                             (size_t)(c->offsets[at + 1] - c->offsets[at])};
+    return (struct mr_string){(const unsigned char *)c->data + c->offsets[at],
+                              (size_t)(c->offsets[at + 1] - c->offsets[at])};
 }
 
-static bool same_bytes(struct mr_bytes a, struct mr_bytes b)
+static bool same_bytes(struct mr_string a, struct mr_string b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-static uint64_t hash_of(struct mr_bytes s)
+static uint64_t hash_of(struct mr_string s)
 {
     return mr_hash64(s.size > 0 ? s.data : (const unsigned char *)"", s.size);
 }
 
 /* The slot of @key: where it is, or would be. */
-static uint32_t *slot_of(const struct places *p, struct mr_bytes key, uint64_t hash)
+static uint32_t *slot_of(const struct places *p, struct mr_string key, uint64_t hash)
 {
     size_t at = (size_t)hash & p->mask;
 
@@ -97,7 +97,7 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
         p->slots[i] = NOTHING;
     }
     for (uint32_t i = 0; rc == MR_OK && i < p->n; i++) {
-        struct mr_bytes key = key_at(p, i);
+        struct mr_string key = key_at(p, i);
         uint32_t *slot = slot_of(p, key, hash_of(key));
 
         *slot = *slot == NOTHING ? i : *slot; /* the first of equal ones */
@@ -136,7 +136,7 @@ static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct
 }
 
 /* The bucket of a value that is no key: integers by their decimal text, as strings of it. */
-static int64_t bucket_of(const struct places *p, struct mr_bytes value, int64_t buckets)
+static int64_t bucket_of(const struct places *p, struct mr_string value, int64_t buckets)
 {
     char text[32];
 
@@ -144,7 +144,7 @@ static int64_t bucket_of(const struct places *p, struct mr_bytes value, int64_t 
         int64_t v;
 
         memcpy(&v, value.data, sizeof v);
-        value = (struct mr_bytes){(const unsigned char *)text, (size_t)snprintf(text, sizeof text, "%" PRId64, v)};
+        value = (struct mr_string){(const unsigned char *)text, (size_t)snprintf(text, sizeof text, "%" PRId64, v)};
     }
     return (int64_t)(hash_of(value) % (uint64_t)buckets);
 }
@@ -158,7 +158,7 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
 
     for (uint64_t i = 0; i < out->count; i++) {
         const unsigned char *at = in[0].values + i * in[0].width;
-        struct mr_bytes value = {at, in[0].width};
+        struct mr_string value = {at, in[0].width};
 
         if (p->strings != NULL) {
             memcpy(&value, at, sizeof value);
@@ -215,7 +215,7 @@ static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct
 static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
                        struct mr_result *out, mr_error *err)
 {
-    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     uint64_t buckets = (uint64_t)mr_attr_int(call->attrs, call->nattrs, "num_buckets", 1);
     int64_t *results = (int64_t *)(void *)out->values;
 

@@ -340,7 +340,7 @@ static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr
 static int fill_pad(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
                     struct mr_result *out, mr_error *err)
 {
-    static const unsigned char zero[sizeof(struct mr_bytes)];
+    static const unsigned char zero[sizeof(struct mr_string)];
     const struct mr_attr *paddings = mr_attr_find(call->attrs, call->nattrs, "paddings");
     int64_t strides[MR_RANK_MAX];
     int64_t first = 0;

@@ -10,7 +10,7 @@
 #include "ops/rows.h"
 #include "ops/table.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/dataset.h>
 #include <pcre2.h>
 #include <string.h>
 
@@ -166,7 +166,7 @@ static int infer_full_match(const struct mr_attr *attrs, size_t nattrs, const st
 /* ---- matching ---- */
 
 /* 1: there is a match at or behind @at; 0: there is none; < 0: an error. */
-static int match(const struct regex *re, struct mr_bytes s, size_t at, uint32_t options, pcre2_match_data *data,
+static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t options, pcre2_match_data *data,
                  mr_error *err)
 {
     const unsigned char *text = s.data != NULL ? s.data : (const unsigned char *)"";
@@ -190,7 +190,7 @@ static int match(const struct regex *re, struct mr_bytes s, size_t at, uint32_t 
     return mr_error_set(err, MR_EINVAL, "matching: %s", (const char *)why);
 }
 
-static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, struct mr_bytes s, pcre2_match_data *data)
+static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, struct mr_string s, pcre2_match_data *data)
 {
     const unsigned char *p = rewrite->bytes;
     const PCRE2_SIZE *groups = pcre2_get_ovector_pointer(data);
@@ -213,7 +213,7 @@ static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, str
 }
 
 /* Bytes of the character at @at. */
-static size_t step_over(struct mr_bytes s, size_t at)
+static size_t step_over(struct mr_string s, size_t at)
 {
     size_t n = 1;
 
@@ -224,7 +224,7 @@ static size_t step_over(struct mr_bytes s, size_t at)
 }
 
 /* As RE2's Replace and GlobalReplace: no empty match right behind another. */
-static int replace(const struct regex *re, const struct mr_attr *rewrite, bool all, struct mr_bytes s,
+static int replace(const struct regex *re, const struct mr_attr *rewrite, bool all, struct mr_string s,
                    pcre2_match_data *data, struct mr_buf *to, mr_error *err)
 {
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(data);
@@ -262,8 +262,8 @@ static int replace(const struct regex *re, const struct mr_attr *rewrite, bool a
     return to->failed ? mr_buf_error(to, err) : MR_OK;
 }
 
-static int replace_value(const struct mr_kernel_call *call, struct mr_bytes s, pcre2_match_data *data,
-                         struct mr_buf *to, struct mr_result *out, struct mr_bytes *ret, mr_error *err)
+static int replace_value(const struct mr_kernel_call *call, struct mr_string s, pcre2_match_data *data,
+                         struct mr_buf *to, struct mr_result *out, struct mr_string *ret, mr_error *err)
 {
     const struct mr_attr *rewrite = mr_attr_find(call->attrs, call->nattrs, "rewrite");
     bool all = mr_attr_bool(call->attrs, call->nattrs, "replace_global", true);
@@ -278,7 +278,7 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_bytes s, p
         if (to->len > 0) {
             memcpy(copy, to->data, to->len);
         }
-        *ret = (struct mr_bytes){copy, to->len};
+        *ret = (struct mr_string){copy, to->len};
     }
     return rc;
 }
@@ -287,8 +287,8 @@ static int fill_replace(const struct mr_kernel_call *call, const struct mr_tenso
                         struct mr_result *out, mr_error *err)
 {
     const struct regex *re = call->state;
-    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
-    struct mr_bytes *results = (struct mr_bytes *)(void *)out->values;
+    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
+    struct mr_string *results = (struct mr_string *)(void *)out->values;
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
     struct mr_buf to = {.memory = mr_memory_current()};
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
@@ -305,7 +305,7 @@ static int fill_full_match(const struct mr_kernel_call *call, const struct mr_te
                            struct mr_result *out, mr_error *err)
 {
     const struct regex *re = call->state;
-    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
 

@@ -43,7 +43,7 @@ struct rest {
 
 static struct rest begin(const struct mr_kernel_call *call, const struct mr_tensor *x)
 {
-    const struct mr_bytes *s = (const struct mr_bytes *)(const void *)x->values;
+    const struct mr_string *s = (const struct mr_string *)(const void *)x->values;
     const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "sep");
     struct rest r = {.at = s->data, .size = s->size, .splits = mr_attr_int(call->attrs, call->nattrs, "maxsplit", -1)};
 
@@ -61,7 +61,7 @@ static void pass(struct rest *r, size_t n)
 }
 
 /* As Python's str.split(): what is between runs of blanks. */
-static bool next_word(struct rest *r, struct mr_bytes *part)
+static bool next_word(struct rest *r, struct mr_string *part)
 {
     size_t n = 0;
 
@@ -74,12 +74,12 @@ static bool next_word(struct rest *r, struct mr_bytes *part)
     while (n < r->size && (r->splits == 0 || !is_blank(r->at[n]))) {
         n++;
     }
-    *part = (struct mr_bytes){r->at, n};
+    *part = (struct mr_string){r->at, n};
     pass(r, n);
     return true;
 }
 
-static bool next_field(struct rest *r, struct mr_bytes *part)
+static bool next_field(struct rest *r, struct mr_string *part)
 {
     const unsigned char *found = NULL;
 
@@ -89,7 +89,7 @@ static bool next_field(struct rest *r, struct mr_bytes *part)
     if (r->splits != 0 && r->size > 0) {
         found = memmem(r->at, r->size, r->separator, r->separator_size);
     }
-    *part = (struct mr_bytes){r->at, found != NULL ? (size_t)(found - r->at) : r->size};
+    *part = (struct mr_string){r->at, found != NULL ? (size_t)(found - r->at) : r->size};
     if (found == NULL) {
         r->over = true;
     } else {
@@ -98,7 +98,7 @@ static bool next_field(struct rest *r, struct mr_bytes *part)
     return true;
 }
 
-static bool next(struct rest *r, struct mr_bytes *part)
+static bool next(struct rest *r, struct mr_string *part)
 {
     bool any = r->separator_size == 0 ? next_word(r, part) : next_field(r, part);
 
@@ -110,7 +110,7 @@ static int dims_split(const struct mr_kernel_call *call, const struct mr_tensor 
                       struct mr_leaf_spec *spec, mr_error *err)
 {
     struct rest r = begin(call, &in[0]);
-    struct mr_bytes part;
+    struct mr_string part;
     int64_t n = 0;
 
     while (next(&r, &part)) {
@@ -124,7 +124,7 @@ static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor 
                       struct mr_result *out, mr_error *err)
 {
     struct rest r = begin(call, &in[0]);
-    struct mr_bytes *parts = (struct mr_bytes *)(void *)out->values;
+    struct mr_string *parts = (struct mr_string *)(void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
         (void)next(&r, &parts[i]);

@@ -20,7 +20,7 @@
 
 MR_LOOP_HEAD(length, bytes)
 {
-    const struct mr_bytes *x = in[0];
+    const struct mr_string *x = in[0];
     int32_t *z = out;
 
     for (size_t i = 0; i < n; i++) {
@@ -32,11 +32,11 @@ MR_LOOP_HEAD(length, bytes)
 /* Characters: bytes that do not continue another. */
 MR_LOOP_HEAD(length, utf8)
 {
-    const struct mr_bytes *x = in[0];
+    const struct mr_string *x = in[0];
     int32_t *z = out;
 
     for (size_t i = 0; i < n; i++) {
-        const struct mr_bytes s = x[i * step[0]];
+        const struct mr_string s = x[i * step[0]];
         uint32_t count = 0;
 
         for (size_t k = 0; k < s.size; k++) {
@@ -79,7 +79,7 @@ static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct
 
 #define NUMBER_BYTES_MAX 512
 
-static int bad_number(struct mr_bytes s, const char *why, mr_error *err)
+static int bad_number(struct mr_string s, const char *why, mr_error *err)
 {
     return mr_error_set(err, MR_EINVAL, "'%.*s' %s", s.size > 60 ? 60 : (int)s.size, (const char *)s.data, why);
 }
@@ -89,7 +89,7 @@ static bool is_blank(unsigned char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static struct mr_bytes strip(struct mr_bytes s)
+static struct mr_string strip(struct mr_string s)
 {
     while (s.size > 0 && is_blank(s.data[0])) {
         s.data++;
@@ -102,7 +102,7 @@ static struct mr_bytes strip(struct mr_bytes s)
 }
 
 /* The text without blanks around it, ended by a NUL; false if that is no number whatever the dtype. */
-static bool number_text(struct mr_bytes s, char text[NUMBER_BYTES_MAX])
+static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
 {
     s = strip(s);
     if (s.size == 0 || s.size >= NUMBER_BYTES_MAX || memchr(s.data, '\0', s.size) != NULL) {
@@ -116,7 +116,7 @@ static bool number_text(struct mr_bytes s, char text[NUMBER_BYTES_MAX])
 #define FLOAT_NUMBER(tag, T, parse)                                                                                    \
     MR_LOOP_HEAD(number, tag)                                                                                          \
     {                                                                                                                  \
-        const struct mr_bytes *x = in[0];                                                                              \
+        const struct mr_string *x = in[0];                                                                             \
         char text[NUMBER_BYTES_MAX];                                                                                   \
         T *z = out;                                                                                                    \
                                                                                                                        \
@@ -145,7 +145,7 @@ FLOAT_NUMBER(f64, double, strtod_l)
 #define INT_NUMBER(tag, T, low, high)                                                                                  \
     MR_LOOP_HEAD(number, tag)                                                                                          \
     {                                                                                                                  \
-        const struct mr_bytes *x = in[0];                                                                              \
+        const struct mr_string *x = in[0];                                                                             \
         char text[NUMBER_BYTES_MAX];                                                                                   \
         T *z = out;                                                                                                    \
                                                                                                                        \
@@ -205,13 +205,13 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
 #define SUBSTR(tag, T)                                                                                                 \
     MR_LOOP_HEAD(substr, tag)                                                                                          \
     {                                                                                                                  \
-        const struct mr_bytes *x = in[0];                                                                              \
+        const struct mr_string *x = in[0];                                                                             \
         const T *pos = in[1];                                                                                          \
         const T *len = in[2];                                                                                          \
-        struct mr_bytes *z = out;                                                                                      \
+        struct mr_string *z = out;                                                                                     \
                                                                                                                        \
         for (size_t i = 0; i < n; i++) {                                                                               \
-            const struct mr_bytes s = x[i * step[0]];                                                                  \
+            const struct mr_string s = x[i * step[0]];                                                                 \
             int64_t size = (int64_t)s.size;                                                                            \
             int64_t at = pos[i * step[1]];                                                                             \
             int64_t want = len[i * step[2]];                                                                           \
@@ -223,7 +223,7 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
             }                                                                                                          \
             at += at < 0 ? size : 0;                                                                                   \
             want = want < 0 ? 0 : want > size - at ? size - at : want;                                                 \
-            z[i] = (struct mr_bytes){s.data == NULL ? NULL : s.data + at, (size_t)want};                               \
+            z[i] = (struct mr_string){s.data == NULL ? NULL : s.data + at, (size_t)want};                              \
         }                                                                                                              \
         return n;                                                                                                      \
     }
@@ -249,8 +249,8 @@ static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct
 
 MR_LOOP_HEAD(strip, string)
 {
-    const struct mr_bytes *x = in[0];
-    struct mr_bytes *z = out;
+    const struct mr_string *x = in[0];
+    struct mr_string *z = out;
 
     for (size_t i = 0; i < n; i++) {
         z[i] = strip(x[i * step[0]]);
@@ -293,7 +293,7 @@ static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr
 static int dims_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
                     struct mr_leaf_spec *spec, mr_error *err)
 {
-    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     size_t width = mr_dtype_size((mr_dtype)spec->dtype);
     size_t size = in[0].count == 0 ? 0 : strings[0].size;
 
@@ -325,7 +325,7 @@ static void swap_bytes(unsigned char *p, uint64_t n, size_t width)
 static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
                     struct mr_result *out, mr_error *err)
 {
-    const struct mr_bytes *strings = (const struct mr_bytes *)(const void *)in[0].values;
+    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     unsigned char *at = out->values;
 
     for (uint64_t i = 0; i < in[0].count; i++) {

@@ -9,7 +9,7 @@
 
 size_t mr_value_width(unsigned dtype)
 {
-    return dtype == MR_STRING ? sizeof(struct mr_bytes) : mr_dtype_size((mr_dtype)dtype);
+    return dtype == MR_STRING ? sizeof(struct mr_string) : mr_dtype_size((mr_dtype)dtype);
 }
 
 /* ---- inputs ---- */
@@ -26,12 +26,12 @@ static bool rows_agree(const struct mr_column *c, uint32_t rows)
 
 static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first, mr_error *err)
 {
-    int rc = mr_buffer_new(in->count * sizeof(struct mr_bytes), &in->scratch, err);
+    int rc = mr_buffer_new(in->count * sizeof(struct mr_string), &in->scratch, err);
 
     if (rc != MR_OK) {
         return rc;
     }
-    struct mr_bytes *views = mr_buffer_data(in->scratch);
+    struct mr_string *views = mr_buffer_data(in->scratch);
     for (uint64_t i = 0; i < in->count; i++) {
         uint64_t at = c->offsets[first + i];
 
@@ -135,7 +135,7 @@ static int alloc_values(struct mr_output *out, mr_error *err)
     int rc = mr_buffer_new(bytes, to, err);
     if (rc == MR_OK) {
         out->values = mr_buffer_data(*to);
-        out->views = out->dtype == MR_STRING ? (struct mr_bytes *)(void *)out->values : NULL;
+        out->views = out->dtype == MR_STRING ? (struct mr_string *)(void *)out->values : NULL;
     }
     return rc;
 }

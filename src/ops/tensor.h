@@ -1,7 +1,7 @@
 /*
  * Columns as kernels see them: an input opened for reading row by row, an output that is filled and becomes a column.
  *
- * Whatever the dtype, values have a width: strings are seen as struct mr_bytes, so that operators which only move
+ * Whatever the dtype, values have a width: strings are seen as struct mr_string, so that operators which only move
  * values need one version. One thread.
  */
 #ifndef MR_OPS_TENSOR_H
@@ -9,7 +9,7 @@
 
 #include "ops/kernel.h"
 
-struct mr_bytes {
+struct mr_string {
     const unsigned char *data;
     size_t size;
 };
@@ -36,7 +36,7 @@ struct mr_input {
     uint64_t per_row;        /* values of a row, fixed */
     uint64_t count;          /* of all rows; of the one row of a broadcast */
     const unsigned char *values;
-    struct mr_bytes *views; /* strings: in scratch */
+    struct mr_string *views; /* strings: in scratch */
     mr_buffer *scratch;
 };
 
@@ -78,7 +78,7 @@ struct mr_output {
     unsigned char *values;
     mr_buffer *meta;
     mr_buffer *data;
-    struct mr_bytes *views; /* strings: written by the kernel, gathered by mr_output_finish(); in scratch */
+    struct mr_string *views; /* strings: written by the kernel, gathered by mr_output_finish(); in scratch */
     mr_buffer *scratch;
     struct mr_arena *arena; /* bytes that views may point to; owned */
 };

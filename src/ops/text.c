@@ -17,7 +17,7 @@
 /* A copy of @size bytes as value @i of a result. */
 static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size, mr_error *err)
 {
-    struct mr_bytes *views = (struct mr_bytes *)(void *)out->values;
+    struct mr_string *views = (struct mr_string *)(void *)out->values;
     unsigned char *copy = mr_output_bytes(out->column, size, err);
 
     if (copy == NULL) {
@@ -26,7 +26,7 @@ static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size
     if (size > 0) {
         memcpy(copy, bytes, size);
     }
-    views[i] = (struct mr_bytes){copy, size};
+    views[i] = (struct mr_string){copy, size};
     return MR_OK;
 }
 
@@ -106,7 +106,7 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
 
 static int copy_strings(const struct mr_tensor *in, struct mr_result *out, mr_error *err)
 {
-    const struct mr_bytes *values = (const struct mr_bytes *)(const void *)in->values;
+    const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
     int rc = MR_OK;
 
     for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
@@ -166,9 +166,9 @@ static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct m
 }
 
 /* The value of @t that is broadcast to value @i of the result. */
-static struct mr_bytes broadcast_value(const struct mr_tensor *t, const struct mr_result *out, uint64_t i)
+static struct mr_string broadcast_value(const struct mr_tensor *t, const struct mr_result *out, uint64_t i)
 {
-    const struct mr_bytes *values = (const struct mr_bytes *)(const void *)t->values;
+    const struct mr_string *values = (const struct mr_string *)(const void *)t->values;
     uint64_t at = 0;
     uint64_t stride = 1;
 
@@ -187,7 +187,7 @@ static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *
 {
     const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "separator");
     size_t gap = separator == NULL ? 0 : separator->size;
-    struct mr_bytes *views = (struct mr_bytes *)(void *)out->values;
+    struct mr_string *views = (struct mr_string *)(void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
         size_t size = gap * (nin - 1);
@@ -200,9 +200,9 @@ static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *
         if (at == NULL) {
             return MR_EEXHAUSTED;
         }
-        views[i] = (struct mr_bytes){at, size};
+        views[i] = (struct mr_string){at, size};
         for (size_t k = 0; k < nin; k++) {
-            struct mr_bytes s = broadcast_value(&in[k], out, i);
+            struct mr_string s = broadcast_value(&in[k], out, i);
 
             if (k > 0 && gap > 0) {
                 memcpy(at, separator->bytes, gap);
@@ -234,8 +234,8 @@ static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct
 /* Letters from @first to the 26th have bit 5 flipped: ASCII, and so all other bytes of UTF-8 stay. */
 static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned char first, mr_error *err)
 {
-    const struct mr_bytes *values = (const struct mr_bytes *)(const void *)in->values;
-    const struct mr_bytes *views = (const struct mr_bytes *)(const void *)out->values;
+    const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
+    const struct mr_string *views = (const struct mr_string *)(const void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
         int rc = put_string(out, i, values[i].data, values[i].size, err);

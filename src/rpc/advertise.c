@@ -11,7 +11,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>

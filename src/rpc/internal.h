@@ -14,7 +14,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/log.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
-static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task *t)
+static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (strcmp(update->tasks[i]->task_id, t->id) == 0 && update->tasks[i]->attempt == t->attempt) {
@@ -24,7 +24,7 @@ static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_task
 }
 
 /* Its iteration is set aside. */
-static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_task *t)
+static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_held; i++) {
         if (strcmp(update->held[i], t->iteration) == 0) {
@@ -35,7 +35,7 @@ static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_task *
 }
 
 /* What joins a production holds all of it up, and has delivered nothing yet: it may as well begin again. */
-static bool is_joining(struct mr_task *t)
+static bool is_joining(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
     return t->joining;
@@ -43,30 +43,30 @@ static bool is_joining(struct mr_task *t)
 
 /* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
  * meanwhile. */
-static struct mr_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+static struct mr_worker_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (update == NULL || (!is_listed(update, t) && (!is_held(update, t) || is_joining(t)))) {
-            return mr_task_ref(t);
+            return mr_worker_task_ref(t);
         }
     }
     return NULL;
 }
 
 /* A reference, or NULL. */
-static struct mr_task *find_task(struct mr_worker *w, const char *id)
+static struct mr_worker_task *find_task(struct mr_worker *w, const char *id)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (strcmp(t->id, id) == 0) {
-            return mr_task_ref(t);
+            return mr_worker_task_ref(t);
         }
     }
     return NULL;
@@ -74,31 +74,31 @@ static struct mr_task *find_task(struct mr_worker *w, const char *id)
 
 static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     while ((t = find_unlisted(w, update)) != NULL) {
         mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
-        mr_task_drop(t);
-        mr_task_unref(t);
+        mr_worker_task_drop(t);
+        mr_worker_task_unref(t);
     }
 }
 
-static void each_task(struct mr_worker *w, void (*fn)(struct mr_task *t, const void *ctx), const void *ctx)
+static void each_task(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx), const void *ctx)
 {
-    struct mr_task *last = NULL;
+    struct mr_worker_task *last = NULL;
 
     /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the locks. */
     for (;;) {
-        struct mr_task *t;
+        struct mr_worker_task *t;
 
         mr_mutex_lock(&w->lock);
         t = last == NULL ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
         if (t != NULL) {
-            (void)mr_task_ref(t);
+            (void)mr_worker_task_ref(t);
         }
         mr_mutex_unlock(&w->lock);
         if (last != NULL) {
-            mr_task_unref(last);
+            mr_worker_task_unref(last);
         }
         if (t == NULL) {
             return;
@@ -108,24 +108,24 @@ static void each_task(struct mr_worker *w, void (*fn)(struct mr_task *t, const v
     }
 }
 
-static void release_client(struct mr_task *t, const void *client)
+static void release_client(struct mr_worker_task *t, const void *client)
 {
-    mr_task_release_client(t, client);
+    mr_worker_task_release_client(t, client);
 }
 
-static void hold_or_not(struct mr_task *t, const void *update)
+static void hold_or_not(struct mr_worker_task *t, const void *update)
 {
-    mr_task_hold(t, is_held(update, t));
+    mr_worker_task_hold(t, is_held(update, t));
 }
 
 static void drop_named(struct mr_worker *w, const char *id)
 {
-    struct mr_task *found = find_task(w, id);
+    struct mr_worker_task *found = find_task(w, id);
 
     if (found != NULL) {
         mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
-        mr_task_drop(found);
-        mr_task_unref(found);
+        mr_worker_task_drop(found);
+        mr_worker_task_unref(found);
     }
 }
 
@@ -136,7 +136,7 @@ static void complain(struct mr_worker *w, const char *task, const mr_error *why)
     mr_link_list_again(w->link);
 }
 
-static void take_rounds(struct mr_task *t, const Millrace__RoundAssignment *rounds)
+static void take_rounds(struct mr_worker_task *t, const Millrace__RoundAssignment *rounds)
 {
     if (rounds != NULL && t->turns != NULL) {
         mr_turns_assign(t, rounds);
@@ -145,18 +145,18 @@ static void take_rounds(struct mr_task *t, const Millrace__RoundAssignment *roun
 
 static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
 {
-    struct mr_task *t = find_task(w, change->task_id);
+    struct mr_worker_task *t = find_task(w, change->task_id);
 
     if (t != NULL) {
         take_rounds(t, change->rounds);
-        mr_task_unref(t);
+        mr_worker_task_unref(t);
     }
 }
 
 /* Tasks that are new; those that we have may be assigned otherwise. */
 static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
-    struct mr_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_task *));
+    struct mr_worker_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_worker_task *));
     size_t failed = 0;
     mr_error why;
 
@@ -167,26 +167,26 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
     }
     for (size_t i = 0; i < update->n_tasks; i++) {
         const Millrace__TaskAssignment *a = update->tasks[i];
-        struct mr_task *known = find_task(w, a->task_id);
+        struct mr_worker_task *known = find_task(w, a->task_id);
 
         if (known != NULL) {
             take_rounds(known, a->rounds);
             mr_reading_update(known, a);
-            mr_task_unref(known);
+            mr_worker_task_unref(known);
             continue;
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
-        if (mr_task_list(w, a, &added[i], &why) < 0) {
+        if (mr_worker_task_list(w, a, &added[i], &why) < 0) {
             complain(w, a->task_id, &why);
         }
     }
     /* When all are in the list: a production lets those in that are there before its pipeline starts. */
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (added[i] != NULL) {
-            if (mr_task_start(added[i], &why) < 0 && failed++ == 0) {
+            if (mr_worker_task_start(added[i], &why) < 0 && failed++ == 0) {
                 complain(w, added[i]->id, &why); /* The others fail for the same reason. */
             }
-            mr_task_unref(added[i]);
+            mr_worker_task_unref(added[i]);
         }
     }
     mr_free(added);

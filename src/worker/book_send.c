@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* What a block costs on the wire beside its payload, about. */

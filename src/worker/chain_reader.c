@@ -6,7 +6,7 @@
 #include "base/log.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *who)

@@ -22,7 +22,7 @@
 #include "element/frame.h"
 #include "element/unpack.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* How long a connection waits for its task to be assigned. */
@@ -52,7 +52,7 @@ void mr_conn_unref(struct mr_conn *c)
         millrace__read_request__free_unpacked(c->first, NULL);
     }
     if (c->task != NULL) {
-        mr_task_unref(c->task);
+        mr_worker_task_unref(c->task);
     }
     mr_rpc_stream_unref(c->stream);
     mr_free(c);
@@ -164,7 +164,7 @@ static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
 
 void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
 {
-    struct mr_task *t = c->task;
+    struct mr_worker_task *t = c->task;
     Millrace__ReadHeader header;
     uint64_t epoch;
     char *cluster = copy_cluster(c->worker, &epoch);
@@ -248,9 +248,9 @@ static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *ope
     return MR_OK;
 }
 
-static struct mr_task *find_task_locked(struct mr_worker *w, const char *id)
+static struct mr_worker_task *find_task_locked(struct mr_worker *w, const char *id)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     TAILQ_FOREACH(t, &w->tasks, link)
     {
@@ -279,7 +279,7 @@ static void detach_refused_locked(struct mr_conn *c, bool is_new)
  * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not dropped; worker->lock is
  * held. *@replaced: the stream that had it before, to be ended.
  */
-static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err)
+static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced, mr_error *err)
 {
     const Millrace__ReadRequest *req = c->first;
     const Millrace__ReadOpen *open = req->open;
@@ -306,18 +306,18 @@ static int attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **r
         old->session = NULL;
         *replaced = mr_rpc_stream_ref(old->stream);
     }
-    c->task = mr_task_ref(t);
+    c->task = mr_worker_task_ref(t);
     c->session = s;
-    c->released_before = before == NULL && mr_task_has_released_locked(t, open->client);
+    c->released_before = before == NULL && mr_worker_task_has_released_locked(t, open->client);
     /* The first message may bring credit along. What it says was received was said by resume_from. */
     rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
                         err);
     rc = rc == MR_OK ? mr_book_given(s, req->given_elements, err) : rc;
-    rc = rc == MR_OK ? mr_task_begin_locked(t, host, err) : rc;
+    rc = rc == MR_OK ? mr_worker_task_begin_locked(t, host, err) : rc;
     if (rc < 0) {
         detach_refused_locked(c, before == NULL);
     }
-    mr_task_changed_locked(t);
+    mr_worker_task_changed_locked(t);
     return rc;
 }
 
@@ -340,7 +340,7 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
         mr_link_list_again(c->worker->link);
     }
     mr_rpc_stream_receive(c->stream);
-    mr_task_pump(c->task);
+    mr_worker_task_pump(c->task);
 }
 
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
@@ -378,7 +378,7 @@ static void handle_open(struct mr_conn *c)
     rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "worker %s is stopping", w->address)
                      : check_names_locked(w, open, &err);
     if (rc == MR_OK) {
-        struct mr_task *t = find_task_locked(w, open->task_id);
+        struct mr_worker_task *t = find_task_locked(w, open->task_id);
 
         if (t != NULL) {
             rc = attach_locked(c, t, &replaced, &err);
@@ -395,7 +395,7 @@ static void handle_open(struct mr_conn *c)
     }
 }
 
-void mr_conn_admit_waiting(struct mr_worker *w, struct mr_task *t)
+void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t)
 {
     for (;;) {
         struct mr_conn *c;
@@ -475,12 +475,12 @@ static void handle_turns(struct mr_conn *c, const Millrace__ReadRequest *req)
     } else {
         mr_rpc_stream_receive(c->stream);
     }
-    mr_task_pump(c->task);
+    mr_worker_task_pump(c->task);
 }
 
 static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
-    struct mr_task *t = c->task;
+    struct mr_worker_task *t = c->task;
     bool gone;
     bool too_late = false;
     mr_error err;
@@ -504,7 +504,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
             mr_book_disconnect(s);
         }
     }
-    mr_task_changed_locked(t);
+    mr_worker_task_changed_locked(t);
     mr_mutex_unlock(&t->lock);
 
     if (rc < 0) {
@@ -516,7 +516,7 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
     } else {
         mr_rpc_stream_receive(c->stream);
     }
-    mr_task_pump(t);
+    mr_worker_task_pump(t);
 }
 
 static Millrace__ReadRequest *unpack_request(mr_rpc_message *m)
@@ -581,14 +581,14 @@ static void on_sent(void *ctx, mr_rpc_stream *s)
         mr_book_sent(c->session);
     }
     mr_mutex_unlock(&c->task->lock);
-    mr_task_pump(c->task);
+    mr_worker_task_pump(c->task);
 }
 
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
     struct mr_conn *c = ctx;
     struct mr_worker *w = c->worker;
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     mr_mutex_lock(&w->lock);
     if (c->waiting) {
@@ -604,7 +604,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
             mr_book_disconnect(c->session);
             c->session = NULL;
         }
-        mr_task_changed_locked(t);
+        mr_worker_task_changed_locked(t);
         mr_mutex_unlock(&t->lock);
     }
     mr_conn_unref(c);

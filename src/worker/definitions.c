@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 #include <sys/queue.h>
 

@@ -18,12 +18,12 @@
 #include <string.h>
 
 /* Its sources are cut off: those of rounds are not, since a round is everybody's. */
-static bool is_cut_off(const struct mr_task *t)
+static bool is_cut_off(const struct mr_worker_task *t)
 {
     return t->feed != NULL && t->kind != MR_TASK_TURNS;
 }
 
-void mr_task_drain(struct mr_task *t)
+void mr_worker_task_drain(struct mr_worker_task *t)
 {
     if (!is_cut_off(t)) {
         return;
@@ -33,31 +33,31 @@ void mr_task_drain(struct mr_task *t)
     (void)pthread_cond_broadcast(&t->changed);
 }
 
-bool mr_task_has_nothing(struct mr_task *t)
+bool mr_worker_task_has_nothing(struct mr_worker_task *t)
 {
     return is_cut_off(t) && mr_split_feed_is_untouched(t->feed);
 }
 
-bool mr_task_drains(struct mr_task *t)
+bool mr_worker_task_drains(struct mr_worker_task *t)
 {
     return is_cut_off(t) && mr_split_feed_is_draining(t->feed);
 }
 
 void mr_drain_begin_locked(struct mr_worker *w)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (is_cut_off(t)) {
-            (void)mr_task_begin_locked(t, t->host, NULL); /* When one is through, it is the others' turn. */
+            (void)mr_worker_task_begin_locked(t, t->host, NULL); /* When one is through, it is the others' turn. */
         }
     }
 }
 
-bool mr_task_was_cut(struct mr_task *t)
+bool mr_worker_task_was_cut(struct mr_worker_task *t)
 {
-    const struct mr_task *other;
+    const struct mr_worker_task *other;
 
     if (t->kind != MR_TASK_READING) {
         return is_cut_off(t) && mr_split_feed_was_cut(t->feed);
@@ -80,13 +80,13 @@ void mr_worker_note_progress(struct mr_worker *w)
 
 void mr_worker_drain(mr_worker *w)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     mr_mutex_lock(&w->lock);
     w->draining = true;
     TAILQ_FOREACH(t, &w->tasks, link)
     {
-        mr_task_drain(t);
+        mr_worker_task_drain(t);
     }
     mr_drain_begin_locked(w);
     mr_mutex_unlock(&w->lock);
@@ -95,7 +95,7 @@ void mr_worker_drain(mr_worker *w)
 
 static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     TAILQ_FOREACH(t, &w->tasks, link)
     {

@@ -17,13 +17,13 @@
 #define WORTH_NAMING_PART 8u
 
 struct holder {
-    struct mr_task *task; /* a reference; NULL: none */
+    struct mr_worker_task *task; /* a reference; NULL: none */
     uint64_t bytes;
     bool unread;
 };
 
 /* What @t holds. It may take more, and less, at any time. */
-static struct holder look_at(struct mr_task *t)
+static struct holder look_at(struct mr_worker_task *t)
 {
     struct mr_book_counts counts;
 
@@ -38,11 +38,11 @@ static struct holder look_at(struct mr_task *t)
 }
 
 /* The task beside @t that holds most. */
-static struct holder find_holder(const struct mr_task *t)
+static struct holder find_holder(const struct mr_worker_task *t)
 {
     struct mr_worker *w = t->worker;
     struct holder most = {0};
-    struct mr_task *other;
+    struct mr_worker_task *other;
 
     MR_LOCK(&w->lock);
     TAILQ_FOREACH(other, &w->tasks, link)
@@ -52,13 +52,13 @@ static struct holder find_holder(const struct mr_task *t)
         most = one.bytes > most.bytes ? one : most;
     }
     if (most.task != NULL) {
-        (void)mr_task_ref(most.task);
+        (void)mr_worker_task_ref(most.task);
     }
     return most;
 }
 
 /* In front, in few words: an error has room for so much, and its end is what is cut. */
-static void tell(const struct mr_task *t, const struct holder *most, mr_error *err)
+static void tell(const struct mr_worker_task *t, const struct holder *most, mr_error *err)
 {
     bool makes = most->task->kind == MR_TASK_PRODUCING;
     const char *kind = makes ? "production" : "job";
@@ -80,7 +80,7 @@ static void tell(const struct mr_task *t, const struct holder *most, mr_error *e
     }
 }
 
-void mr_task_name_holder(const struct mr_task *t, mr_error *err)
+void mr_worker_task_name_holder(const struct mr_worker_task *t, mr_error *err)
 {
     struct holder most = find_holder(t);
 
@@ -90,5 +90,5 @@ void mr_task_name_holder(const struct mr_task *t, mr_error *err)
     if (most.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
         tell(t, &most, err);
     }
-    mr_task_unref(most.task);
+    mr_worker_task_unref(most.task);
 }

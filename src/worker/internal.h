@@ -34,7 +34,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-struct mr_task;
+struct mr_worker_task;
 struct mr_conn;
 
 /* One life of a worker: it begins with the process, and anew when the cluster that it works for is another one. */
@@ -81,7 +81,7 @@ struct mr_worker {
 
     pthread_mutex_t lock;   /* guards everything below */
     pthread_cond_t changed; /* ntasks; while it drains, how far it is */
-    TAILQ_HEAD(, mr_task) tasks;
+    TAILQ_HEAD(, mr_worker_task) tasks;
     unsigned ntasks;               /* alive, dropped ones included */
     struct mr_shares at_work;      /* of them: with a thread, by the host that has it work */
     TAILQ_HEAD(, mr_conn) waiting; /* opened for a task that the dispatcher has not told us of yet */
@@ -103,7 +103,7 @@ bool mr_worker_begin_life(struct mr_worker *w);
 #define MR_RELEASED_MAX 256 /* clients of a task that are remembered as gone */
 #define MR_RELEASED_ID_SIZE 33
 
-enum mr_task_kind {
+enum mr_worker_task_kind {
     MR_TASK_OWN,       /* a pipeline, for its own clients */
     MR_TASK_PRODUCING, /* a pipeline, for a production that others read; no client is attached to it */
     MR_TASK_READING,   /* clients, of a production */
@@ -111,15 +111,15 @@ enum mr_task_kind {
     MR_TASK_KINDS,
 };
 
-struct mr_task {
-    TAILQ_ENTRY(mr_task) link; /* worker->lock */
-    bool listed;               /* worker->lock */
-    bool begun;                /* worker->lock: it has, or had, a thread */
-    struct mr_share *at_work;  /* worker->lock: while it has */
+struct mr_worker_task {
+    TAILQ_ENTRY(mr_worker_task) link; /* worker->lock */
+    bool listed;                      /* worker->lock */
+    bool begun;                       /* worker->lock: it has, or had, a thread */
+    struct mr_share *at_work;         /* worker->lock: while it has */
     _Atomic unsigned refs;
     struct mr_worker *worker;
     /* Set when made, then only read. */
-    enum mr_task_kind kind;
+    enum mr_worker_task_kind kind;
     char *id;
     char *iteration;
     char *job;
@@ -173,35 +173,36 @@ struct mr_task {
 };
 
 /* Make the task of @a and put it into the list. *@ret is a reference. worker->lock is not held. */
-int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err);
+int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_worker_task **ret,
+                        mr_error *err);
 /*
  * When all that came with it are in the list: start it; a task with a pipeline of its own begins with its first
  * session. On failure it is dropped.
  */
-int mr_task_start(struct mr_task *t, mr_error *err);
+int mr_worker_task_start(struct mr_worker_task *t, mr_error *err);
 /* Give it its thread, if it has had none, for @host. MR_EEXHAUSTED: too many have one. worker->lock is held, t->lock
  * may be. */
-int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err);
+int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_error *err);
 /* Take it off the list, break off its work, end its streams. Its thread frees the rest. */
-void mr_task_drop(struct mr_task *t);
-struct mr_task *mr_task_ref(struct mr_task *t);
-void mr_task_unref(struct mr_task *t);
+void mr_worker_task_drop(struct mr_worker_task *t);
+struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t);
+void mr_worker_task_unref(struct mr_worker_task *t);
 /* The job of @t is set aside, or is there again. No lock is held. */
-void mr_task_hold(struct mr_task *t, bool held);
+void mr_worker_task_hold(struct mr_worker_task *t, bool held);
 /* The book has changed: wake the task's thread if there is something for it to do. t->lock is held. */
-void mr_task_changed_locked(struct mr_task *t);
+void mr_worker_task_changed_locked(struct mr_worker_task *t);
 /* Send what can be sent. No lock is held. */
-void mr_task_pump(struct mr_task *t);
+void mr_worker_task_pump(struct mr_worker_task *t);
 /* The dispatcher says that @client is gone. */
-void mr_task_release_client(struct mr_task *t, const char *client);
+void mr_worker_task_release_client(struct mr_worker_task *t, const char *client);
 /* Has the dispatcher said so? t->lock is held. */
-bool mr_task_has_released_locked(const struct mr_task *t, const char *client);
+bool mr_worker_task_has_released_locked(const struct mr_worker_task *t, const char *client);
 /*
  * The pipeline of @t, or its definition, found no memory: put before @err who else has much of the budget, and what can
  * be done (holder.c).
  * No lock is held.
  */
-void mr_task_name_holder(const struct mr_task *t, mr_error *err);
+void mr_worker_task_name_holder(const struct mr_worker_task *t, mr_error *err);
 
 /* ---- which tasks there are (assignments.c) ---- */
 
@@ -216,15 +217,15 @@ void mr_assignments_drop(struct mr_worker *w);
 /* ---- going on purpose (drain.c) ---- */
 
 /* Its worker drains from now on. worker->lock may be held, no other. */
-void mr_task_drain(struct mr_task *t);
+void mr_worker_task_drain(struct mr_worker_task *t);
 /* Its sources are cut off, or about to be. Any lock may be held. */
-bool mr_task_drains(struct mr_task *t);
+bool mr_worker_task_drains(struct mr_worker_task *t);
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may be held. */
-bool mr_task_has_nothing(struct mr_task *t);
+bool mr_worker_task_has_nothing(struct mr_worker_task *t);
 /* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is held, no other. */
 void mr_drain_begin_locked(struct mr_worker *w);
 /* It ended because it drained, or what it read did. No lock is held. */
-bool mr_task_was_cut(struct mr_task *t);
+bool mr_worker_task_was_cut(struct mr_worker_task *t);
 /* A task has come on, or gone: whoever waits for the drain looks again. No lock is held. */
 void mr_worker_note_progress(struct mr_worker *w);
 
@@ -233,42 +234,42 @@ void mr_worker_note_progress(struct mr_worker *w);
 /* Where the rows of a pipeline go. */
 struct mr_sink {
     /* Wait until some are wanted: MR_OK with how many, MR_END if there is no need to ask, or an error. */
-    int (*wait)(struct mr_task *t, uint32_t *rows, mr_error *err);
-    int (*put)(struct mr_task *t, mr_block *block, mr_error *err); /* takes @block in any case */
+    int (*wait)(struct mr_worker_task *t, uint32_t *rows, mr_error *err);
+    int (*put)(struct mr_worker_task *t, mr_block *block, mr_error *err); /* takes @block in any case */
 };
 /* Open the engine, hand over what it makes, close it: MR_END, or the error that it ended with. */
-int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err);
+int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err);
 
 /* ---- productions (producing.c, reading.c) ---- */
 
 /* The life of a producing task's thread. */
-void mr_producing_run(struct mr_task *t);
+void mr_producing_run(struct mr_worker_task *t);
 
 /* If @t reads a production that is there, and has no reader yet: open one. No lock is held. */
-void mr_reading_attach(struct mr_task *t);
+void mr_reading_attach(struct mr_worker_task *t);
 /* The assignment of @t came again, perhaps with another production, or decided. */
-void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a);
+void mr_reading_update(struct mr_worker_task *t, const Millrace__TaskAssignment *a);
 /* Its job is set aside: nobody is held up by @t, whose clients are not served, before the assignment comes again. */
-void mr_reading_set_unread(struct mr_task *t);
+void mr_reading_set_unread(struct mr_worker_task *t);
 /* Read into the book until the production is over: MR_END, or the error that the pipeline ended with. */
-int mr_reading_run(struct mr_task *t, mr_error *err);
+int mr_reading_run(struct mr_worker_task *t, mr_error *err);
 /* Its cursor follows the book. t->lock is held. */
-void mr_reading_note_returned_locked(struct mr_task *t);
+void mr_reading_note_returned_locked(struct mr_worker_task *t);
 /* What of the window it missed, by now; clients are told. No lock is held. */
-void mr_reading_note_skipped(struct mr_task *t);
+void mr_reading_note_skipped(struct mr_worker_task *t);
 /* It is dropped, or through, and has sent its last: whoever goes on for its iteration begins behind that. t->lock is
  * held. */
-void mr_reading_put_down_locked(struct mr_task *t);
+void mr_reading_put_down_locked(struct mr_worker_task *t);
 /* How many elements of its production, which has those below @end, it was to have by now. t->lock is held. */
-uint64_t mr_reading_produced_locked(const struct mr_task *t, uint64_t end);
-void mr_reading_close(struct mr_task *t);
+uint64_t mr_reading_produced_locked(const struct mr_worker_task *t, uint64_t end);
+void mr_reading_close(struct mr_worker_task *t);
 
 /* ---- connections (conn.c) ---- */
 
 /* The service's accept callback; ctx is the worker. */
 void mr_conn_accept(void *ctx, mr_rpc_stream *s);
 /* A task has come: give it the connections that wait for it. */
-void mr_conn_admit_waiting(struct mr_worker *w, struct mr_task *t);
+void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t);
 /* Refuse those that have waited too long (all of them with @now_ms INT64_MAX). Returns when to look again, or -1. */
 int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms);
 
@@ -282,7 +283,7 @@ struct mr_conn {
     struct mr_share *share;       /* worker->lock: of its host, while waiting */
     int64_t expires_ms;           /* worker->lock */
     Millrace__ReadRequest *first; /* the message with `open` */
-    struct mr_task *task;         /* worker->lock until it is set, once; then only read. A reference */
+    struct mr_worker_task *task;  /* worker->lock until it is set, once; then only read. A reference */
     mr_book_session *session;     /* task->lock; NULL: not attached (any more) */
     uint32_t consumer;            /* coordinated; set with `task` */
     bool released_before;         /* its client was said to be gone before this session; set when opened */

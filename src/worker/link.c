@@ -21,7 +21,7 @@
 #include "control/control.h"
 #include "worker/progress.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* One try to register: then the failure is logged. */
@@ -88,7 +88,7 @@ static void call_pause(struct mr_link *link, const atomic_bool *stop, int64_t ms
 }
 
 /* While the job of @t is set aside nobody would answer. True: it was, and is not any more, or @t was dropped. */
-static bool wait_held(struct mr_link *link, const struct mr_task *t)
+static bool wait_held(struct mr_link *link, const struct mr_worker_task *t)
 {
     if (!atomic_load(&t->held)) {
         return false;
@@ -102,8 +102,8 @@ static bool wait_held(struct mr_link *link, const struct mr_task *t)
 
 /* The connection repeats what got no definite answer; here is repeated what the service says may be tried again. */
 static int call_until_answered(struct mr_link *link, const char *method, ProtobufCMessage *req,
-                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms, const struct mr_task *t,
-                               ProtobufCMessage **ret, mr_error *err)
+                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms,
+                               const struct mr_worker_task *t, ProtobufCMessage **ret, mr_error *err)
 {
     int64_t started = mr_now_ms();
     uint32_t attempt = 0;
@@ -135,21 +135,22 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
     }
 }
 
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_task *t,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_worker_task *t,
                     Millrace__GetDatasetReply **ret, mr_error *err)
 {
     return call_until_answered(link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
                                (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_task *t,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_worker_task *t,
                    Millrace__GetSplitsReply **ret, mr_error *err)
 {
     return call_until_answered(link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
                                (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_task *t, mr_error *err)
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_worker_task *t,
+                       mr_error *err)
 {
     ProtobufCMessage *reply;
     int rc =

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct mr_worker;
-struct mr_task;
+struct mr_worker_task;
 struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
@@ -38,11 +38,12 @@ int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *
  * over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is returned as it is. The reply is
  * freed with its free_unpacked().
  */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_task *t,
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_worker_task *t,
                     Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_task *t,
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_worker_task *t,
                    Millrace__GetSplitsReply **ret, mr_error *err);
 /* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_task *t, mr_error *err);
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_worker_task *t,
+                       mr_error *err);
 
 #endif

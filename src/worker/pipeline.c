@@ -12,7 +12,7 @@
 #include "base/rng.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/dataset.h>
 #include <string.h>
 
 /* When a pulled block is large enough. */
@@ -42,7 +42,7 @@ static void fill_given_back(const struct mr_split_request *ask, struct given_bac
     req->n_given_back = ask->n_back;
 }
 
-static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_error *err)
+static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *ask, mr_error *err)
 {
     Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__GetSplitsReply *reply;
@@ -86,7 +86,7 @@ static int ask_splits(struct mr_task *t, const struct mr_split_request *ask, mr_
 
 static void *asker_main(void *arg)
 {
-    struct mr_task *t = arg;
+    struct mr_worker_task *t = arg;
     struct mr_split_request ask;
 
     while (mr_split_feed_wait(t->feed, &ask)) {
@@ -111,7 +111,7 @@ static void *asker_main(void *arg)
 
 static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error *err)
 {
-    struct mr_task *t = ctx;
+    struct mr_worker_task *t = ctx;
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     Millrace__GetDatasetReply *reply;
     int rc;
@@ -133,13 +133,13 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
 /* Waiting for a definition. A worker that drains does not begin with it. */
 static bool goes_on(void *ctx)
 {
-    struct mr_task *t = ctx;
+    struct mr_worker_task *t = ctx;
 
-    return !atomic_load(&t->stop) && !mr_task_has_nothing(t);
+    return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
 }
 
 /* An object of its own for each task: what iterators leave in it for those after them is not another task's. */
-static int fetch_dataset(struct mr_task *t, struct mr_kept_definition **kept, mr_dataset **ret, mr_error *err)
+static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept, mr_dataset **ret, mr_error *err)
 {
     struct mr_definition_wanted wanted = {.dataset = t->dataset,
                                           .fingerprint = t->fingerprint,
@@ -150,7 +150,7 @@ static int fetch_dataset(struct mr_task *t, struct mr_kept_definition **kept, mr
     int rc = mr_definitions_get(t->worker->definitions, &wanted, kept, err);
 
     if (rc == MR_EEXHAUSTED) {
-        mr_task_name_holder(t, err);
+        mr_worker_task_name_holder(t, err);
     }
     if (rc < 0) {
         return rc;
@@ -166,7 +166,7 @@ static int fetch_dataset(struct mr_task *t, struct mr_kept_definition **kept, mr
 }
 
 /* The dispatcher made its table of splits from the same definition: both must count the same. */
-static int check_providers(const struct mr_task *t, const mr_dataset *ds, mr_error *err)
+static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds, mr_error *err)
 {
     int64_t splits[64];
     size_t n = 0;
@@ -191,14 +191,14 @@ static int check_providers(const struct mr_task *t, const mr_dataset *ds, mr_err
  * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come in one order; parts
  * of it (DYNAMIC) must not depend on the worker that has them.
  */
-static uint64_t task_seed(const struct mr_task *t)
+static uint64_t task_seed(const struct mr_worker_task *t)
 {
     uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));
 
     return seed == 0 ? 1 : seed;
 }
 
-static int open_engine(struct mr_task *t, struct mr_kept_definition **kept, mr_error *err)
+static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kept, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
@@ -216,7 +216,7 @@ static int open_engine(struct mr_task *t, struct mr_kept_definition **kept, mr_e
     if (rc == MR_OK) {
         rc = mr_engine_open(ds, &opts, &engine, err);
         if (rc == MR_EEXHAUSTED) {
-            mr_task_name_holder(t, err);
+            mr_worker_task_name_holder(t, err);
         }
     }
     if (rc == MR_OK) {
@@ -231,7 +231,7 @@ static int open_engine(struct mr_task *t, struct mr_kept_definition **kept, mr_e
     return rc;
 }
 
-static void close_engine(struct mr_task *t)
+static void close_engine(struct mr_worker_task *t)
 {
     mr_engine_iter *engine;
 
@@ -262,7 +262,7 @@ static int check_rows(const mr_block *block, size_t bytes_all, mr_error *err)
 }
 
 /* @t->engine was asked at @begun_ns, and has answered. */
-static void note_pull(struct mr_task *t, int64_t begun_ns, uint32_t rows, size_t bytes)
+static void note_pull(struct mr_worker_task *t, int64_t begun_ns, uint32_t rows, size_t bytes)
 {
     struct mr_worker_numbers *n = &t->worker->numbers;
 
@@ -272,7 +272,7 @@ static void note_pull(struct mr_task *t, int64_t begun_ns, uint32_t rows, size_t
 }
 
 /* Pull a block that can be sent. */
-static int pull(struct mr_task *t, struct mr_want want, mr_block **ret, mr_error *err)
+static int pull(struct mr_worker_task *t, struct mr_want want, mr_block **ret, mr_error *err)
 {
     int64_t begun_ns = mr_now_ns();
     mr_block *block;
@@ -280,7 +280,7 @@ static int pull(struct mr_task *t, struct mr_want want, mr_block **ret, mr_error
     size_t bytes = rc == MR_OK ? mr_block_row_bytes(block, 0, mr_block_rows(block)) : 0;
 
     if (rc == MR_EEXHAUSTED) {
-        mr_task_name_holder(t, err);
+        mr_worker_task_name_holder(t, err);
     }
     note_pull(t, begun_ns, rc == MR_OK ? mr_block_rows(block) : 0, bytes);
     if (rc == MR_OK) {
@@ -295,7 +295,7 @@ static int pull(struct mr_task *t, struct mr_want want, mr_block **ret, mr_error
 }
 
 /* Pull and hand over until the pipeline is over: MR_END, or its error. */
-static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+static int pull_all(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
     for (;;) {
         struct mr_want want = {.bytes_hint = PULL_BYTES};
@@ -315,7 +315,7 @@ static int pull_all(struct mr_task *t, const struct mr_sink *sink, mr_error *err
 }
 
 /* The engine is open: pull until it is through. */
-static int run_engine(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
     pthread_t asker;
     int rc = t->dynamic ? mr_thread_start(&asker, "mr-splits", asker_main, t, err) : MR_OK;
@@ -335,7 +335,7 @@ static int run_engine(struct mr_task *t, const struct mr_sink *sink, mr_error *e
     return rc;
 }
 
-int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err)
+int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
     struct mr_kept_definition *kept = NULL;
     int rc = open_engine(t, &kept, err);
@@ -343,7 +343,7 @@ int mr_pipeline_run(struct mr_task *t, const struct mr_sink *sink, mr_error *err
     if (rc == MR_OK) {
         rc = run_engine(t, sink, err);
         close_engine(t);
-    } else if (rc == MR_ECANCELED && mr_task_has_nothing(t)) {
+    } else if (rc == MR_ECANCELED && mr_worker_task_has_nothing(t)) {
         mr_split_feed_close(t->feed); /* It waited for its definition when there was no need for it any more. */
         rc = MR_END;
     }

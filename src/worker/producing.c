@@ -18,7 +18,7 @@
 #define PULL_ROWS_MAX 65536u
 #define OPEN_RETRY_MS 1000
 
-static int wait_readers(struct mr_task *t, uint32_t *rows, mr_error *err)
+static int wait_readers(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
 {
     uint64_t wanted;
     int rc = mr_chain_wait(t->made, &wanted, err);
@@ -30,7 +30,7 @@ static int wait_readers(struct mr_task *t, uint32_t *rows, mr_error *err)
     return rc;
 }
 
-static int put_into_window(struct mr_task *t, mr_block *block, mr_error *err)
+static int put_into_window(struct mr_worker_task *t, mr_block *block, mr_error *err)
 {
     return mr_chain_append(t->made, block, err);
 }
@@ -38,13 +38,13 @@ static int put_into_window(struct mr_task *t, mr_block *block, mr_error *err)
 static const struct mr_sink window_sink = {.wait = wait_readers, .put = put_into_window};
 
 /* Tasks that read it and were there before it. */
-static void let_readers_in(struct mr_task *t)
+static void let_readers_in(struct mr_worker_task *t)
 {
     struct mr_worker *w = t->worker;
-    struct mr_task *last = NULL;
+    struct mr_worker_task *last = NULL;
 
     for (;;) {
-        struct mr_task *next;
+        struct mr_worker_task *next;
 
         mr_mutex_lock(&w->lock);
         /* Where the last one was dropped meanwhile: from the beginning. Those that have a reader already are left. */
@@ -53,11 +53,11 @@ static void let_readers_in(struct mr_task *t)
             next = TAILQ_NEXT(next, link);
         }
         if (next != NULL) {
-            (void)mr_task_ref(next);
+            (void)mr_worker_task_ref(next);
         }
         mr_mutex_unlock(&w->lock);
         if (last != NULL) {
-            mr_task_unref(last);
+            mr_worker_task_unref(last);
         }
         if (next == NULL) {
             return;
@@ -68,15 +68,15 @@ static void let_readers_in(struct mr_task *t)
 }
 
 /* A production that is complete and that nobody reads, with a reference. It is closed by its own thread. */
-static struct mr_task *give_up_one(struct mr_worker *w)
+static struct mr_worker_task *give_up_one(struct mr_worker *w)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (t->kind == MR_TASK_PRODUCING && t->made != NULL && mr_chain_give_up(t->made)) {
-            return mr_task_ref(t);
+            return mr_worker_task_ref(t);
         }
     }
     return NULL;
@@ -85,8 +85,8 @@ static struct mr_task *give_up_one(struct mr_worker *w)
 /* The oldest window that nobody needs goes. false: all are needed. */
 static bool make_room(void *ctx)
 {
-    struct mr_worker *w = ((struct mr_task *)ctx)->worker;
-    struct mr_task *other = give_up_one(w);
+    struct mr_worker *w = ((struct mr_worker_task *)ctx)->worker;
+    struct mr_worker_task *other = give_up_one(w);
 
     if (other == NULL) {
         return false;
@@ -102,12 +102,12 @@ static bool make_room(void *ctx)
         mr_cond_wait(&w->changed, &w->lock);
     }
     mr_mutex_unlock(&w->lock);
-    mr_task_unref(other);
+    mr_worker_task_unref(other);
     return true;
 }
 
 /* However long it takes; false: it was dropped. */
-static bool open_production(struct mr_task *t)
+static bool open_production(struct mr_worker_task *t)
 {
     mr_chain *p;
     mr_error err;
@@ -135,7 +135,7 @@ static bool open_production(struct mr_task *t)
 }
 
 /* Wait until it is dropped, or (@for_room) another production needs the room. */
-static void wait_over(struct mr_task *t, bool for_room)
+static void wait_over(struct mr_worker_task *t, bool for_room)
 {
     MR_LOCK(&t->lock);
     while (!t->cancelled && !(for_room && t->given_up)) {
@@ -144,7 +144,7 @@ static void wait_over(struct mr_task *t, bool for_room)
 }
 
 /* Whoever comes to read it is told that it was given up, as long as the task is there. */
-static void close_production(struct mr_task *t)
+static void close_production(struct mr_worker_task *t)
 {
     struct mr_worker *w = t->worker;
 
@@ -161,7 +161,7 @@ static void close_production(struct mr_task *t)
     mr_chain_unref(p);
 }
 
-void mr_producing_run(struct mr_task *t)
+void mr_producing_run(struct mr_worker_task *t)
 {
     mr_error err;
 

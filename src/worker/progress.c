@@ -5,13 +5,13 @@
 #include "base/limits.h"
 #include "worker/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
 /* A message and what it points to: not to be copied or moved. */
 struct entry {
-    struct mr_task *task; /* a reference */
+    struct mr_worker_task *task; /* a reference */
     Millrace__TaskProgress base;
     Millrace__JoinAnswer join;
     Millrace__WindowProgress window;
@@ -29,7 +29,7 @@ struct mr_progress {
 };
 
 /* AT_LEAST_ONCE: a report for each provider. */
-static int add_reports(struct mr_task *t, Millrace__TaskProgress *p, mr_error *err)
+static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_error *err)
 {
     struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
     Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
@@ -72,7 +72,7 @@ static void fill_window(struct entry *e)
 
 static void fill_reading_locked(struct entry *e)
 {
-    struct mr_task *t = e->task;
+    struct mr_worker_task *t = e->task;
 
     e->base.skipped = t->skipped;
     e->base.produced = 0;
@@ -93,7 +93,7 @@ static void fill_reading_locked(struct entry *e)
 
 static int fill_entry(struct entry *e, mr_error *err)
 {
-    struct mr_task *t = e->task;
+    struct mr_worker_task *t = e->task;
     struct mr_book_counts counts;
 
     if (t->kind == MR_TASK_READING) {
@@ -140,7 +140,7 @@ static void fill_cache(struct mr_progress *p, struct mr_worker *w)
 /* References to all tasks, an entry each. */
 static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
 {
-    struct mr_task *t;
+    struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
     p->entries = mr_calloc(w->ntasks, sizeof p->entries[0]);
@@ -151,7 +151,7 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         p->pointers[p->n] = &p->entries[p->n].base;
-        p->entries[p->n++].task = mr_task_ref(t);
+        p->entries[p->n++].task = mr_worker_task_ref(t);
     }
     return MR_OK;
 }
@@ -184,7 +184,7 @@ void mr_progress_free(struct mr_progress *p)
     for (size_t i = 0; i < p->n; i++) {
         free_reports(&p->entries[i].base);
         mr_free(p->entries[i].base.rounds != NULL ? p->entries[i].rounds.missing : NULL);
-        mr_task_unref(p->entries[i].task);
+        mr_worker_task_unref(p->entries[i].task);
     }
     mr_free(p->entries);
     mr_free(p->pointers);

@@ -25,14 +25,14 @@
 #include "base/limits.h"
 #include "base/log.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
 /* On the producer's thread. */
 static void on_ready(void *ctx)
 {
-    struct mr_task *t = ctx;
+    struct mr_worker_task *t = ctx;
 
     mr_mutex_lock(&t->lock);
     t->more = true;
@@ -44,9 +44,9 @@ static void on_ready(void *ctx)
 /* ---- opening and deciding ---- */
 
 /* The production that @t reads, if it is here. w->lock and t->lock are held. */
-static mr_chain *find_locked(struct mr_worker *w, const struct mr_task *t)
+static mr_chain *find_locked(struct mr_worker *w, const struct mr_worker_task *t)
 {
-    struct mr_task *other;
+    struct mr_worker_task *other;
 
     TAILQ_FOREACH(other, &w->tasks, link)
     {
@@ -57,7 +57,7 @@ static mr_chain *find_locked(struct mr_worker *w, const struct mr_task *t)
     return NULL;
 }
 
-static void start_locked(struct mr_task *t)
+static void start_locked(struct mr_worker_task *t)
 {
     mr_chain_start(t->reader, &t->first);
     if (!mr_chain_stand(t->reader, &t->before)) {
@@ -67,7 +67,7 @@ static void start_locked(struct mr_task *t)
     (void)pthread_cond_broadcast(&t->changed);
 }
 
-static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
+static int open_locked(struct mr_worker_task *t, mr_chain *p, mr_error *err)
 {
     struct mr_chain_reader_options opts = {
         .name = t->id, .who = t->iteration, .lag = t->lag, .ready = on_ready, .ctx = t};
@@ -93,12 +93,12 @@ static int open_locked(struct mr_task *t, mr_chain *p, mr_error *err)
 }
 
 /* What was delivered and what was skipped add up to it when all is read. */
-uint64_t mr_reading_produced_locked(const struct mr_task *t, uint64_t end)
+uint64_t mr_reading_produced_locked(const struct mr_worker_task *t, uint64_t end)
 {
     return t->before.skipped + (end > t->before.at ? end - t->before.at : 0);
 }
 
-void mr_reading_put_down_locked(struct mr_task *t)
+void mr_reading_put_down_locked(struct mr_worker_task *t)
 {
     struct mr_chain_stand stand = t->before;
     struct mr_book_counts counts;
@@ -117,7 +117,7 @@ void mr_reading_put_down_locked(struct mr_task *t)
     mr_chain_put_down(t->reader, &stand);
 }
 
-void mr_reading_attach(struct mr_task *t)
+void mr_reading_attach(struct mr_worker_task *t)
 {
     struct mr_worker *w = t->worker;
     mr_chain *p = NULL;
@@ -155,7 +155,8 @@ void mr_reading_attach(struct mr_task *t)
 }
 
 /* Another production than before: possible only as long as nothing was delivered. *@old is to be closed. */
-static int change_production_locked(struct mr_task *t, const char *production, mr_chain_reader **old, mr_error *err)
+static int change_production_locked(struct mr_worker_task *t, const char *production, mr_chain_reader **old,
+                                    mr_error *err)
 {
     char *name;
 
@@ -178,7 +179,7 @@ static int change_production_locked(struct mr_task *t, const char *production, m
     return MR_OK;
 }
 
-static void set_lag_locked(struct mr_task *t, enum mr_cache_lag lag)
+static void set_lag_locked(struct mr_worker_task *t, enum mr_cache_lag lag)
 {
     if (t->reader != NULL && lag != t->lag) {
         mr_chain_set_lag(t->reader, lag);
@@ -186,7 +187,7 @@ static void set_lag_locked(struct mr_task *t, enum mr_cache_lag lag)
     t->lag = lag;
 }
 
-void mr_reading_set_unread(struct mr_task *t)
+void mr_reading_set_unread(struct mr_worker_task *t)
 {
     if (t->kind == MR_TASK_READING) {
         MR_LOCK(&t->lock);
@@ -194,7 +195,7 @@ void mr_reading_set_unread(struct mr_task *t)
     }
 }
 
-void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
+void mr_reading_update(struct mr_worker_task *t, const Millrace__TaskAssignment *a)
 {
     mr_chain_reader *old = NULL;
     mr_error err;
@@ -225,7 +226,7 @@ void mr_reading_update(struct mr_task *t, const Millrace__TaskAssignment *a)
 
 /* ---- reading ---- */
 
-static bool may_read_locked(const struct mr_task *t, bool resting)
+static bool may_read_locked(const struct mr_worker_task *t, bool resting)
 {
     if (t->window_gone) {
         return true;
@@ -240,7 +241,7 @@ static bool may_read_locked(const struct mr_task *t, bool resting)
     return resting ? mr_book_low(t->book) : mr_book_demand(t->book) > 0;
 }
 
-static void go_back_locked(struct mr_task *t)
+static void go_back_locked(struct mr_worker_task *t)
 {
     uint64_t at;
 
@@ -251,7 +252,7 @@ static void go_back_locked(struct mr_task *t)
 }
 
 /* Wait until there is something to read, and somebody for it. *@rows: how many; false: cancelled. */
-static bool wait_turn(struct mr_task *t, uint32_t *rows)
+static bool wait_turn(struct mr_worker_task *t, uint32_t *rows)
 {
     MR_LOCK(&t->lock);
     go_back_locked(t);
@@ -268,7 +269,7 @@ static bool wait_turn(struct mr_task *t, uint32_t *rows)
 }
 
 /* Takes what is in @rows. */
-static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
+static int feed(struct mr_worker_task *t, struct mr_chain_rows *rows, mr_error *err)
 {
     uint64_t at = rows->at;
     int rc = MR_OK;
@@ -291,13 +292,13 @@ static int feed(struct mr_task *t, struct mr_chain_rows *rows, mr_error *err)
 }
 
 /* Of what was skipped, what clients were not told by the tasks before: told again it would be twice as much to them. */
-static uint64_t new_skipped_locked(const struct mr_task *t)
+static uint64_t new_skipped_locked(const struct mr_worker_task *t)
 {
     return t->skipped > t->before.told ? t->skipped - t->before.told : 0;
 }
 
 /* It was given up while nobody read it: there is nothing to come, and what it still had is said to be missed. */
-static bool window_is_gone(struct mr_task *t)
+static bool window_is_gone(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
     if (t->window_gone) {
@@ -307,7 +308,7 @@ static bool window_is_gone(struct mr_task *t)
     return t->window_gone;
 }
 
-int mr_reading_run(struct mr_task *t, mr_error *err)
+int mr_reading_run(struct mr_worker_task *t, mr_error *err)
 {
     struct mr_chain_rows rows;
     uint32_t demand;
@@ -326,7 +327,7 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
             rc = feed(t, &rows, err);
         }
         if (rc == MR_OK || rc == MR_TIMEOUT) {
-            mr_task_pump(t);
+            mr_worker_task_pump(t);
             continue;
         }
         if (rc == MR_END && mr_chain_failed(mr_chain_of(t->reader), err)) {
@@ -337,7 +338,7 @@ int mr_reading_run(struct mr_task *t, mr_error *err)
     }
 }
 
-void mr_reading_note_returned_locked(struct mr_task *t)
+void mr_reading_note_returned_locked(struct mr_worker_task *t)
 {
     if (t->reader != NULL && !t->joining) {
         uint64_t needed = mr_book_needed(t->book);
@@ -349,7 +350,7 @@ void mr_reading_note_returned_locked(struct mr_task *t)
     }
 }
 
-void mr_reading_note_skipped(struct mr_task *t)
+void mr_reading_note_skipped(struct mr_worker_task *t)
 {
     mr_mutex_lock(&t->lock);
     if (t->reader != NULL && !t->joining) {
@@ -362,10 +363,10 @@ void mr_reading_note_skipped(struct mr_task *t)
         mr_book_set_skipped(t->book, now);
     }
     mr_mutex_unlock(&t->lock);
-    mr_task_pump(t);
+    mr_worker_task_pump(t);
 }
 
-void mr_reading_close(struct mr_task *t)
+void mr_reading_close(struct mr_worker_task *t)
 {
     mr_chain_reader *r;
 

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "rounds/schedule.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 #include <inttypes.h>
 

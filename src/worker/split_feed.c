@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* A grant is taken in so many pieces, so that one can see when half of it is used. */

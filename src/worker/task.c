@@ -23,7 +23,7 @@
 #include "base/rng.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@
  */
 #define CLIENT_RESTS_MS 5000
 
-struct mr_task *mr_task_ref(struct mr_task *t)
+struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t)
 {
     unsigned before = atomic_fetch_add(&t->refs, 1);
 
@@ -44,7 +44,7 @@ struct mr_task *mr_task_ref(struct mr_task *t)
     return t;
 }
 
-void mr_task_unref(struct mr_task *t)
+void mr_worker_task_unref(struct mr_worker_task *t)
 {
     if (atomic_fetch_sub(&t->refs, 1) != 1) {
         return;
@@ -73,7 +73,7 @@ void mr_task_unref(struct mr_task *t)
     (void)pthread_cond_broadcast(&w->changed);
 }
 
-void mr_task_changed_locked(struct mr_task *t)
+void mr_worker_task_changed_locked(struct mr_worker_task *t)
 {
     mr_reading_note_returned_locked(t);
     if (t->cancelled || mr_book_low(t->book) || mr_book_deserted(t->book) || mr_book_settled(t->book) ||
@@ -84,7 +84,7 @@ void mr_task_changed_locked(struct mr_task *t)
 
 /* ---- sending ---- */
 
-void mr_task_pump(struct mr_task *t)
+void mr_worker_task_pump(struct mr_worker_task *t)
 {
     if (t->turns != NULL) {
         mr_turns_pump(t);
@@ -106,7 +106,7 @@ void mr_task_pump(struct mr_task *t)
             c->session = NULL;
             mr_book_disconnect(m.session);
         }
-        mr_task_changed_locked(t);
+        mr_worker_task_changed_locked(t);
         mr_mutex_unlock(&t->lock);
         if (rc == MR_OK) {
             mr_conn_send(c, &m);
@@ -133,7 +133,7 @@ static mr_rpc_stream *detach_locked(mr_book_session *s)
     return mr_rpc_stream_ref(c->stream);
 }
 
-bool mr_task_has_released_locked(const struct mr_task *t, const char *client)
+bool mr_worker_task_has_released_locked(const struct mr_worker_task *t, const char *client)
 {
     size_t n = t->nreleased < MR_RELEASED_MAX ? t->nreleased : MR_RELEASED_MAX;
 
@@ -146,9 +146,9 @@ bool mr_task_has_released_locked(const struct mr_task *t, const char *client)
 }
 
 /* Without memory it is not remembered: a session of a client that is gone may then be kept for too long. */
-static void remember_released_locked(struct mr_task *t, const char *client)
+static void remember_released_locked(struct mr_worker_task *t, const char *client)
 {
-    if (mr_task_has_released_locked(t, client) || strlen(client) >= MR_RELEASED_ID_SIZE) {
+    if (mr_worker_task_has_released_locked(t, client) || strlen(client) >= MR_RELEASED_ID_SIZE) {
         return;
     }
     if (t->released == NULL) {
@@ -159,7 +159,7 @@ static void remember_released_locked(struct mr_task *t, const char *client)
     }
 }
 
-void mr_task_release_client(struct mr_task *t, const char *client)
+void mr_worker_task_release_client(struct mr_worker_task *t, const char *client)
 {
     mr_rpc_stream *stream = NULL;
 
@@ -169,48 +169,48 @@ void mr_task_release_client(struct mr_task *t, const char *client)
     if (s != NULL) {
         stream = detach_locked(s);
         mr_book_abandon(t->book, s); /* Had it said good-bye, its session would be closed. */
-        mr_task_changed_locked(t);
+        mr_worker_task_changed_locked(t);
     }
     mr_mutex_unlock(&t->lock);
     if (stream != NULL) {
         mr_rpc_stream_finish(stream, MR_ECANCELED, "the dispatcher has released this client");
         mr_rpc_stream_unref(stream);
     }
-    mr_task_pump(t);
+    mr_worker_task_pump(t);
 }
 
 /* ---- rows of a task's own pipeline ---- */
 
 /* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else makes room. */
-static bool holds_back_locked(const struct mr_task *t)
+static bool holds_back_locked(const struct mr_worker_task *t)
 {
     return mr_book_has_ready(t->book) && mr_memory_is_short(t->worker->memory, MR_MEMORY_AHEAD, 0);
 }
 
-static int wait_demand(struct mr_task *t, uint32_t *rows, mr_error *err)
+static int wait_demand(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
 {
     MR_LOCK(&t->lock);
     if (mr_book_demand(t->book) == 0 || holds_back_locked(t)) {
-        while (!t->cancelled && (!mr_book_low(t->book) || holds_back_locked(t)) && !mr_task_has_nothing(t)) {
+        while (!t->cancelled && (!mr_book_low(t->book) || holds_back_locked(t)) && !mr_worker_task_has_nothing(t)) {
             mr_cond_wait(&t->changed, &t->lock);
         }
     }
     if (t->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
     }
-    if (mr_task_has_nothing(t)) {
+    if (mr_worker_task_has_nothing(t)) {
         return MR_END;
     }
     *rows = mr_book_demand(t->book);
     return MR_OK;
 }
 
-static int put_into_book(struct mr_task *t, mr_block *block, mr_error *err)
+static int put_into_book(struct mr_worker_task *t, mr_block *block, mr_error *err)
 {
     mr_mutex_lock(&t->lock);
     int rc = mr_book_add(t->book, block, err);
     mr_mutex_unlock(&t->lock);
-    mr_task_pump(t);
+    mr_worker_task_pump(t);
     return rc;
 }
 
@@ -223,11 +223,11 @@ static const struct mr_sink book_sink = {.wait = wait_demand, .put = put_into_bo
  * or they keep nobody, and whoever comes later may get it. @returned and @since_ms: when one of them returned something
  * last. t->lock is held.
  */
-static int64_t patience_locked(struct mr_task *t, uint64_t *returned, int64_t *since_ms)
+static int64_t patience_locked(struct mr_worker_task *t, uint64_t *returned, int64_t *since_ms)
 {
     struct mr_book_counts counts;
 
-    if (mr_task_drains(t) && mr_book_waits_for_clients(t->book)) {
+    if (mr_worker_task_drains(t) && mr_book_waits_for_clients(t->book)) {
         return 0;
     }
     if (!mr_book_keeps_clients(t->book)) {
@@ -248,7 +248,7 @@ static int64_t patience_locked(struct mr_task *t, uint64_t *returned, int64_t *s
  * that the one waits for the end and the other for its turn. False: cancelled. A pipeline that did not finish never
  * settles.
  */
-static bool wait_settled(struct mr_task *t)
+static bool wait_settled(struct mr_worker_task *t)
 {
     uint64_t returned = 0;
     int64_t since_ms = 0;
@@ -266,7 +266,7 @@ static bool wait_settled(struct mr_task *t)
                "job", "%s", t->job, NULL);
         t->settled = true;
         mr_mutex_unlock(&t->lock);
-        mr_task_pump(t); /* Others may have to be told the end. */
+        mr_worker_task_pump(t); /* Others may have to be told the end. */
         mr_mutex_lock(&t->lock);
         break; /* Who was told it does not come for what is given back meanwhile. */
     }
@@ -284,7 +284,7 @@ struct holders {
 };
 
 /* Of those that are too many nobody waits to hear what they used. t->lock is held. */
-static void list_holders_locked(const struct mr_task *t, struct holders *h, Millrace__TaskEndedRequest *req)
+static void list_holders_locked(const struct mr_worker_task *t, struct holders *h, Millrace__TaskEndedRequest *req)
 {
     const mr_book_session *s = NULL;
 
@@ -309,7 +309,7 @@ static void list_holders_locked(const struct mr_task *t, struct holders *h, Mill
     }
 }
 
-static void report_end(struct mr_task *t, int code, const char *message, uint64_t end_round)
+static void report_end(struct mr_worker_task *t, int code, const char *message, uint64_t end_round)
 {
     Millrace__TaskEndedRequest req = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_book_counts counts;
@@ -320,7 +320,7 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     req.task_id = t->id;
     req.code = code;
     req.message = (char *)(uintptr_t)message;
-    req.drained = code == MR_OK && mr_task_was_cut(t);
+    req.drained = code == MR_OK && mr_worker_task_was_cut(t);
     req.end_round = end_round;
     mr_mutex_lock(&t->lock);
     req.skipped = t->skipped;
@@ -336,13 +336,13 @@ static void report_end(struct mr_task *t, int code, const char *message, uint64_
     mr_worker_note_progress(t->worker);
 }
 
-static void say_failed(const struct mr_task *t, const mr_error *err)
+static void say_failed(const struct mr_worker_task *t, const mr_error *err)
 {
     mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s", t->dataset,
            "error", "%s", err->message, NULL);
 }
 
-static void finish(struct mr_task *t, int code, const mr_error *err)
+static void finish(struct mr_worker_task *t, int code, const mr_error *err)
 {
     if (code < 0) {
         say_failed(t, err);
@@ -350,15 +350,15 @@ static void finish(struct mr_task *t, int code, const mr_error *err)
     mr_mutex_lock(&t->lock);
     mr_book_finish(t->book, code, code < 0 ? err->message : NULL);
     mr_mutex_unlock(&t->lock);
-    mr_task_pump(t);
+    mr_worker_task_pump(t);
 }
 
-static int run(struct mr_task *t, mr_error *err)
+static int run(struct mr_worker_task *t, mr_error *err)
 {
     if (t->kind == MR_TASK_READING) {
         return mr_reading_run(t, err);
     }
-    if (mr_task_has_nothing(t)) { /* It began in order to end. */
+    if (mr_worker_task_has_nothing(t)) { /* It began in order to end. */
         mr_split_feed_close(t->feed);
         return MR_END;
     }
@@ -366,7 +366,7 @@ static int run(struct mr_task *t, mr_error *err)
 }
 
 /* Rows go to clients, whoever made them. */
-static void serve(struct mr_task *t)
+static void serve(struct mr_worker_task *t)
 {
     mr_error err;
 
@@ -385,7 +385,7 @@ static void serve(struct mr_task *t)
 }
 
 /* Rows go to consumers, in rounds. They hear from the dispatcher that the pipeline has failed. */
-static void take_turns(struct mr_task *t)
+static void take_turns(struct mr_worker_task *t)
 {
     uint64_t end_round = 0;
     mr_error err;
@@ -404,7 +404,7 @@ static void take_turns(struct mr_task *t)
 
 static void *task_main(void *arg)
 {
-    struct mr_task *t = arg;
+    struct mr_worker_task *t = arg;
     struct mr_worker *w = t->worker;
 
     (void)mr_memory_enter(w->memory);
@@ -423,13 +423,13 @@ static void *task_main(void *arg)
         mr_drain_begin_locked(w);
     }
     mr_mutex_unlock(&w->lock);
-    mr_task_unref(t);
+    mr_worker_task_unref(t);
     return NULL;
 }
 
 /* ---- life ---- */
 
-static enum mr_task_kind kind_of(const Millrace__TaskAssignment *a)
+static enum mr_worker_task_kind kind_of(const Millrace__TaskAssignment *a)
 {
     if (a->rounds != NULL) {
         return MR_TASK_TURNS;
@@ -441,7 +441,7 @@ static enum mr_task_kind kind_of(const Millrace__TaskAssignment *a)
 }
 
 /* What is asked for. false: no memory. */
-static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a)
+static bool take_assignment(struct mr_worker_task *t, const Millrace__TaskAssignment *a)
 {
     bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
 
@@ -471,7 +471,7 @@ static bool take_assignment(struct mr_task *t, const Millrace__TaskAssignment *a
            t->host != NULL && t->splits != NULL && t->production != NULL;
 }
 
-static struct mr_book_limits limits_of(const struct mr_task *t)
+static struct mr_book_limits limits_of(const struct mr_worker_task *t)
 {
     struct mr_book_limits limits = {.message_bytes = MR_DATA_MESSAGE_BYTES_TARGET,
                                     .kept_bytes = KEPT_BYTES_MAX,
@@ -490,9 +490,9 @@ static struct mr_book_limits limits_of(const struct mr_task *t)
     return limits;
 }
 
-static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
+static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_worker_task **ret, mr_error *err)
 {
-    struct mr_task *t = mr_calloc(1, sizeof *t);
+    struct mr_worker_task *t = mr_calloc(1, sizeof *t);
 
     if (t == NULL) {
         return mr_error_nomem(err);
@@ -503,7 +503,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     mr_mutex_lock(&w->lock);
-    w->ntasks++; /* Until mr_task_unref() lets go of the last reference. */
+    w->ntasks++; /* Until mr_worker_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
     int rc = take_assignment(t, a) ? MR_OK : mr_error_nomem(err);
     struct mr_book_limits limits = limits_of(t);
@@ -517,34 +517,35 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
     }
     if (rc < 0) {
-        mr_task_unref(t);
+        mr_worker_task_unref(t);
         return rc;
     }
     *ret = t;
     return MR_OK;
 }
 
-int mr_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_task **ret, mr_error *err)
+int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_worker_task **ret,
+                        mr_error *err)
 {
-    struct mr_task *t = NULL;
+    struct mr_worker_task *t = NULL;
     int rc = task_new(w, a, &t, err);
 
     if (rc < 0) {
         return rc;
     }
-    (void)mr_task_ref(t); /* the list's */
+    (void)mr_worker_task_ref(t); /* the list's */
     mr_mutex_lock(&w->lock);
     TAILQ_INSERT_TAIL(&w->tasks, t, link);
     t->listed = true;
     if (w->draining) {
-        mr_task_drain(t);
+        mr_worker_task_drain(t);
     }
     mr_mutex_unlock(&w->lock);
     *ret = t;
     return MR_OK;
 }
 
-int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err)
+int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_error *err)
 {
     static const char *const names[MR_TASK_KINDS] = {
         [MR_TASK_OWN] = "mr-task",
@@ -562,7 +563,7 @@ int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    (void)mr_task_ref(t); /* the thread's */
+    (void)mr_worker_task_ref(t); /* the thread's */
     rc = mr_thread_start(&thread, names[t->kind], task_main, t, err);
     if (rc < 0) {
         mr_share_give(t->at_work, 1);
@@ -575,20 +576,20 @@ int mr_task_begin_locked(struct mr_task *t, const char *host, mr_error *err)
     return MR_OK;
 }
 
-int mr_task_start(struct mr_task *t, mr_error *err)
+int mr_worker_task_start(struct mr_worker_task *t, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     int rc = MR_OK;
 
     mr_mutex_lock(&w->lock);
     if (t->kind != MR_TASK_OWN) {
-        rc = mr_task_begin_locked(t, t->host, err);
+        rc = mr_worker_task_begin_locked(t, t->host, err);
     } else if (w->draining) {
         mr_drain_begin_locked(w);
     }
     mr_mutex_unlock(&w->lock);
     if (rc < 0) {
-        mr_task_drop(t);
+        mr_worker_task_drop(t);
         return rc;
     }
     mr_reading_attach(t);
@@ -596,7 +597,7 @@ int mr_task_start(struct mr_task *t, mr_error *err)
     return MR_OK;
 }
 
-void mr_task_hold(struct mr_task *t, bool held)
+void mr_worker_task_hold(struct mr_worker_task *t, bool held)
 {
     if (atomic_exchange(&t->held, held) == held) {
         return;
@@ -610,7 +611,7 @@ void mr_task_hold(struct mr_task *t, bool held)
 }
 
 /* After it was said that the task is cancelled: its thread opens the production first, and then looks at that. */
-static void cancel_production(struct mr_task *t)
+static void cancel_production(struct mr_worker_task *t)
 {
     mr_chain *made;
 
@@ -623,7 +624,7 @@ static void cancel_production(struct mr_task *t)
     }
 }
 
-void mr_task_drop(struct mr_task *t)
+void mr_worker_task_drop(struct mr_worker_task *t)
 {
     struct mr_worker *w = t->worker;
     mr_book_session *s;
@@ -665,5 +666,5 @@ void mr_task_drop(struct mr_task *t)
         mr_rpc_stream_finish(stream, MR_EUNAVAIL, "moved: the task was taken from this worker");
         mr_rpc_stream_unref(stream);
     }
-    mr_task_unref(t); /* the list's */
+    mr_worker_task_unref(t); /* the list's */
 }

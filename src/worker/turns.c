@@ -9,7 +9,7 @@
 #include "element/frame.h"
 #include "worker/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 /* Rounds that may be fixed and not returned by everybody: what consumers have under way at once (AHEAD_ROUNDS of
@@ -62,7 +62,7 @@ void mr_turns_free(struct mr_turns *turns)
 /* ---- rounds ---- */
 
 /* Groups that are there become rounds as far as they may; what everybody has returned goes. */
-static void advance_locked(struct mr_task *t)
+static void advance_locked(struct mr_worker_task *t)
 {
     struct mr_turns *turns = t->turns;
     struct mr_round round;
@@ -80,7 +80,7 @@ static void advance_locked(struct mr_task *t)
     (void)pthread_cond_broadcast(&t->changed);
 }
 
-void mr_turns_assign(struct mr_task *t, const Millrace__RoundAssignment *assignment)
+void mr_turns_assign(struct mr_worker_task *t, const Millrace__RoundAssignment *assignment)
 {
     mr_error err;
 
@@ -107,7 +107,7 @@ static bool has_enough_locked(const struct mr_turns *turns)
     return ahead >= AHEAD_GROUPS || (ahead > 0 && bytes >= AHEAD_BYTES) || (kept >= 2 && bytes >= turns->kept_bytes);
 }
 
-static int wait_room(struct mr_task *t, uint32_t *rows, mr_error *err)
+static int wait_room(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
 {
     struct mr_turns *turns = t->turns;
 
@@ -122,7 +122,7 @@ static int wait_room(struct mr_task *t, uint32_t *rows, mr_error *err)
     return MR_OK;
 }
 
-static int put_row(struct mr_task *t, mr_block *block, mr_error *err)
+static int put_row(struct mr_worker_task *t, mr_block *block, mr_error *err)
 {
     mr_mutex_lock(&t->lock);
     int rc = mr_row_groups_add(t->turns->groups, block, err);
@@ -136,7 +136,7 @@ static int put_row(struct mr_task *t, mr_block *block, mr_error *err)
 
 const struct mr_sink mr_turns_sink = {.wait = wait_room, .put = put_row};
 
-bool mr_turns_finish(struct mr_task *t, uint64_t *end_round)
+bool mr_turns_finish(struct mr_worker_task *t, uint64_t *end_round)
 {
     struct mr_turns *turns = t->turns;
     mr_error err;
@@ -166,7 +166,7 @@ static struct mr_turns_stream *stream_of(const struct mr_conn *c)
     return s->conn == c ? s : NULL;
 }
 
-int mr_turns_attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream **replaced, mr_error *err)
+int mr_turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced, mr_error *err)
 {
     struct mr_turns *turns = t->turns;
     const Millrace__ReadRequest *req = c->first;
@@ -186,7 +186,7 @@ int mr_turns_attach_locked(struct mr_conn *c, struct mr_task *t, mr_rpc_stream *
     *s = (struct mr_turns_stream){
         .conn = c, .number = number, .session = req->open->session, .limit_bytes = req->limit_bytes};
     turns->last_stream = number;
-    c->task = mr_task_ref(t);
+    c->task = mr_worker_task_ref(t);
     c->consumer = open->consumer_index;
     return mr_turns_tell_locked(c, req, err);
 }
@@ -226,7 +226,7 @@ void mr_turns_detach_locked(struct mr_conn *c)
     }
 }
 
-mr_rpc_stream *mr_turns_cut_locked(struct mr_task *t)
+mr_rpc_stream *mr_turns_cut_locked(struct mr_worker_task *t)
 {
     for (uint32_t i = 0; i < t->turns->consumers; i++) {
         struct mr_conn *c = t->turns->streams[i].conn;
@@ -293,7 +293,7 @@ static mr_rpc_stream *cut_superseded_locked(struct mr_turns *turns, uint32_t con
 }
 
 /* What @consumer is to be sent now: MR_OK, MR_END (nothing) or an error. */
-static int compose_locked(struct mr_task *t, uint32_t consumer, struct message *m, mr_error *err)
+static int compose_locked(struct mr_worker_task *t, uint32_t consumer, struct message *m, mr_error *err)
 {
     struct mr_turns *turns = t->turns;
     struct mr_turns_stream *s = &turns->streams[consumer];
@@ -318,7 +318,7 @@ static int compose_locked(struct mr_task *t, uint32_t consumer, struct message *
     return rc;
 }
 
-static void send_message(struct mr_task *t, struct message *m, int rc, const mr_error *err)
+static void send_message(struct mr_worker_task *t, struct message *m, int rc, const mr_error *err)
 {
     if (rc == MR_OK) {
         struct mr_conn_rounds rounds = {.header = &m->header, .session = m->session, .first = m->first};
@@ -335,7 +335,7 @@ static void send_message(struct mr_task *t, struct message *m, int rc, const mr_
     mr_conn_unref(m->conn);
 }
 
-void mr_turns_pump(struct mr_task *t)
+void mr_turns_pump(struct mr_worker_task *t)
 {
     for (uint32_t i = 0; i < t->turns->consumers; i++) {
         struct message m;
@@ -357,7 +357,7 @@ void mr_turns_pump(struct mr_task *t)
 
 /* ---- for people ---- */
 
-void mr_turns_progress_locked(struct mr_task *t, Millrace__TaskProgress *ret, Millrace__RoundProgress *rounds)
+void mr_turns_progress_locked(struct mr_worker_task *t, Millrace__TaskProgress *ret, Millrace__RoundProgress *rounds)
 {
     struct mr_turns *turns = t->turns;
 

@@ -11,7 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

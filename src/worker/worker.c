@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "engine/env.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 

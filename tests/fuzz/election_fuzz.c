@@ -8,7 +8,7 @@
 #include "coord/record.h"
 #include "lines.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

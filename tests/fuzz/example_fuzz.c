@@ -12,14 +12,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile unsigned char sink; /* reading is what a sanitizer looks at */
 
-static void touch(struct mr_bytes b)
+static void touch(struct mr_string b)
 {
     for (size_t i = 0; i < b.size; i++) {
         sink = b.data[i];
     }
 }
 
-static void use_feature(void *ctx, struct mr_bytes key, struct mr_bytes feature)
+static void use_feature(void *ctx, struct mr_string key, struct mr_string feature)
 {
     enum mr_feature_kind kind;
     uint64_t count;
@@ -34,14 +34,14 @@ static void use_feature(void *ctx, struct mr_bytes key, struct mr_bytes feature)
     if (count > feature.size) {
         abort(); /* a value takes a byte at least */
     }
-    size_t width = kind == MR_FEATURE_BYTES ? sizeof(struct mr_bytes) : kind == MR_FEATURE_FLOATS ? 4 : 8;
+    size_t width = kind == MR_FEATURE_BYTES ? sizeof(struct mr_string) : kind == MR_FEATURE_FLOATS ? 4 : 8;
     void *values = calloc(count + 1, width);
     if (values == NULL) {
         return;
     }
     mr_feature_read(feature, kind, count, values);
     for (uint64_t i = 0; kind == MR_FEATURE_BYTES && i < count; i++) {
-        touch(((struct mr_bytes *)values)[i]);
+        touch(((struct mr_string *)values)[i]);
     }
     free(values);
 }
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         memcpy(exact, data, size);
     }
-    (void)mr_example_scan((struct mr_bytes){exact, size}, use_feature, NULL, &err);
+    (void)mr_example_scan((struct mr_string){exact, size}, use_feature, NULL, &err);
     use_kernel(exact, size);
     free(exact);
     return 0;

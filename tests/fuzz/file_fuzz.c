@@ -8,7 +8,7 @@
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

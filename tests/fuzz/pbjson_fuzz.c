@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <pbjson_test.pb-c.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@
 #include "client/reader.h"
 #include "element/frame.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

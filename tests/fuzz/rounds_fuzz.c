@@ -10,7 +10,7 @@
 #include "lines.h"
 #include "worker/round_book.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "element/block.h"
 #include "element/spec_proto.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdlib.h>
 #include <string.h>
 

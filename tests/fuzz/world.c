@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "json/pbjson.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

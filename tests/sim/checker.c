@@ -16,7 +16,7 @@
 #include "json/pbjson.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 static void do_register(struct sim *sim, struct sim_client *client)

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms)

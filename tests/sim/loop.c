@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 #define TICK_MS 100

@@ -241,7 +241,7 @@ _SPLITS = [
     _core(
         "SILENT_IS_UNREACHABLE", "3.6", "a worker that is silent itself is closed as one that no client reaches",
         "closing.c",
-        "        if (task->state == MR_TASK_OPEN && !mr_worker_is_unheard(core, task->worker) &&\n",
+        "        if (task->state == MR_TASK_OPEN && !mr_core_worker_is_unheard(core, task->worker) &&\n",
         "        if (task->state == MR_TASK_OPEN &&\n",
         *_RECOVERY,
     ),
@@ -354,8 +354,8 @@ _LIVENESS = [
     _core(
         "TAKEOVER_ARMS_NOTHING", "7.2", "a takeover does not arm the timeouts of workers",
         "load.c",
-        "mr_alarm_at(core, &worker->alarm, mr_worker_is_live(worker) ? worker->deadline : core->now);",
-        "mr_alarm_at(core, &worker->alarm, mr_worker_is_live(worker) ? MR_NEVER : core->now);",
+        "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? worker->deadline : core->now);",
+        "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? MR_NEVER : core->now);",
         "core_test", "walks",
     ),
     _core(
@@ -418,7 +418,7 @@ _TAKEOVER = [
     _core(
         "COMING_BACK_WRITES", "8.2", "a worker that finds the new leader is written once more",
         "workers.c",
-        "    mr_worker_seen(core, worker);\n    worker->awaited", "    mr_worker_put(core, worker);\n    worker->awaited",
+        "    mr_core_worker_seen(core, worker);\n    worker->awaited", "    mr_core_worker_put(core, worker);\n    worker->awaited",
     ),
     _core(
         "BLOBS_STAY", "8.1", "parts of definitions that no dataset names stay for ever",
@@ -427,7 +427,7 @@ _TAKEOVER = [
     ),
     _core(
         "LOST_TASKS_OPEN", "8.1", "tasks of workers that were lost are open after a takeover",
-        "load.c", "    if (mr_worker_is_live(worker)) {\n        return;",
+        "load.c", "    if (mr_core_worker_is_live(worker)) {\n        return;",
         "    if (true) {\n        return;",
     ),
 ]

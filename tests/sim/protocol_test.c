@@ -4,7 +4,7 @@
  */
 #include "story.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };

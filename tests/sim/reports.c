@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 
 static bool is_finished(const struct sim *sim, const struct sim_grant *grant)
 {

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "grow.h"
 #include "sim.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 static struct sim_session *find_session(struct sim_task *task, const char *client, uint64_t number)

@@ -16,7 +16,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/assert.h"
 
 #include <inttypes.h>
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 int story_setup(void **state)

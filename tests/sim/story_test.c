@@ -4,7 +4,7 @@
  */
 #include "story.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <string.h>
 
 void sim_task_drop(struct sim_task *task)

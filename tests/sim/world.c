@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

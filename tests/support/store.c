@@ -5,7 +5,7 @@
 #include "base/sync.h"
 #include "coord/etcd/etcd.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 
 struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts, uint64_t seed)

@@ -14,7 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

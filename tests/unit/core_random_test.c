@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

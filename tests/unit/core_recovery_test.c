@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

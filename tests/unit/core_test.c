@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 
-#include <millrace/dataset.h>
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

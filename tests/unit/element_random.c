@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

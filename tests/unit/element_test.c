@@ -5,7 +5,7 @@
 #include "element/spec_proto.h"
 #include "element/trace.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

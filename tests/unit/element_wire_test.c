@@ -8,7 +8,7 @@
 #include "element/frame.h"
 #include "element/trace.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -546,8 +546,8 @@ static bool values_equal(const struct mr_tensor *a, const struct mr_tensor *b, u
     const unsigned char *y = b->values + i * b->width;
 
     if (a->dtype == MR_STRING) {
-        const struct mr_bytes *s = (const struct mr_bytes *)(const void *)x;
-        const struct mr_bytes *u = (const struct mr_bytes *)(const void *)y;
+        const struct mr_string *s = (const struct mr_string *)(const void *)x;
+        const struct mr_string *u = (const struct mr_string *)(const void *)y;
 
         return s->size == u->size && (s->size == 0 || memcmp(s->data, u->data, s->size) == 0);
     }

@@ -11,7 +11,7 @@
 #include "base/sync.h"
 #include "coord/fake/fake.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -536,7 +536,7 @@ static void say_gone(struct fixture *f, const char *topic, uint64_t follows, con
     hold(f, MR_EFFECT_PUSH_WORKER, topic, &update->base, NULL, batch);
 }
 
-static const Millrace__WorkerUpdate *held_for_worker(const struct mr_held *h)
+static const Millrace__WorkerUpdate *held_for_worker(const struct mr_held_effect *h)
 {
     assert_int_equal(h->kind, MR_EFFECT_PUSH_WORKER);
     return (const Millrace__WorkerUpdate *)h->message;
@@ -547,7 +547,7 @@ static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
 {
     struct fixture *f = *state;
     uint64_t batch = mr_member_newest(f->l->member) + 1; /* not committed */
-    const struct mr_held *h;
+    const struct mr_held_effect *h;
 
     say_gone(f, "w1", 7, "a", "t1", batch);
     say_gone(f, "w2", 3, "a", NULL, batch);

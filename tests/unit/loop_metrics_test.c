@@ -7,7 +7,7 @@
 #include "base/sync.h"
 #include "dispatcher/loop/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

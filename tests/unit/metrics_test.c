@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

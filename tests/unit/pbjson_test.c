@@ -4,7 +4,7 @@
 
 #include <locale.h>
 #include <math.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <pbjson_test.pb-c.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "tests/support/port.h"
 
 #include <fcntl.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>

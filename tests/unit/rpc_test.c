@@ -17,7 +17,7 @@
 
 #include <dirent.h>
 #include <grpc/grpc.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* A worker's rounds: what is fixed stays what it is, complete, kept, sent again; sessions; the end. */
 #include "worker/round_book.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -142,7 +142,7 @@ int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    return mr_worker_add(core, rec, ref, err) != NULL ? MR_OK : MR_EDATALOSS;
+    return mr_core_worker_add(core, rec, ref, err) != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 /* Of the production that an iteration reads and that is not there. */
@@ -195,7 +195,7 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     const Millrace__ClientRecord *reader = mr_map_get(&core->readers, iteration->id);
     bool hidden = iteration->job_id[0] == '\0';
     struct mr_production *production = NULL;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0) {
         mr_record_free(rec);
@@ -236,7 +236,7 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_gets_tasks(worker, it)) {
+        if (mr_core_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker);
         }
     }
@@ -263,7 +263,7 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     char iteration[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE], again[MR_TASK_ID_SIZE];
     const char *rest = take_segment(path, iteration, sizeof iteration);
     struct mr_iteration *it;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
 
     if (rest == NULL || take_segment(rest, ref, sizeof ref) == NULL) {
         mr_record_free(rec);
@@ -281,7 +281,7 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     }
     if (it->makes != NULL || (rec->isolated && it->rec->n_providers == 0) || rec->ended ||
         rec->recovery > it->rec->recoveries ||
-        (!mr_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
+        (!mr_core_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
         mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);
     }

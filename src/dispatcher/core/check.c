@@ -58,13 +58,13 @@ static int check_grants(const struct mr_task *task, mr_error *err)
 static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
 {
     const struct mr_task *task;
-    const struct mr_worker *worker;
+    const struct mr_core_worker *worker;
     uint32_t open = 0, ended = 0, draining = 0, recoveries = 0, uncounted = 0;
     size_t alive = 0, due = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        bool live = mr_worker_is_live(task->worker);
+        bool live = mr_core_worker_is_live(task->worker);
         int rc = check_grants(task, err);
 
         if (rc < 0) {
@@ -74,7 +74,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
         open += task->state == MR_TASK_OPEN ? 1 : 0;
         ended += task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
         uncounted += task->state == MR_TASK_LOST && !task->counted ? 1 : 0;
-        draining += task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
+        draining += task->state == MR_TASK_OPEN && mr_core_worker_is_draining(task->worker) ? 1 : 0;
         alive += live && !mr_task_is_recovery(task) ? 1 : 0;
         recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
         REQUIRE(!mr_task_is_recovery(task) || task->rec->recovery <= it->rec->recoveries,
@@ -93,7 +93,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
             it->rec->id, it->draining_tasks, draining);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        due += !it->rec->finished && mr_worker_is_live(worker) && mr_worker_gets_tasks(worker, it) ? 1 : 0;
+        due += !it->rec->finished && mr_core_worker_is_live(worker) && mr_core_worker_gets_tasks(worker, it) ? 1 : 0;
     }
     REQUIRE(alive == due, "iteration %s has %zu tasks on %zu live workers", it->rec->id, alive, due);
     REQUIRE(recoveries <= MR_RECOVERIES_MAX, "iteration %s has %u recovery tasks", it->rec->id, recoveries);
@@ -155,7 +155,7 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
 
 static int check_workers(const mr_core *core, mr_error *err)
 {
-    const struct mr_worker *worker;
+    const struct mr_core_worker *worker;
     size_t live = 0, lives = 0;
 
     TAILQ_FOREACH(worker, &core->worker_list, link)
@@ -171,7 +171,7 @@ static int check_workers(const mr_core *core, mr_error *err)
         REQUIRE(recoveries == worker->recoveries, "worker %s counts %u recovery tasks; there are %u", worker->ref,
                 worker->recoveries, recoveries);
         REQUIRE(mr_map_get(&core->workers_by_ref, worker->ref) == worker, "worker %s is not found", worker->ref);
-        if (mr_worker_is_live(worker)) {
+        if (mr_core_worker_is_live(worker)) {
             live++;
             REQUIRE(mr_map_get(&core->workers, worker->rec->incarnation) == worker,
                     "worker %s is alive and not the newest life", worker->ref);

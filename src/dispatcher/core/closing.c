@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- workers that no client reaches */
 
-bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker)
 {
     const struct mr_client *client;
 
@@ -55,14 +55,15 @@ static int64_t next_report(const mr_core *core, const struct mr_iteration *it, b
 }
 
 /* Somebody else is there to go on, or has come to the end: without, closing the task would only end all reading. */
-static bool others_are_left(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
+static bool others_are_left(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker)
 {
     const struct mr_task *task;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        bool there = mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
-                     !mr_worker_is_unheard(core, task->worker) && !mr_iteration_cannot_reach(core, it, task->worker);
+        bool there = mr_core_worker_is_live(task->worker) && !mr_core_worker_is_draining(task->worker) &&
+                     !mr_core_worker_is_unheard(core, task->worker) &&
+                     !mr_iteration_cannot_reach(core, it, task->worker);
 
         if (task->worker != worker && (task->state == MR_TASK_OPEN || mr_iteration_repeats(it)) && there) {
             return true;
@@ -77,7 +78,7 @@ static struct mr_task *find_unreachable(const mr_core *core, struct mr_iteration
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state == MR_TASK_OPEN && !mr_worker_is_unheard(core, task->worker) &&
+        if (task->state == MR_TASK_OPEN && !mr_core_worker_is_unheard(core, task->worker) &&
             mr_iteration_cannot_reach(core, it, task->worker) && others_are_left(core, it, task->worker)) {
             break;
         }

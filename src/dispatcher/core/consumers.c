@@ -69,7 +69,7 @@ struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration 
     return client != NULL && client->iteration == it && !client->rec->released ? client : NULL;
 }
 
-const struct mr_held *mr_seat_held(const struct mr_seat *seat, const char *task)
+const struct mr_held_turns *mr_seat_held(const struct mr_seat *seat, const char *task)
 {
     for (size_t i = 0; i < seat->nheld; i++) {
         if (strcmp(seat->held[i].task, task) == 0) {
@@ -355,7 +355,7 @@ static uint64_t as_far(uint64_t round)
 static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
 {
     size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
-    struct mr_held *held = NULL;
+    struct mr_held_turns *held = NULL;
 
     if (n > 0) {
         held = mr_calloc(n, sizeof *held);

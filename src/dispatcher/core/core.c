@@ -92,7 +92,7 @@ void mr_core_free(mr_core *core)
     }
     mr_newcomers_free(core);
     while (!TAILQ_EMPTY(&core->worker_list)) {
-        struct mr_worker *worker = TAILQ_FIRST(&core->worker_list);
+        struct mr_core_worker *worker = TAILQ_FIRST(&core->worker_list);
 
         TAILQ_REMOVE(&core->worker_list, worker, link);
         mr_core_worker_free(worker);

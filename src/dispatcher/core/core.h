@@ -272,7 +272,7 @@ struct mr_effect {
  * that cannot be (rounds are told one by one), and both are as they were. */
 bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next);
 /* The same for a worker, where @next says of clients that they are gone and nothing else. */
-bool mr_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next);
+bool mr_core_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next);
 
 /* Splits that a step moved, for counters: as decided, whether or not it is committed. */
 struct mr_tally {

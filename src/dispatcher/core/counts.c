@@ -27,13 +27,13 @@ enum mr_task_shown mr_task_shown(const struct mr_task *task)
 
 static void count_workers(const mr_core *core, struct mr_core_counts *ret)
 {
-    const struct mr_worker *worker;
+    const struct mr_core_worker *worker;
 
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (!mr_worker_is_live(worker)) {
-            ret->workers_lost += mr_worker_is_missing(worker) ? 1 : 0;
-        } else if (mr_worker_is_draining(worker)) {
+        if (!mr_core_worker_is_live(worker)) {
+            ret->workers_lost += mr_core_worker_is_missing(worker) ? 1 : 0;
+        } else if (mr_core_worker_is_draining(worker)) {
             ret->workers_draining++;
         } else {
             ret->workers_live++;

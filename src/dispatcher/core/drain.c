@@ -20,33 +20,33 @@
 
 /* ---------------------------------------------------------------- workers */
 
-bool mr_worker_is_draining(const struct mr_worker *worker)
+bool mr_core_worker_is_draining(const struct mr_core_worker *worker)
 {
     return mr_stamp_is_set(worker->draining);
 }
 
-bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iteration *it)
+bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it)
 {
-    bool was_there = mr_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0;
-    bool went_before = mr_worker_is_draining(worker) && mr_stamp_compare(worker->draining, it->id.at) < 0;
+    bool was_there = mr_core_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0;
+    bool went_before = mr_core_worker_is_draining(worker) && mr_stamp_compare(worker->draining, it->id.at) < 0;
 
     return was_there && !went_before;
 }
 
-void mr_worker_note_draining(mr_core *core, struct mr_worker *worker)
+void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
     char stamp[MR_STAMP_SIZE];
 
-    MR_ASSERT(mr_worker_is_live(worker));
-    if (mr_worker_is_draining(worker)) {
+    MR_ASSERT(mr_core_worker_is_live(worker));
+    if (mr_core_worker_is_draining(worker)) {
         return;
     }
     worker->draining = mr_core_stamp(core);
     mr_stamp_print(worker->draining, stamp);
     mr_core_set(core, &worker->rec->draining, stamp);
     mr_schema_use(core, MR_FEATURE_DRAINING);
-    mr_worker_put(core, worker);
+    mr_core_worker_put(core, worker);
     mr_core_note(core, "worker %.8s.%u at %s: drains", worker->rec->incarnation, worker->rec->life,
                  worker->rec->address);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
@@ -230,7 +230,7 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     struct giving g = {core, task, in->provider};
     uint64_t sum = 0;
 
-    mr_worker_note_draining(core, task->worker);
+    mr_core_worker_note_draining(core, task->worker);
     if (!is_taken_back(task, in)) {
         mr_core_trace(core, "task %s: keeps what it was to give back of provider %u", task->id, in->provider);
         return false;

@@ -17,7 +17,7 @@
 #include "base/shares.h"
 #include "dispatcher/core/owed.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <sys/queue.h>
 
 #define MR_ID_HEX 32     /* digits of ids that callers draw: clients, worker incarnations, blobs */
@@ -195,7 +195,7 @@ struct mr_task {
     TAILQ_ENTRY(mr_task) in_iteration;
     TAILQ_ENTRY(mr_task) in_worker;
     struct mr_iteration *iteration;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
     char id[MR_TASK_ID_SIZE];
     enum mr_task_state state;
     bool counted;                            /* LOST: in the iteration's losses */
@@ -209,9 +209,9 @@ struct mr_task {
     struct mr_sharing_report *sharing; /* soft: what its worker says of production and window; NULL: nothing */
 };
 
-struct mr_worker {
-    TAILQ_ENTRY(mr_worker) link;
-    TAILQ_ENTRY(mr_worker) touched;
+struct mr_core_worker {
+    TAILQ_ENTRY(mr_core_worker) link;
+    TAILQ_ENTRY(mr_core_worker) touched;
     Millrace__WorkerRecord *rec;
     struct mr_share *share;
     char ref[MR_WORKER_REF_SIZE]; /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
@@ -320,8 +320,8 @@ struct mr_core {
     TAILQ_HEAD(, mr_iteration) iteration_list;
     TAILQ_HEAD(, mr_iteration) unsettled;
     TAILQ_HEAD(, mr_iteration) touched_iterations;
-    TAILQ_HEAD(, mr_worker) touched_workers;
-    TAILQ_HEAD(, mr_worker) worker_list;
+    TAILQ_HEAD(, mr_core_worker) touched_workers;
+    TAILQ_HEAD(, mr_core_worker) worker_list;
     TAILQ_HEAD(, mr_newcomer) newcomers;
     size_t nnewcomers;
     TAILQ_HEAD(, mr_client) client_list;
@@ -463,20 +463,20 @@ void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *top
 /* NULL: no memory. */
 Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end);
 void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update);
-void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update);
+void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update);
 /* What the clients of an iteration hear at the end of this step: a task is new or changed; it is over. */
 void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
 /* What mr_rounds_note() says goes out at the end of this step. */
 void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it);
 /* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
-void mr_worker_note_task(mr_core *core, const struct mr_task *task);
+void mr_core_worker_note_task(mr_core *core, const struct mr_task *task);
 /* All of an iteration's open tasks, to their workers: they are new, or something of the assignments has changed. */
 void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it);
-void mr_worker_note_dropped(mr_core *core, const struct mr_task *task);
+void mr_core_worker_note_dropped(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client);
 void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);
-void mr_worker_untouch(mr_core *core, struct mr_worker *worker);
+void mr_core_worker_untouch(mr_core *core, struct mr_core_worker *worker);
 void mr_core_push_touched(mr_core *core);
 
 /* ---------------------------------------------------------------- datasets.c */
@@ -598,7 +598,7 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 /* ---------------------------------------------------------------- tasks.c */
 
 /* Derive the task of @worker in @it. */
-struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker);
+struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker);
 /* What its worker says of it. */
 void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
 /* How long clients have waited for it in vain; 0: they do not. */
@@ -613,9 +613,9 @@ bool mr_task_give_up_counts(mr_core *core, struct mr_task *task);
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
 /* Add a recovery task with its record. One change. */
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool isolated);
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker, bool isolated);
 /* Take in the record of one. */
-struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
                                        Millrace__TaskRecord *rec);
 static inline bool mr_task_is_recovery(const struct mr_task *task)
 {
@@ -676,11 +676,11 @@ bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const M
 
 /* ---------------------------------------------------------------- drain.c: workers that go on purpose */
 
-bool mr_worker_is_draining(const struct mr_worker *worker);
+bool mr_core_worker_is_draining(const struct mr_core_worker *worker);
 /* Does @it, open, have a derived task on @worker? */
-bool mr_worker_gets_tasks(const struct mr_worker *worker, const struct mr_iteration *it);
+bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it);
 /* It gets no more tasks. At most two changes. */
-void mr_worker_note_draining(mr_core *core, struct mr_worker *worker);
+void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker);
 /* What workers that drained gave back, of a provider that has a cursor. */
 struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
@@ -727,21 +727,21 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 /* ---------------------------------------------------------------- workers.c */
 
 /* @ref: what its tasks are named by. */
-struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err);
-struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation);
-bool mr_worker_is_live(const struct mr_worker *worker);
+struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err);
+struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *incarnation);
+bool mr_core_worker_is_live(const struct mr_core_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */
-bool mr_worker_is_missing(const struct mr_worker *worker);
-void mr_worker_put(mr_core *core, const struct mr_worker *worker);
+bool mr_core_worker_is_missing(const struct mr_core_worker *worker);
+void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker);
 /* Its life is over: one put; everything else is derived from it. */
 enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
-void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why);
-void mr_worker_seen(mr_core *core, struct mr_worker *worker);
+void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
+void mr_core_worker_seen(mr_core *core, struct mr_core_worker *worker);
 /* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence, and counts as a crash.
  */
-bool mr_worker_is_unheard(const mr_core *core, const struct mr_worker *worker);
-void mr_worker_forget(mr_core *core, struct mr_worker *worker);
-void mr_core_worker_free(struct mr_worker *worker);
+bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker);
+void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker);
+void mr_core_worker_free(struct mr_core_worker *worker);
 void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
 
@@ -749,7 +749,7 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
 
 /* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands against it. At most two
  * changes. @watches: see struct mr_command, worker_watches. */
-struct mr_worker *mr_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err);
+struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err);
 void mr_newcomers_free(mr_core *core);
 void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);
 
@@ -834,9 +834,9 @@ bool mr_core_write_spoiled(mr_core *core);
 /* revive.c: takeover, when the record of a life is gone. */
 /* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be made of that name, or
  * the core has failed. */
-bool mr_worker_revive(mr_core *core, const char *ref, bool stored);
+bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored);
 /* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is gone. */
-void mr_worker_revive_holder(mr_core *core, const char *path);
+void mr_core_worker_revive_holder(mr_core *core, const char *path);
 /* Put what was made again, as far as there is room. */
 void mr_core_write_revived(mr_core *core);
 
@@ -855,7 +855,7 @@ bool mr_left_over_is_in_use(const mr_core *core, const char *key);
  * of a coordinated iteration closed at once. */
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n);
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
-bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker);
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker);
 /* What holds @it up, as a line for people; empty: nothing that is known here. */
 #define MR_WAITS_FOR_SIZE 200
 void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out, size_t size);

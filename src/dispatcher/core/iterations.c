@@ -185,7 +185,7 @@ static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint
 static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_production *production,
                                   Millrace__IterationRecord *rec)
 {
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
     struct mr_iteration *it;
     mr_error err;
 
@@ -201,7 +201,7 @@ static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_p
     mr_iteration_put(core, it);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        if (mr_worker_is_live(worker) && mr_worker_gets_tasks(worker, it)) {
+        if (mr_core_worker_is_live(worker) && mr_core_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker);
         }
     }

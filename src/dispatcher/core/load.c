@@ -325,7 +325,7 @@ static void revive_holders(mr_core *core)
             const char *path = behind(staged->key, is_task ? 2 : 3);
 
             if (is_task == (strchr(path, '/') != NULL)) {
-                mr_worker_revive_holder(core, path);
+                mr_core_worker_revive_holder(core, path);
             }
         }
     }
@@ -402,11 +402,11 @@ out:
 }
 
 /* Tasks that were open when their worker's life ended. */
-static void derive_losses(mr_core *core, struct mr_worker *worker)
+static void derive_losses(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
 
-    if (mr_worker_is_live(worker)) {
+    if (mr_core_worker_is_live(worker)) {
         return;
     }
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
@@ -444,7 +444,7 @@ static void arm(mr_core *core)
     int64_t gc = config->job_gc_timeout_ms < MR_LONG_MS ? config->job_gc_timeout_ms : 0;
     struct mr_dataset_entry *dataset;
     struct mr_iteration *it;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
     struct mr_client *client;
     struct mr_job *job;
 
@@ -457,7 +457,7 @@ static void arm(mr_core *core)
         worker->awaited = true;
         worker->lost_at = core->now;
         worker->deadline = mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
-        mr_alarm_at(core, &worker->alarm, mr_worker_is_live(worker) ? worker->deadline : core->now);
+        mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? worker->deadline : core->now);
     }
     TAILQ_FOREACH(client, &core->client_list, link)
     {
@@ -569,13 +569,13 @@ static void check_iterations(mr_core *core)
 static void forget_touched(mr_core *core)
 {
     struct mr_iteration *it;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
 
     while ((it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
         mr_iteration_untouch(core, it);
     }
     while ((worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
-        mr_worker_untouch(core, worker);
+        mr_core_worker_untouch(core, worker);
     }
 }
 

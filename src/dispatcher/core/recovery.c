@@ -151,7 +151,7 @@ static void return_range(void *ctx, const Millrace__OwedRange *range)
 void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
 {
     struct mr_iteration *it = task->iteration;
-    bool crashed = !mr_worker_is_live(task->worker) && !task->worker->rec->left;
+    bool crashed = !mr_core_worker_is_live(task->worker) && !task->worker->rec->left;
 
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         struct returning r = {core, task, i, crashed, why, size};
@@ -183,7 +183,7 @@ static bool may_ask(const struct mr_task *task, size_t provider)
     const Millrace__GrantRecord *grant = task->grants[provider].rec;
     const Millrace__CursorRecord *cursor = task->iteration->cursors[provider].rec;
 
-    if (task->state != MR_TASK_OPEN || is_waiting(task) || mr_worker_is_draining(task->worker)) {
+    if (task->state != MR_TASK_OPEN || is_waiting(task) || mr_core_worker_is_draining(task->worker)) {
         return false;
     }
     if (grant == NULL || !grant->end) {
@@ -271,7 +271,7 @@ static bool may_host(const mr_core *core, const struct mr_task *task)
 static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
     return !mr_task_is_recovery(task) && (task->state == MR_TASK_LOST) == was_closed &&
-           mr_worker_is_live(task->worker) && !mr_worker_is_draining(task->worker) &&
+           mr_core_worker_is_live(task->worker) && !mr_core_worker_is_draining(task->worker) &&
            !mr_iteration_cannot_reach(core, task->iteration, task->worker) && may_host(core, task);
 }
 
@@ -294,7 +294,7 @@ static uint32_t count_hosts(const mr_core *core, const struct mr_iteration *it)
     return n > 0 ? n : count_of(core, it, true);
 }
 
-static bool has_isolated(const struct mr_worker *worker, const struct mr_iteration *it)
+static bool has_isolated(const struct mr_core_worker *worker, const struct mr_iteration *it)
 {
     const struct mr_task *task;
 
@@ -311,10 +311,10 @@ static bool has_isolated(const struct mr_worker *worker, const struct mr_iterati
 }
 
 /* The one with the fewest recovery tasks, whatever they recover. NULL: nobody can have one more. */
-static struct mr_worker *choose_host(const mr_core *core, const struct mr_iteration *it, bool isolated)
+static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_iteration *it, bool isolated)
 {
     bool was_closed = count_of(core, it, false) == 0;
-    struct mr_worker *best = NULL;
+    struct mr_core_worker *best = NULL;
     const struct mr_task *task;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
@@ -336,7 +336,7 @@ static uint32_t min_u32(uint32_t a, uint64_t b)
 static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool isolated)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct mr_worker *worker = choose_host(core, it, isolated);
+        struct mr_core_worker *worker = choose_host(core, it, isolated);
 
         if (worker == NULL) {
             return; /* The next worker to come looks here again, and so does the next task to end. */

@@ -53,9 +53,9 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
 
 const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited)
 {
-    const struct mr_worker *there = mr_map_get(&core->workers_by_address, address);
+    const struct mr_core_worker *there = mr_map_get(&core->workers_by_address, address);
 
-    *awaited = there != NULL && there->awaited && !mr_worker_is_unheard(core, there);
+    *awaited = there != NULL && there->awaited && !mr_core_worker_is_unheard(core, there);
     return there != NULL ? there->rec->incarnation : NULL;
 }
 
@@ -66,8 +66,8 @@ const char *mr_core_worker_at(const mr_core *core, const char *address, bool *aw
 static int check_new_life(const mr_core *core, const char *incarnation, const char *address, bool watches,
                           mr_error *err)
 {
-    const struct mr_worker *last = mr_map_get(&core->workers, incarnation);
-    const struct mr_worker *there = mr_map_get(&core->workers_by_address, address);
+    const struct mr_core_worker *last = mr_map_get(&core->workers, incarnation);
+    const struct mr_core_worker *there = mr_map_get(&core->workers_by_address, address);
     bool taken = there != NULL && strcmp(there->rec->incarnation, incarnation) != 0;
 
     if (last != NULL && (last->rec->superseded || (taken && !watches))) {
@@ -174,12 +174,12 @@ static void note_newcomer(mr_core *core, const Millrace__RegisterWorkerRequest *
 
 void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches)
 {
-    struct mr_worker *worker = NULL;
+    struct mr_core_worker *worker = NULL;
     mr_error err;
     int rc = check_registration(core, in, &err);
 
     if (rc == MR_OK) {
-        worker = mr_worker_live(core, in->incarnation);
+        worker = mr_core_worker_live(core, in->incarnation);
         rc = worker == NULL ? check_new_life(core, in->incarnation, in->address, watches, &err) : MR_OK;
     }
     if (worker != NULL && strcmp(worker->rec->address, in->address) != 0) {
@@ -191,7 +191,7 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
         return;
     }
     if (worker != NULL) {
-        mr_worker_seen(core, worker); /* A repeated call, or a new leader. */
+        mr_core_worker_seen(core, worker); /* A repeated call, or a new leader. */
     } else {
         note_newcomer(core, in);
     }
@@ -207,11 +207,11 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
 /* ---------------------------------------------------------------- a life begins */
 
 /* Takes @rec, that a newcomer had. */
-static struct mr_worker *begin_life(mr_core *core, Millrace__WorkerRecord *rec)
+static struct mr_core_worker *begin_life(mr_core *core, Millrace__WorkerRecord *rec)
 {
-    const struct mr_worker *last = mr_map_get(&core->workers, rec->incarnation);
+    const struct mr_core_worker *last = mr_map_get(&core->workers, rec->incarnation);
     char stamp[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE];
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
     struct mr_iteration *it;
     mr_error err;
 
@@ -224,13 +224,13 @@ static struct mr_worker *begin_life(mr_core *core, Millrace__WorkerRecord *rec)
         return NULL;
     }
     snprintf(ref, sizeof ref, "%s.%s", rec->incarnation, rec->registered);
-    worker = mr_worker_add(core, rec, ref, &err);
+    worker = mr_core_worker_add(core, rec, ref, &err);
     if (worker == NULL) {
         return NULL;
     }
     mr_core_note(core, "worker %.8s.%u at %s: registered", rec->incarnation, rec->life, rec->address);
-    mr_worker_seen(core, worker);
-    mr_worker_put(core, worker);
+    mr_core_worker_seen(core, worker);
+    mr_core_worker_put(core, worker);
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (!it->rec->finished) {
@@ -241,7 +241,7 @@ static struct mr_worker *begin_life(mr_core *core, Millrace__WorkerRecord *rec)
     return worker;
 }
 
-struct mr_worker *mr_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err)
+struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err)
 {
     struct mr_newcomer *one = find_newcomer(core, incarnation);
 
@@ -257,12 +257,12 @@ struct mr_worker *mr_worker_arrive(mr_core *core, const char *incarnation, bool 
     if (check_new_life(core, incarnation, one->rec->address, watches, err) < 0) {
         return NULL;
     }
-    struct mr_worker *there = mr_map_get(&core->workers_by_address, one->rec->address);
+    struct mr_core_worker *there = mr_map_get(&core->workers_by_address, one->rec->address);
 
     if (there != NULL) {
-        mr_worker_lose(core, there, MR_LOSS_SUPERSEDED);
+        mr_core_worker_lose(core, there, MR_LOSS_SUPERSEDED);
     }
-    struct mr_worker *worker = begin_life(core, take_newcomer(core, one));
+    struct mr_core_worker *worker = begin_life(core, take_newcomer(core, one));
 
     if (worker == NULL) {
         mr_error_nomem(err);

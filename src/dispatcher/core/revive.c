@@ -25,7 +25,7 @@ static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const ch
     return mr_id_is_valid(incarnation) && mr_stamp_parse(*registered, &stamp);
 }
 
-bool mr_worker_revive(mr_core *core, const char *ref, bool stored)
+bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
 {
     char incarnation[MR_ID_HEX + 1], lost[MR_STAMP_SIZE];
     const char *registered;
@@ -45,7 +45,7 @@ bool mr_worker_revive(mr_core *core, const char *ref, bool stored)
     mr_core_set(core, &rec->lost, lost);
     rec->life = 1; /* the least that it can have been; it is for people */
 
-    struct mr_worker *worker = mr_worker_add(core, rec, ref, &err);
+    struct mr_core_worker *worker = mr_core_worker_add(core, rec, ref, &err);
     if (worker == NULL) {
         return false;
     }
@@ -58,7 +58,7 @@ bool mr_worker_revive(mr_core *core, const char *ref, bool stored)
     return true;
 }
 
-void mr_worker_revive_holder(mr_core *core, const char *path)
+void mr_core_worker_revive_holder(mr_core *core, const char *path)
 {
     char ref[MR_WORKER_REF_SIZE];
     size_t n = strcspn(path, "/");
@@ -67,14 +67,14 @@ void mr_worker_revive_holder(mr_core *core, const char *path)
         memcpy(ref, path, n);
         ref[n] = '\0';
         if (mr_map_get(&core->workers_by_ref, ref) == NULL) {
-            (void)mr_worker_revive(core, ref, false);
+            (void)mr_core_worker_revive(core, ref, false);
         }
     }
 }
 
 void mr_core_write_revived(mr_core *core)
 {
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
 
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
@@ -83,7 +83,7 @@ void mr_core_write_revived(mr_core *core)
         }
         if (worker->unwritten) {
             worker->rec->lost_ms = (uint64_t)core->wall_ms;
-            mr_worker_put(core, worker);
+            mr_core_worker_put(core, worker);
             core->absent -= worker->absent ? 1 : 0;
             worker->absent = false;
             worker->unwritten = false;

@@ -242,7 +242,7 @@ static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i
 
     for (uint32_t k = 0; k < it->rounds->n; k++) {
         const struct mr_seat *seat = &it->rounds->seats[k];
-        const struct mr_held *report;
+        const struct mr_held_turns *report;
         uint64_t below;
 
         if (mr_seat_client(core, it, seat) == NULL) {

@@ -28,7 +28,7 @@
 #define MR_ROUNDS_CHANGES (1 + MR_VACATE_MAX)
 
 /* What a consumer has of a task that is closing. */
-struct mr_held {
+struct mr_held_turns {
     char task[MR_TASK_ID_SIZE];
     uint64_t below;
     uint64_t end; /* void from here on, as its worker has said; MR_ROUND_NEVER: it has said no such thing */
@@ -44,7 +44,7 @@ struct mr_seat {
     uint64_t returned;
     uint64_t answered; /* the last question it has answered */
     int64_t heard;
-    struct mr_held *held;
+    struct mr_held_turns *held;
     size_t nheld;
     uint64_t progress;   /* rounds it was seen to return, in all its sessions: measures the pace */
     uint64_t missed_ms;  /* others have waited so long for it ... */
@@ -129,7 +129,7 @@ void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Mil
 /* The client that has this place, if it is there; else NULL. */
 struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat);
 /* What it holds of the task; NULL: it has not reported. */
-const struct mr_held *mr_seat_held(const struct mr_seat *seat, const char *task);
+const struct mr_held_turns *mr_seat_held(const struct mr_seat *seat, const char *task);
 /* Give up the places of consumers that are gone, so that nothing is decided against one that comes back. False: some
  * are left for the next step. */
 bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it);

@@ -50,7 +50,7 @@ bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
     }
     mr_core_note(core, "done without: %s", flaw->why);
     if (strncmp(key, workers, sizeof workers - 1) != 0 ||
-        !mr_worker_revive(core, key + sizeof workers - 1, true /* stored */)) {
+        !mr_core_worker_revive(core, key + sizeof workers - 1, true /* stored */)) {
         mr_core_leave_over(core, key);
     }
     return true;

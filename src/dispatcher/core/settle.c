@@ -107,7 +107,7 @@ void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it)
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state == MR_TASK_LOST && !task->counted && !mr_worker_is_live(task->worker)) {
+        if (task->state == MR_TASK_LOST && !task->counted && !mr_core_worker_is_live(task->worker)) {
             note_counted(task);
         }
     }

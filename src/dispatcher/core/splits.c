@@ -349,7 +349,7 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
 /* Everything that can refuse the request, but its number. */
 static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, struct mr_task **ret, mr_error *err)
 {
-    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
     struct mr_task *task = mr_task_find(core, in->task_id);
 
     if (worker == NULL) {
@@ -443,7 +443,7 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
         contradicts = rc == MR_ERANGE && is_ahead(task, in);
     }
     if (contradicts) {
-        mr_worker_seen(core, task->worker);
+        mr_core_worker_seen(core, task->worker);
         if (mr_task_disown(core, task, &err)) {
             err.code = MR_EPRECOND; /* nothing is wrong with the pipeline */
         } else {
@@ -457,7 +457,7 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
         mr_core_refuse(core, &millrace__get_splits_reply__descriptor, &err);
         return;
     }
-    mr_worker_seen(core, task->worker);
+    mr_core_worker_seen(core, task->worker);
     if (is_new(task, in)) {
         hand_out(core, task, in);
         mr_iteration_write(core, task->iteration);

@@ -38,7 +38,7 @@ static void set_strings(mr_core *core, char ***list, size_t *count, const char *
     }
 }
 
-static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_worker *worker)
+static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core_worker *worker)
 {
     Millrace__WorkerStatus *status = mr_core_new_record(core, &millrace__worker_status__descriptor);
     const struct mr_task *task;
@@ -50,12 +50,12 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_work
     mr_core_set(core, &status->version, worker->rec->version);
     set_short(core, &status->worker, worker->rec->incarnation);
     set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
-    status->lost = !mr_worker_is_live(worker);
-    status->left = status->lost && !mr_worker_is_missing(worker);
+    status->lost = !mr_core_worker_is_live(worker);
+    status->left = status->lost && !mr_core_worker_is_missing(worker);
     if (worker->cache != NULL) {
         status->cache = mr_status_cache(core, worker->cache);
     }
-    status->draining = !status->lost && mr_worker_is_draining(worker);
+    status->draining = !status->lost && mr_core_worker_is_draining(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
@@ -279,7 +279,7 @@ static void list_flawed(mr_core *core, Millrace__Status *status)
 static void list_objects(mr_core *core, Millrace__Status *status)
 {
     const struct mr_dataset_entry *dataset;
-    const struct mr_worker *worker;
+    const struct mr_core_worker *worker;
     const struct mr_job *job;
 
     status->workers = array(core, core->lives);

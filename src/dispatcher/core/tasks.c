@@ -48,7 +48,7 @@ void mr_task_free(struct mr_task *task)
 }
 
 /* @rec: of a recovery task, taken; NULL: derived. */
-static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
                                 Millrace__TaskRecord *rec)
 {
     struct mr_task *task = mr_calloc(1, sizeof *task);
@@ -79,7 +79,7 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     TAILQ_INSERT_TAIL(&it->tasks, task, in_iteration);
     TAILQ_INSERT_TAIL(&worker->tasks, task, in_worker);
     it->open_tasks++;
-    it->draining_tasks += mr_worker_is_draining(worker) ? 1 : 0;
+    it->draining_tasks += mr_core_worker_is_draining(worker) ? 1 : 0;
     worker->recoveries += rec != NULL ? 1 : 0;
     core->tasks++;
     mr_core_index(core, &core->tasks_by_id, task->id, task);
@@ -90,7 +90,7 @@ static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct m
     return task;
 }
 
-struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_worker *worker)
+struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker)
 {
     return add_task(core, it, worker, NULL);
 }
@@ -236,7 +236,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     MR_ASSERT((states[task->state].successors & 1u << to) != 0);
     task->state = to;
     it->open_tasks--;
-    it->draining_tasks -= mr_worker_is_draining(task->worker) ? 1 : 0;
+    it->draining_tasks -= mr_core_worker_is_draining(task->worker) ? 1 : 0;
     it->ended_tasks += to == MR_TASK_ENDED && !task->drained ? 1 : 0;
     it->uncounted_tasks += to == MR_TASK_LOST && !task->counted ? 1 : 0;
     task->worker->recoveries -= mr_task_is_recovery(task) ? 1 : 0;
@@ -244,7 +244,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
         mr_grants_void(task); /* clients have returned all of it */
     }
     mr_iteration_note_task(core, task);
-    mr_worker_note_dropped(core, task);
+    mr_core_worker_note_dropped(core, task);
     mr_iteration_unsettle(core, it);
     if (it->rounds != NULL) {
         mr_rounds_note(core, it, false);
@@ -268,7 +268,8 @@ static void put_task(mr_core *core, const struct mr_task *task)
 }
 
 /* The task that @worker has in @it like every other worker. */
-static struct mr_task *derived_task(const mr_core *core, const struct mr_iteration *it, const struct mr_worker *worker)
+static struct mr_task *derived_task(const mr_core *core, const struct mr_iteration *it,
+                                    const struct mr_core_worker *worker)
 {
     char id[MR_TASK_ID_SIZE];
 
@@ -276,7 +277,7 @@ static struct mr_task *derived_task(const mr_core *core, const struct mr_iterati
     return mr_task_find(core, id);
 }
 
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *worker, bool isolated)
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker, bool isolated)
 {
     Millrace__TaskRecord *rec = mr_core_new_record(core, &millrace__task_record__descriptor);
     struct mr_task *task;
@@ -292,12 +293,12 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_worker *w
     task = add_task(core, it, worker, rec);
     if (task != NULL) {
         mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, isolated ? " for suspects" : "");
-        mr_worker_note_task(core, task);
+        mr_core_worker_note_task(core, task);
         put_task(core, task);
     }
 }
 
-struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_worker *worker,
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
                                        Millrace__TaskRecord *rec)
 {
     return add_task(core, it, worker, rec);
@@ -370,7 +371,7 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     char key[MR_KEY_SIZE];
 
     if (task->state == MR_TASK_OPEN) {
-        mr_worker_note_dropped(core, task);
+        mr_core_worker_note_dropped(core, task);
     }
     mr_task_leave_grants(core, task);
     if (task->rec != NULL) {
@@ -378,7 +379,7 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
         mr_core_leave_over(core, key);
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
-    it->draining_tasks -= task->state == MR_TASK_OPEN && mr_worker_is_draining(task->worker) ? 1 : 0;
+    it->draining_tasks -= task->state == MR_TASK_OPEN && mr_core_worker_is_draining(task->worker) ? 1 : 0;
     it->ended_tasks -= task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
     it->uncounted_tasks -= task->state == MR_TASK_LOST && !task->counted ? 1 : 0;
     task->worker->recoveries -= task->state == MR_TASK_OPEN && mr_task_is_recovery(task) ? 1 : 0;
@@ -530,7 +531,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code, const Millra
 
 void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
 {
-    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
     struct mr_task *task = mr_task_find(core, in->task_id);
     mr_error err;
 
@@ -539,7 +540,7 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
-    mr_worker_seen(core, worker);
+    mr_core_worker_seen(core, worker);
     if (task != NULL && task->worker != worker) {
         mr_error_set(&err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);

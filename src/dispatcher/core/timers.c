@@ -57,9 +57,9 @@ static int64_t look_again(const mr_core *core, int64_t left)
 /* ---------------------------------------------------------------- workers */
 
 /* Silent for half its time already: heartbeats are missing. */
-static bool is_quiet(const mr_core *core, const struct mr_worker *worker)
+static bool is_quiet(const mr_core *core, const struct mr_core_worker *worker)
 {
-    return mr_worker_is_live(worker) && worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
+    return mr_core_worker_is_live(worker) && worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
 }
 
 /*
@@ -71,7 +71,7 @@ static bool is_quiet(const mr_core *core, const struct mr_worker *worker)
 static bool is_braked(mr_core *core)
 {
     size_t limit = core->live_workers / 3 > 2 ? core->live_workers / 3 : 2;
-    const struct mr_worker *worker;
+    const struct mr_core_worker *worker;
     size_t quiet = 0;
 
     if (core->brake == MR_BRAKE_ON && core->now < core->brake_until) {
@@ -104,7 +104,7 @@ static bool is_braked(mr_core *core)
 
 /* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended, or what went with
  * them: from now on the iterations know it themselves. */
-static bool is_forgettable(mr_core *core, const struct mr_worker *worker)
+static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
 {
     struct mr_task *task;
 
@@ -128,25 +128,25 @@ static bool is_forgettable(mr_core *core, const struct mr_worker *worker)
     return true;
 }
 
-static void ring_lost_worker(mr_core *core, struct mr_worker *worker)
+static void ring_lost_worker(mr_core *core, struct mr_core_worker *worker)
 {
     int64_t left = retention_left(core, worker->lost_at, worker->rec->lost_ms, core->config.worker_retention_ms);
 
     if (left > 0) {
         mr_alarm_at(core, &worker->alarm, look_again(core, left));
     } else if (is_forgettable(core, worker)) {
-        mr_worker_forget(core, worker);
+        mr_core_worker_forget(core, worker);
     } else {
         mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, WORKER_AGAIN_MS));
     }
 }
 
-static bool ring_worker(mr_core *core, struct mr_worker *worker)
+static bool ring_worker(mr_core *core, struct mr_core_worker *worker)
 {
     if (!mr_core_has_room(core, 1)) {
         return false;
     }
-    if (!mr_worker_is_live(worker)) {
+    if (!mr_core_worker_is_live(worker)) {
         ring_lost_worker(core, worker);
     } else if (worker->deadline > core->now) {
         mr_alarm_at(core, &worker->alarm, worker->deadline);
@@ -155,7 +155,7 @@ static bool ring_worker(mr_core *core, struct mr_worker *worker)
     } else if (is_braked(core)) {
         mr_alarm_at(core, &worker->alarm, core->brake_until);
     } else {
-        mr_worker_lose(core, worker, MR_LOSS_SILENT);
+        mr_core_worker_lose(core, worker, MR_LOSS_SILENT);
         ring_lost_worker(core, worker);
     }
     return true;
@@ -389,7 +389,7 @@ static bool ring(mr_core *core, struct mr_alarm *alarm)
 {
     switch (alarm->kind) {
     case MR_ALARM_WORKER:
-        return ring_worker(core, OWNER(alarm, struct mr_worker));
+        return ring_worker(core, OWNER(alarm, struct mr_core_worker));
     case MR_ALARM_CLIENT:
         return ring_client(core, OWNER(alarm, struct mr_client));
     case MR_ALARM_ITERATION:

@@ -27,7 +27,7 @@ void mr_iteration_untouch(mr_core *core, struct mr_iteration *it)
     }
 }
 
-void mr_worker_untouch(mr_core *core, struct mr_worker *worker)
+void mr_core_worker_untouch(mr_core *core, struct mr_core_worker *worker)
 {
     if (worker->delta != NULL) {
         mr_record_free(worker->delta);
@@ -264,9 +264,9 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
 }
 
 /* The update of this step for @worker, begun if it is the first that it hears; NULL if nobody is there to hear it. */
-static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_worker *worker)
+static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_core_worker *worker)
 {
-    if (!core->ready || !mr_worker_is_live(worker)) {
+    if (!core->ready || !mr_core_worker_is_live(worker)) {
         return NULL;
     }
     if (worker->delta == NULL) {
@@ -302,7 +302,7 @@ static void take_back(Millrace__WorkerUpdate *delta, const struct mr_task *task)
     }
 }
 
-void mr_worker_note_task(mr_core *core, const struct mr_task *task)
+void mr_core_worker_note_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
     Millrace__TaskAssignment *assignment;
@@ -366,12 +366,12 @@ void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it)
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         if (task->state == MR_TASK_OPEN) {
-            mr_worker_note_task(core, task);
+            mr_core_worker_note_task(core, task);
         }
     }
 }
 
-void mr_worker_note_dropped(mr_core *core, const struct mr_task *task)
+void mr_core_worker_note_dropped(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
 
@@ -397,7 +397,7 @@ void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, co
 }
 
 /* Clients that have left the iterations of this worker's tasks. */
-static void list_released(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
+static void list_released(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update)
 {
     const struct mr_client *client;
     const struct mr_task *task;
@@ -436,7 +436,7 @@ static void add_held(void *ctx, mr_core *core, const char *iteration)
     add_string(core, &update->held, &update->n_held, iteration);
 }
 
-void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millrace__WorkerUpdate *update)
+void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update)
 {
     const struct mr_task *task;
     size_t n = 0;
@@ -469,7 +469,7 @@ void mr_worker_update_fill(mr_core *core, const struct mr_worker *worker, Millra
 
 /* A worker takes what an update drops before what it adds, and who is gone last: of two updates that is another order
  * than one after the other, unless the second one has only the last. */
-bool mr_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next)
+bool mr_core_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next)
 {
     if (next->follows != update->version || next->n_tasks + next->n_dropped + next->n_rounds > 0 ||
         !move_all(&update->released_clients, &update->n_released_clients, &next->released_clients,
@@ -486,7 +486,7 @@ bool mr_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdat
 void mr_core_push_touched(mr_core *core)
 {
     struct mr_iteration *it;
-    struct mr_worker *worker;
+    struct mr_core_worker *worker;
 
     while (core->failed == 0 && (it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
         Millrace__ClientUpdate *news = it->delta;
@@ -508,7 +508,7 @@ void mr_core_push_touched(mr_core *core)
 
         worker->delta = NULL;
         TAILQ_REMOVE(&core->touched_workers, worker, touched);
-        if (mr_worker_is_live(worker)) {
+        if (mr_core_worker_is_live(worker)) {
             mr_core_push(core, MR_EFFECT_PUSH_WORKER, worker->rec->incarnation, &delta->base);
         } else {
             mr_record_free(delta);

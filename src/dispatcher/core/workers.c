@@ -16,24 +16,24 @@
 #include <stdio.h>
 #include <string.h>
 
-bool mr_worker_is_live(const struct mr_worker *worker)
+bool mr_core_worker_is_live(const struct mr_core_worker *worker)
 {
     return !mr_stamp_is_set(worker->lost);
 }
 
-bool mr_worker_is_missing(const struct mr_worker *worker)
+bool mr_core_worker_is_missing(const struct mr_core_worker *worker)
 {
-    return !mr_worker_is_live(worker) && !worker->rec->left && !worker->rec->superseded;
+    return !mr_core_worker_is_live(worker) && !worker->rec->left && !worker->rec->superseded;
 }
 
-struct mr_worker *mr_worker_live(const mr_core *core, const char *incarnation)
+struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *incarnation)
 {
-    struct mr_worker *worker = mr_map_get(&core->workers, incarnation);
+    struct mr_core_worker *worker = mr_map_get(&core->workers, incarnation);
 
-    return worker != NULL && mr_worker_is_live(worker) ? worker : NULL;
+    return worker != NULL && mr_core_worker_is_live(worker) ? worker : NULL;
 }
 
-void mr_core_worker_free(struct mr_worker *worker)
+void mr_core_worker_free(struct mr_core_worker *worker)
 {
     if (worker != NULL) {
         mr_record_free(worker->rec);
@@ -44,7 +44,7 @@ void mr_core_worker_free(struct mr_worker *worker)
     }
 }
 
-void mr_worker_put(mr_core *core, const struct mr_worker *worker)
+void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker)
 {
     char key[MR_KEY_SIZE];
 
@@ -52,9 +52,9 @@ void mr_worker_put(mr_core *core, const struct mr_worker *worker)
     mr_core_put(core, key, &worker->rec->base);
 }
 
-struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err)
+struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err)
 {
-    struct mr_worker *worker = mr_calloc(1, sizeof *worker);
+    struct mr_core_worker *worker = mr_calloc(1, sizeof *worker);
 
     if (worker == NULL) {
         mr_record_free(rec);
@@ -82,19 +82,19 @@ struct mr_worker *mr_worker_add(mr_core *core, Millrace__WorkerRecord *rec, cons
     mr_core_index(core, &core->workers_by_ref, worker->ref, worker);
     worker->share = mr_hosts_note(core, &core->hosts.workers);
 
-    const struct mr_worker *newest = mr_map_get(&core->workers, rec->incarnation);
+    const struct mr_core_worker *newest = mr_map_get(&core->workers, rec->incarnation);
 
     if (newest == NULL || mr_stamp_compare(newest->registered, worker->registered) < 0) {
         mr_core_index(core, &core->workers, rec->incarnation, worker);
     }
-    if (mr_worker_is_live(worker)) {
+    if (mr_core_worker_is_live(worker)) {
         core->live_workers++;
         mr_core_index(core, &core->workers_by_address, rec->address, worker);
     }
     return worker;
 }
 
-void mr_worker_seen(mr_core *core, struct mr_worker *worker)
+void mr_core_worker_seen(mr_core *core, struct mr_core_worker *worker)
 {
     int64_t deadline = mr_time_add(core->now, core->config.worker_timeout_ms);
 
@@ -105,7 +105,7 @@ void mr_worker_seen(mr_core *core, struct mr_worker *worker)
     }
 }
 
-bool mr_worker_is_unheard(const mr_core *core, const struct mr_worker *worker)
+bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker)
 {
     return mr_time_add(worker->seen, core->config.worker_timeout_ms / 2) <= core->now;
 }
@@ -122,13 +122,13 @@ static void note_loss(mr_core *core, const struct mr_task *task)
     }
 }
 
-void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
+void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why)
 {
     bool superseded = why == MR_LOSS_SUPERSEDED;
     struct mr_task *task;
     char stamp[MR_STAMP_SIZE];
 
-    MR_ASSERT(mr_worker_is_live(worker));
+    MR_ASSERT(mr_core_worker_is_live(worker));
     worker->lost = mr_core_stamp(core);
     worker->lost_at = core->now;
     mr_alarm_by(core, &worker->alarm, core->now);
@@ -137,7 +137,7 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
     worker->rec->superseded = superseded;
     worker->rec->left = why == MR_LOSS_LEFT;
     worker->rec->lost_ms = (uint64_t)core->wall_ms;
-    mr_worker_put(core, worker);
+    mr_core_worker_put(core, worker);
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
@@ -160,12 +160,12 @@ void mr_worker_lose(mr_core *core, struct mr_worker *worker, enum mr_loss why)
 
 /* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a grant and no life
  * was not forgotten like this (revive.c), and whatever has a life still has the end of its tasks. */
-void mr_worker_forget(mr_core *core, struct mr_worker *worker)
+void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
     char key[MR_KEY_SIZE];
 
-    MR_ASSERT(!mr_worker_is_live(worker));
+    MR_ASSERT(!mr_core_worker_is_live(worker));
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         mr_task_leave_grants(core, task);
@@ -175,7 +175,7 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
     while (!TAILQ_EMPTY(&worker->tasks)) {
         mr_task_remove(core, TAILQ_FIRST(&worker->tasks));
     }
-    mr_worker_untouch(core, worker);
+    mr_core_worker_untouch(core, worker);
     mr_map_remove(&core->workers_by_ref, worker->ref);
     if (mr_map_get(&core->workers, worker->rec->incarnation) == worker) {
         mr_map_remove(&core->workers, worker->rec->incarnation);
@@ -190,7 +190,7 @@ void mr_worker_forget(mr_core *core, struct mr_worker *worker)
 
 static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc, const char *incarnation)
 {
-    const struct mr_worker *last = mr_map_get(&core->workers, incarnation);
+    const struct mr_core_worker *last = mr_map_get(&core->workers, incarnation);
     mr_error err;
 
     if (last != NULL && last->rec->superseded) {
@@ -204,11 +204,11 @@ static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc
 
 void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches)
 {
-    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
     mr_error err;
 
     if (worker == NULL) {
-        worker = mr_worker_arrive(core, in->incarnation, watches, &err);
+        worker = mr_core_worker_arrive(core, in->incarnation, watches, &err);
     }
     if (worker == NULL && err.code == MR_ENOTFOUND) {
         refuse_unknown(core, &millrace__worker_update__descriptor, in->incarnation);
@@ -218,12 +218,12 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
         mr_core_refuse(core, &millrace__worker_update__descriptor, &err);
         return;
     }
-    mr_worker_seen(core, worker);
+    mr_core_worker_seen(core, worker);
     worker->awaited = false;
     Millrace__WorkerUpdate *update = mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
 
     if (update != NULL) {
-        mr_worker_update_fill(core, worker, update);
+        mr_core_worker_update_fill(core, worker, update);
     }
 }
 
@@ -248,7 +248,7 @@ static void take_reports(mr_core *core, struct mr_task *task, const Millrace__Ta
     }
 }
 
-static void note_cache(mr_core *core, struct mr_worker *worker, const Millrace__CacheProgress *cache)
+static void note_cache(mr_core *core, struct mr_core_worker *worker, const Millrace__CacheProgress *cache)
 {
     char line[MR_ERROR_MESSAGE_SIZE];
 
@@ -266,13 +266,13 @@ static void note_cache(mr_core *core, struct mr_worker *worker, const Millrace__
 
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
 {
-    struct mr_worker *worker = mr_worker_live(core, in->incarnation);
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
 
     if (worker == NULL) {
         refuse_unknown(core, &millrace__worker_heartbeat_reply__descriptor, in->incarnation);
         return;
     }
-    mr_worker_seen(core, worker);
+    mr_core_worker_seen(core, worker);
     if (in->cache != NULL) {
         note_cache(core, worker, in->cache);
     }
@@ -286,10 +286,10 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         }
     }
     if (in->draining && !core->full) { /* the next one says it again */
-        mr_worker_note_draining(core, worker);
+        mr_core_worker_note_draining(core, worker);
     }
     if (in->leaving) {
-        mr_worker_lose(core, worker, MR_LOSS_LEFT);
+        mr_core_worker_lose(core, worker, MR_LOSS_LEFT);
     }
     Millrace__WorkerHeartbeatReply *reply =
         mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, in->leaving /* else a positive refresh */);

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "dispatcher/loop/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,9 +88,9 @@ void mr_loop_refuse(struct mr_loop *l, struct mr_call *call)
 
 /* ---- holding ---- */
 
-static struct mr_held *held_new(const struct mr_effect *e, uint64_t batch)
+static struct mr_held_effect *held_new(const struct mr_effect *e, uint64_t batch)
 {
-    struct mr_held *h = mr_calloc(1, sizeof *h);
+    struct mr_held_effect *h = mr_calloc(1, sizeof *h);
 
     if (h != NULL) {
         h->batch = batch;
@@ -105,7 +105,7 @@ static struct mr_held *held_new(const struct mr_effect *e, uint64_t batch)
     return h;
 }
 
-static void held_free(struct mr_held *h)
+static void held_free(struct mr_held_effect *h)
 {
     if (h->message != NULL) {
         protobuf_c_message_free_unpacked(h->message, NULL);
@@ -136,7 +136,7 @@ static bool is_push(enum mr_effect_kind kind)
 static bool join(enum mr_effect_kind kind, ProtobufCMessage *update, ProtobufCMessage *next)
 {
     return kind == MR_EFFECT_PUSH_WORKER
-               ? mr_worker_update_join((Millrace__WorkerUpdate *)update, (Millrace__WorkerUpdate *)next)
+               ? mr_core_worker_update_join((Millrace__WorkerUpdate *)update, (Millrace__WorkerUpdate *)next)
                : mr_client_update_join((Millrace__ClientUpdate *)update, (Millrace__ClientUpdate *)next);
 }
 
@@ -144,7 +144,7 @@ static bool join(enum mr_effect_kind kind, ProtobufCMessage *update, ProtobufCMe
  * the iteration ends, and each client would hear of each; then its clients go, and each worker would hear of each. */
 static bool was_joined(struct mr_loop *l, struct mr_effect *e, uint64_t batch)
 {
-    struct mr_held *last = is_push(e->kind) ? mr_map_get(&l->pushes, e->topic) : NULL;
+    struct mr_held_effect *last = is_push(e->kind) ? mr_map_get(&l->pushes, e->topic) : NULL;
 
     /* An iteration and a worker may have the same name: that of a worker is its own choice. */
     if (last == NULL || last->kind != e->kind || last->batch != batch || !join(e->kind, last->message, e->message)) {
@@ -166,7 +166,7 @@ static const char *watched_topic(const struct mr_call *call)
 }
 
 /* Who begins to watch gets a list that has what was pushed before: nothing later joins that. */
-static void note_held(struct mr_loop *l, struct mr_held *h)
+static void note_held(struct mr_loop *l, struct mr_held_effect *h)
 {
     const char *begins = h->call != NULL ? watched_topic(h->call) : NULL;
 
@@ -185,7 +185,7 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
     for (size_t i = 0; i < l->outcome.neffects && rc >= 0; i++) {
         struct mr_effect *e = &l->outcome.effects[i];
         uint64_t batch = 0;
-        struct mr_held *h = NULL;
+        struct mr_held_effect *h = NULL;
 
         if (e->from_memory) {
             now = e;
@@ -225,7 +225,7 @@ int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alo
 
 /* ---- releasing ---- */
 
-static void push(struct mr_loop *l, struct mr_held *h)
+static void push(struct mr_loop *l, struct mr_held_effect *h)
 {
     struct mr_header_info info = mr_loop_header(l);
     struct mr_buf packed = MR_BUF_INIT; /* once: all streams of a topic are of one method */
@@ -256,7 +256,7 @@ static void end_stream(struct mr_loop *l, struct mr_dstream *d, const mr_error *
     mr_streams_unsubscribe(&l->streams, d);
 }
 
-static void end_streams_of(struct mr_loop *l, struct mr_held *h)
+static void end_streams_of(struct mr_loop *l, struct mr_held_effect *h)
 {
     struct mr_dstream *next;
 
@@ -269,7 +269,7 @@ static void end_streams_of(struct mr_loop *l, struct mr_held *h)
 }
 
 /* The definition is not in the answer yet: the side thread reads it and answers. */
-static void delegate(struct mr_loop *l, struct mr_held *h)
+static void delegate(struct mr_loop *l, struct mr_held_effect *h)
 {
     struct mr_call *call = h->call;
     struct mr_header_info info = mr_loop_header(l);
@@ -284,7 +284,7 @@ static void delegate(struct mr_loop *l, struct mr_held *h)
     }
 }
 
-static void release_reply(struct mr_loop *l, struct mr_held *h)
+static void release_reply(struct mr_loop *l, struct mr_held_effect *h)
 {
     bool failed = h->error.code < 0;
 
@@ -297,7 +297,7 @@ static void release_reply(struct mr_loop *l, struct mr_held *h)
     h->call = NULL;
 }
 
-static void release(struct mr_loop *l, struct mr_held *h)
+static void release(struct mr_loop *l, struct mr_held_effect *h)
 {
     switch (h->kind) {
     case MR_EFFECT_REPLY:
@@ -317,9 +317,9 @@ static void release(struct mr_loop *l, struct mr_held *h)
     }
 }
 
-static struct mr_held *take_held(struct mr_loop *l)
+static struct mr_held_effect *take_held(struct mr_loop *l)
 {
-    struct mr_held *h = l->held;
+    struct mr_held_effect *h = l->held;
 
     l->held = h->next;
     if (l->held == NULL) {
@@ -336,7 +336,7 @@ void mr_loop_release(struct mr_loop *l)
     uint64_t committed = mr_member_committed(l->member);
 
     while (l->held != NULL && l->held->batch <= committed) {
-        struct mr_held *h = take_held(l);
+        struct mr_held_effect *h = take_held(l);
 
         release(l, h);
         held_free(h);
@@ -346,7 +346,7 @@ void mr_loop_release(struct mr_loop *l)
 void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit)
 {
     while (l->held != NULL) {
-        struct mr_held *h = take_held(l);
+        struct mr_held_effect *h = take_held(l);
         mr_error err = *why;
 
         if (!h->changed) {

@@ -124,7 +124,7 @@ void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
     (void)mr_error_set_traits(&told, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED, "%.200s", err.message);
     bool held = false;
 
-    for (struct mr_held *h = l->held; h != NULL; h = h->next) {
+    for (struct mr_held_effect *h = l->held; h != NULL; h = h->next) {
         held = held || (call != NULL && h->call == call);
     }
     if (call != NULL && !held) {

@@ -16,8 +16,8 @@
 #define MR_SINGLE_MS 10000 /* after a refused batch, commands go one a batch, so that the culprit is alone */
 
 /* An effect that waits for a batch. */
-struct mr_held {
-    struct mr_held *next;
+struct mr_held_effect {
+    struct mr_held_effect *next;
     uint64_t batch;
     enum mr_effect_kind kind;
     struct mr_call *call; /* REPLY */
@@ -54,8 +54,8 @@ struct mr_loop {
     bool keys_seen; /* at the load that runs: any of the core's; and that one */
     bool schema_seen;
     struct mr_outcome outcome;
-    struct mr_held *held;
-    struct mr_held **held_tail;
+    struct mr_held_effect *held;
+    struct mr_held_effect **held_tail;
     struct mr_map pushes; /* the newest of those for each iteration and worker that later ones may join */
     int64_t loaded_epoch; /* of the last load, */
     uint32_t loads;       /* and how many there were before it in that epoch */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/sync.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 void mr_mailbox_init(struct mr_mailbox *m)
 {

@@ -9,7 +9,7 @@
 #include "dispatcher/loop/mailbox.h"
 #include "element/unpack.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 #define METHOD(name, kind, ...)                                                                                        \

@@ -6,7 +6,7 @@
 #include "base/sync.h"
 #include "dispatcher/loop/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -99,7 +99,7 @@ static void add_self(struct mr_loop *l, mr_metrics *m)
 {
     size_t held = 0;
 
-    for (const struct mr_held *h = l->held; h != NULL; h = h->next) {
+    for (const struct mr_held_effect *h = l->held; h != NULL; h = h->next) {
         held++;
     }
     mr_metrics_add(m, MR_METRIC_LEADER, l->serving ? 1 : 0);

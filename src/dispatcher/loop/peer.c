@@ -9,7 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "dispatcher/loop/internal.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 
 /* Parts that wait for the batch in flight, about two batches. */
 #define WAITING_BYTES_MAX (1 * MR_MIB)

@@ -3,7 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#include <millrace/dataset.h> /* mr_free */
+#include <millrace/base.h>
 #include <string.h>
 
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)

@@ -18,7 +18,7 @@
 #include "engine/pool.h"
 
 struct slot {
-    struct mr_task task;
+    struct mr_pool_task task;
     struct mr_parallel_map *map;
     struct slot *next; /* in the free list, or in the order of finishing */
     mr_block *in;      /* NULL: the error came from upstream; or, where the order does not count, all is done */
@@ -130,7 +130,7 @@ static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
     m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
 }
 
-static void run_task(struct mr_task *task)
+static void run_task(struct mr_pool_task *task)
 {
     struct slot *s = (struct slot *)task; /* first member */
     struct mr_parallel_map *m = s->map;

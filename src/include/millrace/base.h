@@ -82,6 +82,12 @@ MR_API const char *mr_version(void);
 /* The canonical name of @code: "INVALID_ARGUMENT" for MR_EINVAL. Never NULL. */
 MR_API const char *mr_code_name(int code);
 
+/*
+ * Free bytes or text that a function of this library gave, where its comment says so. NULL is fine.
+ * Not libc's free(): the library may have an allocator of its own.
+ */
+MR_API void mr_free(void *p);
+
 MR_END_DECLS
 
 #endif

@@ -73,7 +73,6 @@ MR_API int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16],
 MR_API int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_error *err);
 /* The inverse; validates everything. MR_EINVAL names the node and the fault. */
 MR_API int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err);
-MR_API void mr_free(void *p);
 
 /*
  * Begin a function whose arguments are the leaves of @inputs. @outer is the builder of the function around it, or NULL;
